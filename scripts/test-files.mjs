@@ -95,10 +95,13 @@ export function inProcesses(files, use) {
   try {
     // `node --test` begins with what comes first in the alphabet.
     const modules = groups.map(({ files: loaded }, at) => {
-      const path = join(home, `${String(at).padStart(3, '0')}-${loaded[0].replaceAll('/', '-').replace('.test', '')}`)
-      const lines = loaded.map((name) => `import ${JSON.stringify(pathToFileURL(join(tests, name)).href)}`)
-      writeFileSync(path.replace(/js$/, 'mjs'), lines.join('\n'))
-      return path.replace(/js$/, 'mjs')
+      const name = loaded[0].replaceAll('/', '-').replace('.test.js', '.mjs')
+      const path = join(home, `${String(at).padStart(3, '0')}-${name}`)
+      writeFileSync(
+        path,
+        loaded.map((file) => `import ${JSON.stringify(pathToFileURL(join(tests, file)).href)}`).join('\n'),
+      )
+      return path
     })
     return use(modules)
   } finally {

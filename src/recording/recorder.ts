@@ -88,7 +88,6 @@ export class Recorder {
   /** @internal Keeps it from being copied to another thread. */
   protected readonly cloning: symbol = notCloneable()
   readonly #under: Under
-  readonly #journal: Journal
   readonly #takeOut: () => void
   #stopped = false
 
@@ -111,7 +110,6 @@ export class Recorder {
     const timing = driver.wrap((inner) => new TimelineInterceptor(inner, device))
     const { wrapper, unwrap } = driver.wrap((inner) => new RecordingInterceptor(inner, timing.wrapper, journal))
     const endLooks = every(WRITE_EVERY, () => wrapper.look())
-    this.#journal = journal
     this.#under = { interceptor: wrapper, driver, journal }
     underWay.add(this.#under)
     // A recorder that is open at the end of its process is stopped.
@@ -150,7 +148,7 @@ export class Recorder {
 
   /** The whole path of the file. */
   get path(): string {
-    return checkThis(this, isRecorder, 'a Recorder').#journal.path
+    return checkThis(this, isRecorder, 'a Recorder').#under.journal.path
   }
 
   /**
@@ -175,8 +173,9 @@ export class Recorder {
   }
 
   #close(): void {
-    this.#under.interceptor.durations.close()
-    this.#journal.close()
+    const { interceptor, journal } = this.#under
+    interceptor.durations.close()
+    journal.close()
   }
 
   static #end(value: Recorder): Recorder {
@@ -189,7 +188,7 @@ export class Recorder {
 
   static {
     recorderOf = (driver, path, stacks, device) => new Recorder(new Start(driver, path, stacks, device))
-    isRecorder = (value): value is Recorder => typeof value === 'object' && value !== null && #journal in value
+    isRecorder = (value): value is Recorder => typeof value === 'object' && value !== null && #under in value
   }
 }
 

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, describe, it } from 'node:test'
 import { fileURLToPath } from 'node:url'
-import { type Device, type DeviceBuffer, type PinnedBuffer, Stream } from 'cuda-streams'
+import { type Device, type DeviceBuffer, type Graph, type PinnedBuffer, Stream } from 'cuda-streams'
 import { Recorder } from 'cuda-streams/recording'
 import { declareAccess } from 'cuda-streams/sanitizer'
 import { type Simulation, simulate } from 'cuda-streams/sim'
@@ -355,6 +355,14 @@ async function adviceOfOwnStream(): Promise<string> {
 
 describe('work on a stream of its own still waits for', () => {
   const ROUNDS = 8
+  const launchAndCopy = (stream: Stream, graph: Graph, to: DeviceBuffer, from: DeviceBuffer | PinnedBuffer): void => {
+    const instance = graph.instantiate()
+    for (let round = 0; round < ROUNDS; round += 1) {
+      stream.launch(instance)
+      // On a line of its own, by which it is told from the launch.
+      stream.copy(to, from)
+    }
+  }
 
   it('a graph that has another graph in it', async () => {
     await recordedAfter(({ streams: [one], x, y, z }) => () => {
@@ -363,11 +371,7 @@ describe('work on a stream of its own still waits for', () => {
         one.fill(z, 1)
         one.launch(inner)
       })
-      const instance = outer.instantiate()
-      for (let round = 0; round < ROUNDS; round += 1) {
-        one.launch(instance)
-        one.copy(y, x)
-      }
+      launchAndCopy(one, outer, y, x)
     })
     assert.match(await adviceOfOwnStream(), /it has to wait for graph/)
   })
@@ -379,11 +383,7 @@ describe('work on a stream of its own still waits for', () => {
         one.fill(z, 1)
         one.launchHostFunc(() => view.fill(1))
       })
-      const instance = graph.instantiate()
-      for (let round = 0; round < ROUNDS; round += 1) {
-        one.launch(instance)
-        one.copy(y, pinned)
-      }
+      launchAndCopy(one, graph, y, pinned)
     })
     assert.match(await adviceOfOwnStream(), /it has to wait for graph/)
   })
