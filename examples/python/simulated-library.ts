@@ -100,7 +100,9 @@ export class SimulatedLibrary implements Library {
     this.#stream.launch(TRIPLE, tripleConfig(length), known(this.#ours), value, length)
   }
   copyPart(part: number, length: number): void {
-    const [source, target] = [part, part + 1].map((at) => known(this.#ours).slice(4 * length * at, 4 * length))
+    const [source, target] = [part, part + 1].map((at) =>
+      known(this.#ours).subarray(4 * length * at, 4 * length * (at + 1)),
+    )
     this.#stream.copy(known(target), known(source))
   }
 }

@@ -147,7 +147,7 @@ onEveryBackend('memory pools', (bench) => {
     first.close()
     const second = device.alloc(STEP, { stream: other, pool })
     latch.open()
-    assert.equal((await other.fill(second, 2).download(second.slice(0, 1)))[0], 2)
+    assert.equal((await other.fill(second, 2).download(second.subarray(0, 1)))[0], 2)
     second.close()
   })
 
@@ -174,7 +174,7 @@ onEveryBackend('memory pools', (bench) => {
       refused(act, 'ERR_CLOSED', /MemoryPool/)
     }
     stream.fill(buffer, 7)
-    assert.deepEqual([...(await stream.download(buffer.slice(0, 2)))], [7, 7])
+    assert.deepEqual([...(await stream.download(buffer.subarray(0, 2)))], [7, 7])
     buffer.close()
     await stream.finished()
   })

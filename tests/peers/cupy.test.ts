@@ -115,7 +115,7 @@ onEveryBackend('CuPy streams', (bench) => {
       const stream = bench.stream()
       registry.register(stream, index)
       stream.wait(blocker)
-      stream.fill(result.slice(4 * index, 4), index + 1, { width: 4 })
+      stream.fill(result.subarray(4 * index, 4 * (index + 1)), index + 1, { width: 4 })
     }
     assert.ok(await collectUntil(() => gone.size >= 15))
     latch.open()

@@ -165,7 +165,7 @@ describe('a recorder', () => {
       const buffer = device.alloc(1 << 20, { stream: one })
       const recorder = Recorder.start(path, { device, stacks: 'none' })
       for (let round = 0; round < 70_000; round += 1) {
-        one.fill(buffer.slice(round, 1), 1)
+        one.fill(buffer.subarray(round, round + 1), 1)
         if (round % 500 === 0) one.synchronize()
       }
       await recorder.stop()

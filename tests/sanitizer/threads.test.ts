@@ -311,7 +311,7 @@ onEveryBackend('sanitizers of two threads', (bench) => {
         await scene.other.does('write')
       })
       await check(async (scene) => {
-        scene.mine.fill(scene.buffer.slice(0, BYTES / 2), 1)
+        scene.mine.fill(scene.buffer.subarray(0, BYTES / 2), 1)
         await scene.other.does('write the second half')
       })
       await check(async (scene) => {
