@@ -199,7 +199,7 @@ export class Stream extends StreamBase implements CudaStreamLike, AsyncDisposabl
    * Always the same object; `close()` does nothing to it.
    */
   static get null(): Stream {
-    return defaultStreamOf(Device.current)
+    return defaultStreamOf(Device.current())
   }
 
   /**
@@ -207,7 +207,7 @@ export class Stream extends StreamBase implements CudaStreamLike, AsyncDisposabl
    * the same object; `close()` does nothing to it.
    */
   static get perThread(): Stream {
-    return defaultStreamsOf(Device.current).perThread
+    return defaultStreamsOf(Device.current()).perThread
   }
 
   /**

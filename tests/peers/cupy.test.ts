@@ -233,7 +233,7 @@ onEveryBackend('CuPy streams', (bench) => {
     using stream = bench.stream()
     other.run(() => {
       using _scope = stream.enter()
-      assert.equal(Device.current, other)
+      assert.equal(Device.current(), other)
       assert.equal(Stream.current(), other.defaultStream)
       assert.equal(Stream.current(device), stream)
     })

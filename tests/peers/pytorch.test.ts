@@ -94,7 +94,7 @@ onEveryBackend('PyTorch streams', (bench) => {
         assert.equal(Stream.current(other), there)
       })
       assert.deepEqual([Stream.current(other), Stream.current(device)], [other.defaultStream, device.defaultStream])
-      assert.equal(Device.current, device)
+      assert.equal(Device.current(), device)
     })
   })
 

@@ -84,7 +84,7 @@ export function devices(signal: AbortSignal): void {
   Device.get(0)
   Device.get(undefined)
   const count: number = Device.count()
-  const current: Device = Device.current
+  const current: Device = Device.current()
   same<
     Only<
       Device,

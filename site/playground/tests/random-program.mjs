@@ -249,7 +249,7 @@ export function randomProgram(seed) {
     },
     () => `${of(own)}.use(); say(Stream.current().nonBlocking)`,
     () =>
-      `say(device.run(() => Device.current.ordinal), device.use() === Device.current); device.enter()[Symbol.dispose]()`,
+      `say(device.run(() => Device.current().ordinal), device.use() === Device.current()); device.enter()[Symbol.dispose]()`,
     () => `say(device.defaultStream === Stream.null, ${stream()}.wait(device.defaultStream).closed)`,
     // Streams and memory of others, and our own by other names.
     () => {
