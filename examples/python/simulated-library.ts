@@ -89,7 +89,7 @@ export class SimulatedLibrary implements Library {
   }
   captureFill(value: number, ours: boolean): void {
     const buffer = ours ? known(this.#ours) : this.#mine
-    this.#exec = this.#stream.capture(() => void this.#stream.fill(buffer, value, { width: 4 })).instantiate()
+    this.#exec = this.#stream.capture(() => this.#stream.fill(buffer, value, { width: 4 })).instantiate()
     this.launchCaptured(false)
   }
   launchCaptured(onWrapped: boolean): void {
