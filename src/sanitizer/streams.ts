@@ -16,7 +16,7 @@ import {
   type StreamHandle,
   type TouchedMemory,
 } from '../driver/driver.js'
-import { givenName, hasNames } from '../driver/stream-names.js'
+import { defaultStreamName, givenName, hasNames, numberedStream } from '../driver/stream-names.js'
 import type { Comparison, MemoryValue } from '../driver/values.js'
 import type { Mailbox } from './mailboxes.js'
 import type { CapturedPlace, NodePlace, OperationStream, TakenStack } from './operations.js'
@@ -53,8 +53,6 @@ export interface OtherThreads {
 export class TrackedStream extends Component implements OperationStream {
   name: string | undefined
   closed = false
-  /** More than 1 if earlier streams had the same handle and their work may still be reported. */
-  nth = 1
   /** The time at which it began. */
   readonly since = this.time
   /** The driver refused to describe it, since it captured. */
@@ -113,15 +111,11 @@ export class TrackedStream extends Component implements OperationStream {
   }
 
   get label(): string {
-    return this.name ?? addressOf(this.handle, this.nth)
+    const { name, handle, id } = this
+    if (name !== undefined) return name
+    if (isDefaultStream(handle)) return defaultStreamName(handle)
+    return id === undefined ? `Stream(0x${cudaHandleOf(handle).toString(16)})` : numberedStream(handle, id)
   }
-}
-
-function addressOf(handle: StreamHandle, nth: number): string {
-  const which = nth === 1 ? '' : `, number ${nth} of this handle`
-  if (!isDefaultStream(handle)) return `Stream(0x${cudaHandleOf(handle).toString(16)}${which})`
-  const device = deviceOfDefaultStream(handle)
-  return `${cudaHandleOf(handle) === 2 ? 'Stream.perThread' : 'Stream.null'}${device === 0 ? '' : ` of device ${device}`}`
 }
 
 /** The state of an event of CUDA's. */
@@ -287,7 +281,7 @@ export class Streams {
     const device = this.#contexts.get(context) ?? this.driver.streamWrap(handle, 0).device
     this.#foreign.delete(handle)
     const nonBlocking = (flags & StreamFlag.NON_BLOCKING) !== 0
-    this.#start(handle, device, { id: undefined, foreign: false, ours: true, made, nonBlocking })
+    this.#start(handle, device, { id: this.#ask(handle)?.id, foreign: false, ours: true, made, nonBlocking })
   }
 
   /** The handle may be that of another stream by now: the owner may have destroyed the one that is known. */
@@ -499,9 +493,6 @@ export class Streams {
     const { nonBlocking, id, foreign, ours, made } = facts
     const begin = this.components.begin()
     const stream = new TrackedStream(begin, handle, device, foreign, ours, made, id, nonBlocking)
-    // Streams that had the handle, and whose work is done, are in no report any more.
-    const before = this.#leaving.findLast((one) => one.handle === handle)
-    if (before !== undefined) stream.nth = before.nth + 1
     if (id !== undefined) stream.name = givenName(this.driver, handle, id)
     this.#streams.set(canonicalStream(handle), stream)
     this.#last = stream

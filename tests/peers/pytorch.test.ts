@@ -25,7 +25,7 @@ onEveryBackend('PyTorch streams', (bench) => {
     using stream = bench.stream()
     using event = device.createEvent()
     using wrapped = Stream.from(stream.handle, { device })
-    assert.match(`${stream}`, /^Stream\(0x[0-9a-f]+, Device\(0/)
+    assert.match(`${stream}`, /^Stream\(0x[0-9a-f]+, stream \d+, Device\(0/)
     assert.match(`${wrapped}`, /^ExternalStream\(0x/)
     assert.match(`${event}`, /^Event\(/)
     stream.record(event)
