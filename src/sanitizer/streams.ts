@@ -77,8 +77,15 @@ export class TrackedStream extends Component implements OperationStream {
     public id: bigint | undefined,
     /** The null stream's rules do not apply to it. */
     public nonBlocking: boolean,
+    private readonly idOf: (handle: StreamHandle) => bigint | undefined,
   ) {
     super(begin)
+  }
+
+  /** The driver is asked when a report needs the number: it destroys a stream whose number was queried, and uses others again. */
+  knownId(): bigint | undefined {
+    if (!this.closed) this.id ??= this.idOf(this.handle)
+    return this.id
   }
 
   get isCapturing(): boolean {
@@ -111,9 +118,10 @@ export class TrackedStream extends Component implements OperationStream {
   }
 
   get label(): string {
-    const { name, handle, id } = this
+    const { name, handle } = this
     if (name !== undefined) return name
     if (isDefaultStream(handle)) return defaultStreamName(handle)
+    const id = this.knownId()
     return id === undefined ? `Stream(0x${cudaHandleOf(handle).toString(16)})` : numberedStream(handle, id)
   }
 }
@@ -281,7 +289,7 @@ export class Streams {
     const device = this.#contexts.get(context) ?? this.driver.streamWrap(handle, 0).device
     this.#foreign.delete(handle)
     const nonBlocking = (flags & StreamFlag.NON_BLOCKING) !== 0
-    this.#start(handle, device, { id: this.#ask(handle)?.id, foreign: false, ours: true, made, nonBlocking })
+    this.#start(handle, device, { id: undefined, foreign: false, ours: true, made, nonBlocking })
   }
 
   /** The handle may be that of another stream by now: the owner may have destroyed the one that is known. */
@@ -289,6 +297,12 @@ export class Streams {
     const known = this.known(handle)
     if (known === undefined) this.#add(handle, device, true, made)
     else if (!isDefaultStream(handle)) this.#lookAgain(known, true, made)
+  }
+
+  /** Work that is not done may still be reported, and then the driver no longer knows the number. */
+  destroying(handle: StreamHandle): void {
+    const stream = this.known(handle)
+    if (stream !== undefined && stream.name === undefined && !this.#isDone(stream)) stream.knownId()
   }
 
   destroyed(handle: StreamHandle): void {
@@ -453,6 +467,8 @@ export class Streams {
     }
   }
 
+  readonly #idOf = (handle: StreamHandle): bigint | undefined => this.#ask(handle)?.id
+
   /** Undefined if the driver refuses since the stream captures. This does not invalidate the capture. */
   #ask(handle: StreamHandle): { readonly id: bigint; readonly nonBlocking: boolean } | undefined {
     try {
@@ -492,7 +508,7 @@ export class Streams {
   #start(handle: StreamHandle, device: number, facts: StreamFacts): TrackedStream {
     const { nonBlocking, id, foreign, ours, made } = facts
     const begin = this.components.begin()
-    const stream = new TrackedStream(begin, handle, device, foreign, ours, made, id, nonBlocking)
+    const stream = new TrackedStream(begin, handle, device, foreign, ours, made, id, nonBlocking, this.#idOf)
     if (id !== undefined) stream.name = givenName(this.driver, handle, id)
     this.#streams.set(canonicalStream(handle), stream)
     this.#last = stream

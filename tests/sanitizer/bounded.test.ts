@@ -234,11 +234,12 @@ it('streams that had one handle after another are told apart', () => {
   const labels = Array.from({ length: 3 }, () => {
     const handle = driver.streamCreate(context, StreamFlag.NON_BLOCKING, 0)
     order.streams.created(handle, context, StreamFlag.NON_BLOCKING, undefined)
-    const { label } = order.streams.at(handle)
+    const stream = order.streams.at(handle).advance()
+    order.streams.destroying(handle)
     driver.streamDestroy(handle)
     order.streams.destroyed(handle)
-    return label
-  })
+    return stream
+  }).map(({ label }) => label)
   assert.deepEqual(labels, ['stream 1', 'stream 2', 'stream 3'])
 })
 
