@@ -274,7 +274,7 @@ async function run(
 
   const work = (stream: Stream, index: number, { memory, word, words, writes }: Use): void => {
     const buffer = at<Buffer>([data, pinned, registered], memory)
-    const part = buffer.slice(4 * word, 4 * Math.min(words, WORDS - word))
+    const part = buffer.subarray(4 * word, 4 * word + 4 * Math.min(words, WORDS - word))
     stream.launch(workOf(index, writes, seen) as DefinedKernel<readonly ['inout u32*']>, { grid: 1, block: 1 }, part)
   }
   const [main, side] = [new Stream({ device }), new Stream({ device })]

@@ -142,7 +142,7 @@ async function runOn(device: Device, program: Program, causal: boolean): Promise
   device.synchronize()
 
   const work = (stream: Stream, touched: readonly Use[]): void => {
-    const memory = touched.map(({ memory: piece, start, end }) => at(pieces, piece).slice(start, end - start))
+    const memory = touched.map(({ memory: piece, start, end }) => at(pieces, piece).subarray(start, end))
     stream.launch(accessKernel(touched.map(({ writes }) => writes)), { grid: 1, block: 1 }, ...memory)
   }
   const writeValue: Stage['writeValue'] = (stream, { flag: nth, value: number }) =>
@@ -169,10 +169,9 @@ async function runOn(device: Device, program: Program, causal: boolean): Promise
           { device, streams, events, graphs, work, flags, writeValue },
           (touched) => {
             happened.push({ ran: step })
-            if (touched !== undefined)
-              named(`step${step}`, () => pinned.slice(touched.start, touched.end - touched.start).bytes)
+            if (touched !== undefined) named(`step${step}`, () => pinned.subarray(touched.start, touched.end).bytes)
           },
-          (touched) => void pinned.slice(touched.start, touched.end - touched.start).bytes,
+          (touched) => void pinned.subarray(touched.start, touched.end).bytes,
         ),
       )
       happened.push(answer === undefined ? { step, held } : { step, answer, held })

@@ -128,7 +128,7 @@ export class Player {
     switch (each.what) {
       case 'access': {
         const length = PART * Math.min(each.parts, PARTS - each.first)
-        const memory = [this.#of(each.buffer).buffer.slice(PART * each.first, length)]
+        const memory = [this.#of(each.buffer).buffer.subarray(PART * each.first, PART * each.first + length)]
         declareAccess(this.#stream(each.stream), each.writes ? { writes: memory } : { reads: memory }, `step ${number}`)
         break
       }
