@@ -207,6 +207,22 @@ onEveryBackend('nodes', (bench) => {
       assert.deepEqual(await read(), [1, 12, 0])
     }))
 
+  test('G15 a fill of the second device is switched off and on', async (t) => {
+    const there = secondDevice(bench)
+    if (there === undefined) return t.skip(ONE_DEVICE)
+    using stream = there.createStream()
+    using buffer = there.alloc(4, { stream })
+    stream.fill(buffer, 1)
+    using graph = stream.capture(() => stream.fill(buffer, 2))
+    using exec = graph.instantiate()
+    const [node] = graph.nodes
+    assert.ok(node?.kind === 'fill')
+    exec.setEnabled(node, false).launch(stream)
+    assert.deepEqual([...(await stream.download(buffer))], [1, 1, 1, 1])
+    exec.setEnabled(node, true).launch(stream)
+    assert.deepEqual([...(await stream.download(buffer))], [2, 2, 2, 2])
+  })
+
   for (const kind of ['fill', 'copy', 'kernel'] as const) {
     for (const place of ['first', 'second'] as const) {
       test(`G15 launches that wait for others leave out a ${kind} that is off, the ${place} of the graph`, () =>
