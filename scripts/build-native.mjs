@@ -31,7 +31,16 @@ export function compileNative(root, out, compiler, options) {
 function compile(folder, out, [command, ...compiler], options) {
   const sources = readdirSync(folder).filter((name) => name.endsWith('.c'))
   mkdirSync(dirname(out), { recursive: true })
-  const args = [...compiler, ...FLAGS, ...options, '-o', out, ...sources.map((name) => join(folder, name)), ...LINKING, '-ldl']
+  const args = [
+    ...compiler,
+    ...FLAGS,
+    ...options,
+    '-o',
+    out,
+    ...sources.map((name) => join(folder, name)),
+    ...LINKING,
+    '-ldl',
+  ]
   const { status, error } = spawnSync(command, args, { stdio: 'inherit' })
   if (error) throw error
   if (status !== 0) throw new Error(`${command} ended with ${status} for ${out}`)

@@ -15,7 +15,7 @@ import { WISHES, wishesOf } from './wishes.js'
 
 const USAGE = `Usage: cuda-streams doctor [--json] [--timeout SECONDS] [FILE.js...]
        cuda-streams compile FILE.cu... [--out DIR] [--arch ARCH] [--cubin ARCH]... [--types] [--ptx] [--watch] [-- OPTIONS]
-       cuda-streams check RUN.rec
+       cuda-streams check RUN.rec [--possible]
        cuda-streams timeline RUN.rec [--out FILE]
        cuda-streams why RUN.rec
        cuda-streams what-if RUN.rec [--without-wait LINE] [--own-stream LINE] [--more-buffers LINE] [--faster NAME=PERCENT]
@@ -43,7 +43,7 @@ for TypeScript. It needs NVRTC, and no GPU. The exit code is 1 if a file does no
 
 check, timeline, why and what-if read a recording, which CUDA_STREAMS_RECORD=run.rec node program.js writes. They need no GPU.
 
-check finds the waits that are missing. The exit code is 1 if there are any.
+check finds the waits that are missing, in a recording or in a folder of CUDA_STREAMS_TRACE. The exit code is 1 if there are any.
 timeline writes a page, or what --out ends in: .html, .json, .json.gz, .svg or .txt.
 why says what held the streams up, and what the run's time was made of.
 what-if predicts what the run would gain by changes: all that may be worth it, or those that are given, each of which may be
@@ -98,7 +98,7 @@ const OPTIONS = {
 const COMMANDS: Readonly<Record<string, readonly string[]>> = {
   doctor: ['json', 'timeout'],
   compile: ['out', 'arch', 'cubin', 'types', 'ptx', 'watch'],
-  check: [],
+  check: ['possible'],
   timeline: ['out'],
   why: [],
   'what-if': [...WISHES, 'timeout', 'json'],
@@ -143,7 +143,8 @@ function read(): Wanted {
     const [file, ...others] = files
     if (file === undefined || others.length > 0)
       throw new Error(`${command} needs one recording, which CUDA_STREAMS_RECORD=run.rec writes for a program`)
-    if (command === 'check' || command === 'why') return { what: 'recording', request: { what: command, file } }
+    if (command === 'check') return { what: 'recording', request: { what: command, file, possible } }
+    if (command === 'why') return { what: 'recording', request: { what: command, file } }
     if (command === 'timeline') return { what: 'recording', request: { what: command, file, out: outFor(file, out) } }
     return { what: 'recording', request: { what: 'what-if', file, wishes: wishesOf(values), seconds, json } }
   }

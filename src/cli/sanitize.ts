@@ -28,18 +28,25 @@ export async function sanitizeProgram({ program, args, possible, keep }: Sanitiz
       CUDA_INJECTION64_PATH: injectionFile(),
       CUDA_STREAMS_TRACE: folder,
     })
-    let errors = 0
-    const traces = readdirSync(folder).filter((name) => name.endsWith('.trace'))
-    for (const name of traces) {
-      const recording = join(recordings, name.replace('.trace', '.rec'))
-      recordTrace(join(folder, name), recording, { possible })
-      errors += await check(recording, traces.length > 1 ? `Process ${name.replace('.trace', '')}: ` : '')
-    }
-    if (traces.length === 0) printError('cuda-streams: the program did not use CUDA')
+    const errors = await checkTraces(folder, recordings, possible)
     return code === 0 && errors > 0 ? 1 : code
   } finally {
     rmSync(folder, { recursive: true })
   }
+}
+
+/** Checks the traces of processes, of which the recordings are written to a folder. Returns how many errors there are. */
+export async function checkTraces(folder: string, recordings: string, possible: boolean): Promise<number> {
+  let errors = 0
+  const traces = readdirSync(folder).filter((name) => name.endsWith('.trace'))
+  for (const name of traces) {
+    const recording = join(recordings, name.replace('.trace', '.rec'))
+    recordTrace(join(folder, name), recording, { possible })
+    errors += await check(recording, traces.length > 1 ? `Process ${name.replace('.trace', '')}: ` : '')
+  }
+  if (traces.length === 0)
+    printError('cuda-streams: nothing was traced: the program did not use CUDA, or did before it was to be traced')
+  return errors
 }
 
 /** Prints what is found in a recording. Returns how many errors there are. */

@@ -28,6 +28,9 @@ const PER_THREAD = 2
 /** Handles of the null streams of threads, which no other stream has. */
 const THREAD_STREAMS = 2 ** 50
 
+/** The numbers of null streams, which no other stream has. */
+const NULL_STREAMS = 2 ** 40
+
 /** CU_STREAM_NON_BLOCKING */
 const NON_BLOCKING = 1
 
@@ -75,7 +78,8 @@ class Conversion {
   /** The streams of which the facts are written, with whether they were captured to. */
   readonly #streams = new Set<number>()
   readonly #flags = new Map<number, number>()
-  readonly #names = new Map<number, string>()
+  /** How many streams were met. */
+  #made = 0
   #site = ''
   #thread = 0
   #device = 0
@@ -128,7 +132,7 @@ class Conversion {
       const number = Number(view.getBigUint64(at, true))
       const text = this.#text(at + 8, end)
       if (kind === FUNCTION) this.#functions[number] = text
-      else if (kind === SITE) this.#sites[number] = text
+      else if (kind === SITE) this.#sites[number] = ofProgram(text)
       else if (kind === PTX) for (const [name, uses] of usesInPtx(text)) this.#ptx.set(name, uses)
       else if (kind === KERNEL) {
         const [name = '', readable = ''] = text.split('\n')
@@ -305,28 +309,20 @@ class Conversion {
     if (!this.#streams.has(stream)) {
       this.#streams.add(stream)
       const nonBlocking = !isNull && ((this.#flags.get(stream) ?? 0) & NON_BLOCKING) !== 0
-      const thread = this.#thread % OF_THREAD
-      const name = isNull ? 'the null stream' : isOfThread ? `the null stream of thread ${thread}` : this.#named(stream)
       const facts: StreamFacts = {
         stream,
         device: this.#device,
         context: this.#device + 1,
-        id: String(isNull ? this.#device : 1000 + this.#names.size + this.#streams.size),
+        id: String(isNull ? NULL_STREAMS + this.#device : ++this.#made),
         nonBlocking,
         priority: 0,
         escaped: false,
-        name,
-        given: !isNull,
+        name: '',
+        given: false,
       }
       this.#journal.object(facts)
     }
     return stream
-  }
-
-  #named(stream: number): string {
-    const name = this.#names.get(stream) ?? `stream ${this.#names.size + 1}`
-    this.#names.set(stream, name)
-    return name
   }
 }
 
@@ -337,6 +333,13 @@ function touched(
   rows?: MemoryRows,
 ): TouchedMemory {
   return { pointer: pointer as Pointer, byteLength, access, argument: undefined, rows }
+}
+
+/** The lines of a stack that belong to the program, not to packages of Python; all of them where none does. */
+function ofProgram(stack: string): string {
+  const lines = stack.split('\n')
+  const own = lines.filter((line) => !/\/(?:site|dist)-packages\/|\/lib\/python3/.test(line))
+  return (own.length === 0 ? lines : own).join('\n')
 }
 
 /** One access of each address: a kernel may be given a pointer twice. */
