@@ -337,8 +337,8 @@ static uint32_t here(void) {
   if (!hasPython() || !python.isInitialized()) return nativeSite();
   if (python.isFinalizing != NULL && python.isFinalizing()) return 0;
   if (python.check()) return pythonSite();
-  /* A thread that Python does not know has none of its lines. */
-  if (python.thisThread() == NULL) return nativeSite();
+  /* A thread that Python does not know, such as those of a backward pass, has none of its lines. */
+  if (python.thisThread() == NULL) return 0;
   int state = python.ensure();
   uint32_t number = pythonSite();
   python.release(state);
@@ -623,14 +623,17 @@ EXPORT int InitializeInjection(void) {
   void *library = openCupti();
   if (library == NULL) return failed("libcupti.so is not found; CUDA_STREAMS_CUPTI=path names it", 0);
   int (*subscribe)(void **, Callback, void *);
-  int (*enable)(uint32_t, void *, int);
+  int (*enable)(uint32_t, void *, int, uint32_t);
+  int (*nameOf)(int, uint32_t, const char **);
   *(void **)&subscribe = dlsym(library, "cuptiSubscribe");
-  *(void **)&enable = dlsym(library, "cuptiEnableDomain");
-  if (subscribe == NULL || enable == NULL) return failed("this CUPTI lacks cuptiSubscribe", 0);
+  *(void **)&enable = dlsym(library, "cuptiEnableCallback");
+  *(void **)&nameOf = dlsym(library, "cuptiGetCallbackName");
+  if (subscribe == NULL || enable == NULL || nameOf == NULL) return failed("this CUPTI lacks cuptiSubscribe", 0);
   void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
-  *(void **)&cuda.parameter = driver == NULL ? NULL : dlsym(driver, "cuFuncGetParamInfo");
-  *(void **)&cuda.parameterOfKernel = driver == NULL ? NULL : dlsym(driver, "cuKernelGetParamInfo");
-  *(void **)&cuda.contextDevice = driver == NULL ? NULL : dlsym(driver, "cuCtxGetDevice");
+  if (driver == NULL) driver = RTLD_DEFAULT;
+  *(void **)&cuda.parameter = dlsym(driver, "cuFuncGetParamInfo");
+  *(void **)&cuda.parameterOfKernel = dlsym(driver, "cuKernelGetParamInfo");
+  *(void **)&cuda.contextDevice = dlsym(driver, "cuCtxGetDevice");
   void *runtime = dlopen("libstdc++.so.6", RTLD_NOW);
   *(void **)&cuda.demangle = runtime == NULL ? NULL : dlsym(runtime, "__cxa_demangle");
   trace.isOpen = 1;
@@ -638,7 +641,13 @@ EXPORT int InitializeInjection(void) {
   void *subscriber;
   int result = subscribe(&subscriber, called, NULL);
   if (result != 0) return failed("another tool uses CUPTI, a profiler perhaps: cuptiSubscribe", result);
-  result = enable(1, subscriber, DOMAIN_DRIVER);
-  if (result != 0) return failed("cuptiEnableDomain", result);
+  /* A call that is not written costs nothing. */
+  int count = 0;
+  for (uint32_t id = 1; id < IDS; id++) {
+    const char *name = NULL;
+    if (nameOf(DOMAIN_DRIVER, id, &name) != 0 || name == NULL || indexOf(name) < 0) continue;
+    if (enable(1, subscriber, DOMAIN_DRIVER, id) == 0) count++;
+  }
+  if (count == 0) return failed("CUPTI knows none of the calls", 0);
   return 1;
 }

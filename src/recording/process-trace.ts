@@ -338,7 +338,7 @@ function touched(
 /** The lines of a stack that belong to the program, not to packages of Python; all of them where none does. */
 function ofProgram(stack: string): string {
   const lines = stack.split('\n')
-  const own = lines.filter((line) => !/\/(?:site|dist)-packages\/|\/lib\/python3/.test(line))
+  const own = lines.filter((line) => !/\/(?:site|dist)-packages\/|\/lib\/python3|\(<cuda-streams>:/.test(line))
   return (own.length === 0 ? lines : own).join('\n')
 }
 

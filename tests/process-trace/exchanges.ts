@@ -68,17 +68,24 @@ function ofPython(name: string): Partner {
 function ofPlain(path: string): Partner {
   const calls = SharedLibrary.open(path).functions({
     plain_start: 'void **handle, float **array',
-    plain_kernel: '',
-    plain_read: '',
-    plain_fill: '',
-    plain_upload: '',
+    plain_kernel: 'int unused',
+    plain_read: 'int unused',
+    plain_fill: 'int unused',
+    plain_upload: 'int unused',
   })
   const out = new NativeMemory(16)
   calls.plain_start(out.address, out.address + 8)
   const stream = new ExternalStream(BigInt(out.pointerAt(0)))
   const memory = DeviceBuffer.from(BigInt(out.pointerAt(8)), BYTES, { device })
-  const { plain_kernel: kernel, plain_read: read, plain_fill: fill, plain_upload: upload } = calls
-  return { stream, memory, kernel, read, fill, upload }
+  const { plain_kernel, plain_read, plain_fill, plain_upload } = calls
+  return {
+    stream,
+    memory,
+    kernel: () => plain_kernel(0),
+    read: () => plain_read(0),
+    fill: () => plain_fill(0),
+    upload: () => plain_upload(0),
+  }
 }
 
 type Exchange = (ours: Stream, theirs: Partner, pinned: PinnedBuffer) => unknown

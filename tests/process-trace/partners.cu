@@ -12,8 +12,8 @@ int plain_start(void **handle, float **array) {
   *handle = stream; *array = x;
   return cudaDeviceSynchronize();
 }
-int plain_kernel(void) { set<<<N / 256, 256, 0, stream>>>(x, 1, N); return cudaGetLastError(); }
-int plain_read(void) { scale<<<N / 256, 256, 0, stream>>>(x, y, N); return cudaGetLastError(); }
-int plain_fill(void) { return cudaMemsetAsync(x, 0, N * 4, stream); }
-int plain_upload(void) { return cudaMemcpyAsync(x, host, N * 4, cudaMemcpyHostToDevice, stream); }
+int plain_kernel(int) { set<<<N / 256, 256, 0, stream>>>(x, 1, N); return cudaGetLastError(); }
+int plain_read(int) { scale<<<N / 256, 256, 0, stream>>>(x, y, N); return cudaGetLastError(); }
+int plain_fill(int) { return cudaMemsetAsync(x, 0, N * 4, stream); }
+int plain_upload(int) { return cudaMemcpyAsync(x, host, N * 4, cudaMemcpyHostToDevice, stream); }
 }

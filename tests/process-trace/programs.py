@@ -266,14 +266,15 @@ def backward():
 
 
 def two_copies():
-    x = torch.empty(N, device=device)
+    # Made before: a query by which the allocator of pinned memory looks for free memory may order the two by chance.
+    x, ones, zeros = torch.empty(N, device=device), torch.ones(N).pin_memory(), torch.zeros(N).pin_memory()
     torch.cuda.synchronize()
-    x.copy_(torch.ones(N).pin_memory(), non_blocking=True)
+    x.copy_(ones, non_blocking=True)
     if RIGHT:
         side.wait_stream(main)
     with torch.cuda.stream(side):
-        x.copy_(torch.zeros(N).pin_memory(), non_blocking=True)
-    return x
+        x.copy_(zeros, non_blocking=True)
+    return x, ones, zeros
 
 
 PROGRAMS = [
