@@ -18,7 +18,7 @@ const IMAGES = new Set(['.svg', '.png'])
 /** Writes all pages but the reference, whose exports are given as `path by "entry point#name"`; returns the sidebar. */
 export function writePages({ root, folder, repository, reference }) {
   const named = new Set(GROUPS.flatMap(({ files }) => files))
-  const others = readdirSync(join(root, 'docs'))
+  const others = readdirSync(join(root, 'docs'), { recursive: true })
     .map((name) => `docs/${name}`)
     .filter((file) => file.endsWith('.md') && !named.has(file))
   const groups = GROUPS.map((group) =>
@@ -32,7 +32,9 @@ export function writePages({ root, folder, repository, reference }) {
     const text = readFileSync(join(root, file), 'utf8')
     titles.set(file, titleOf(text))
     const body = mapText(text, (part) => withLinks(part, { ...site, file, page }))
-    write(join(folder, `${page}.md`), file === 'docs/api.md' ? withReference(body, reference) : body, { source: file })
+    write(join(folder, `${page}.md`), file === 'docs/reference/api.md' ? withReference(body, reference) : body, {
+      source: file,
+    })
   }
   writeFront(site)
   return groups.map(({ text, files }) => ({
@@ -112,8 +114,8 @@ function withReference(markdown, reference) {
     const linked = names.replace(/`(\w+)`/g, (code, name) => {
       const page = reference.get(`${entryPoint}#${name}`)
       if (page === undefined)
-        throw new Error(`docs/api.md names ${name} of ${entryPoint}, which the reference does not have`)
-      return `[${code}](./${page}.md)`
+        throw new Error(`docs/reference/api.md names ${name} of ${entryPoint}, which the reference does not have`)
+      return `[${code}](../${page}.md)`
     })
     return ['', linked, ...rest].join('|')
   })
