@@ -5,14 +5,33 @@ export const GROUPS = [
     text: 'Begin',
     files: ['README.md', 'docs/index.md', 'docs/guides/requirements.md', 'docs/guides/coming-from.md'],
   },
-  { text: 'Tutorials', files: ['docs/tutorials/first-stream.md'] },
+  {
+    text: 'Tutorials',
+    files: [
+      'docs/tutorials/first-stream.md',
+      'docs/tutorials/overlap.md',
+      'docs/tutorials/files.md',
+      'docs/tutorials/server.md',
+      'docs/tutorials/model.md',
+      'docs/tutorials/several-gpus.md',
+    ],
+  },
   {
     text: 'Concepts',
-    files: ['docs/concepts/memory.md', 'docs/concepts/graphs.md', 'docs/concepts/default-streams.md'],
+    files: [
+      'docs/concepts/streams.md',
+      'docs/concepts/events.md',
+      'docs/concepts/memory.md',
+      'docs/concepts/graphs.md',
+      'docs/concepts/default-streams.md',
+    ],
   },
   {
     text: 'Guides',
     files: [
+      'docs/guides/troubleshooting.md',
+      'docs/guides/performance.md',
+      'docs/guides/deployment.md',
       'docs/guides/kernels.md',
       'docs/guides/cu.md',
       'docs/guides/testing.md',
@@ -39,6 +58,7 @@ export const GROUPS = [
     files: [
       'docs/reference/api.md',
       'docs/reference/errors.md',
+      'docs/reference/cuda-runtime.md',
       'docs/reference/environment.md',
       'docs/reference/run-times.md',
       'docs/reference/ptx.md',

@@ -38,7 +38,11 @@ const WRONG = ['```ts', 'const a: number = 1', "a.synchronise('')", '```'].join(
 const MOST_CONTINUED = 7
 
 /** Pages whose expressions between backticks are all of this library. */
-const TABLES = new Set(['docs/guides/coming-from.md', 'docs/concepts/default-streams.md'])
+const TABLES = new Set([
+  'docs/guides/coming-from.md',
+  'docs/concepts/default-streams.md',
+  'docs/reference/cuda-runtime.md',
+])
 const EXPRESSION =
   /^(?:(?:await )?using \w+ = |new |(?:await |!)?(?:stream|event|device|buffer|pinned|pool|graph|exec|context|wrapped|other|Stream|Event|Device|DeviceBuffer|PinnedBuffer)\.|(?:to|from)(?:DLPack|CudaArrayInterface)\()/
 
