@@ -14,15 +14,15 @@ const GUIDES = {
   'base/errors': 'errors.md#which-error',
   'base/element-types': '../guides/kernels.md#signatures',
   'base/element-layout': '../guides/kernels.md#structs',
-  'base/': '../concepts/memory.md#moving-bytes',
-  'driver/driver': '../concepts/memory.md#moving-bytes',
-  'graphs/': '../concepts/graphs.md',
+  'base/': 'memory.md#moving-bytes',
+  'driver/driver': 'memory.md#moving-bytes',
+  'graphs/': 'graphs.md',
   'kernels/external-work': '../guides/coming-from.md#what-only-this-library-has',
   'kernels/': '../guides/kernels.md',
-  'memory/memory-pool': '../concepts/memory.md#pools',
+  'memory/memory-pool': 'memory.md#pools',
   'memory/stream-memory-operations': '../guides/processes.md#values',
-  'memory/': '../concepts/memory.md',
-  shortcuts: '../concepts/memory.md#making-it',
+  'memory/': 'memory.md',
+  shortcuts: 'memory.md#making-it',
   'streams/shared': '../guides/processes.md#threads',
   'streams/green-context': '../guides/green-contexts.md',
   'streams/stream-options': '../guides/foreign-streams.md#wrapping',
@@ -44,7 +44,7 @@ const guideOfLibrary = (path) =>
   /^libraries\/(\w+)\//
     .exec(path)
     ?.slice(1)
-    .map((library) => `${library}.md`) ?? []
+    .map((library) => `../guides/${library}.md`) ?? []
 
 const LISTS = /^export (?:type )?\{([^}]*)\} from '([^']+)'/gm
 const declarationsOf = (file) => readFileSync(file, 'utf8')
@@ -101,7 +101,7 @@ function tableOf(file) {
     const path = relative(join(root, 'dist', 'src'), file).replaceAll('\\', '/')
     const ofLibrary = guideOfLibrary(path).find((guide) => existsSync(join(dirname(page), guide)))
     const guide = ofLibrary ?? Object.entries(GUIDES).find(([beginning]) => path.startsWith(beginning))[1]
-    const title = guide.replace(/^\.\.\/|\.md.*$/g, '').replaceAll('-', ' ')
+    const title = guide.replace(/^.*\/|\.md.*$/g, '').replaceAll('-', ' ')
     return `| \`${name}\` | ${kind} | ${firstSentence(comment, name)} | [${title}](${guide}) |`
   })
   return ['| export | | what it is | more |', '| --- | --- | --- | --- |', ...lines].join('\n')

@@ -57,6 +57,8 @@ export const GROUPS = [
     text: 'Look up',
     files: [
       'docs/reference/api.md',
+      'docs/reference/memory.md',
+      'docs/reference/graphs.md',
       'docs/reference/errors.md',
       'docs/reference/cuda-runtime.md',
       'docs/reference/environment.md',

@@ -124,7 +124,7 @@ export const VARIABLES = {
     values: `a whole number from 1 to ${MOST_MEMORY}`,
     /** The reader computes it. */
     default: 0,
-    defaultText: "[a part](../concepts/memory.md#on-the-simulator) of this machine's",
+    defaultText: "[a part](memory.md#on-the-simulator) of this machine's",
     parse: wholeNumber(1, MOST_MEMORY),
     doc: 'bytes of memory of each device of the default simulator',
   }),
@@ -149,14 +149,14 @@ export const VARIABLES = {
     default: Number.POSITIVE_INFINITY,
     defaultText: 'everything',
     parse: wholeNumber(0, Number.MAX_SAFE_INTEGER),
-    doc: "bytes that [pools](../concepts/memory.md#pools) of device memory keep when the host waits; 0: CUDA's own, nothing",
+    doc: "bytes that [pools](memory.md#pools) of device memory keep when the host waits; 0: CUDA's own, nothing",
   }),
   allocationSites: new EnvironmentVariable('CUDA_STREAMS_ALLOCATION_SITES', {
     values: '0 or 1',
     default: false,
     defaultText: '0',
     parse: flag,
-    doc: '1: the error that says that [memory ran out](../concepts/memory.md#out-of-memory) also says where it was allocated',
+    doc: '1: the error that says that [memory ran out](memory.md#out-of-memory) also says where it was allocated',
   }),
   deadlockTimeout: new EnvironmentVariable('CUDA_STREAMS_DEADLOCK_TIMEOUT', {
     values: 'a number of milliseconds',

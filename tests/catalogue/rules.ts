@@ -1,6 +1,6 @@
 /**
  * What a call may answer, by what it does and by what is captured at the time: the table "What a capture allows" of
- * docs/internals/cuda-facts.md, and those of docs/concepts/graphs.md and docs/concepts/default-streams.md, line by line. Where nothing is captured a call
+ * docs/internals/cuda-facts.md, and those of docs/reference/graphs.md and docs/concepts/default-streams.md, line by line. Where nothing is captured a call
  * returns, unless `plain` says otherwise.
  *
  * A number is the CUresult of a CudaError; a LibraryError is called so; other errors are named by their code.
