@@ -117,6 +117,3 @@ export function pageOf(file) {
       .toLowerCase()
   )
 }
-
-/** The parts of the README that make the front page, behind its first lines: the others are on its own page. */
-export const FRONT = ['Quick start', 'With PyTorch', 'Find a missing wait', 'See what ran when', 'What a call costs']

@@ -178,6 +178,11 @@ describe('the site, in Chromium', { skip: missing ?? false, timeout: 300_000 }, 
     ['launchHostFunc', /launchHostFunc/],
     ['null stream', /null stream/],
     ['CUDA_STREAMS_RELEASE_THRESHOLD', /release_?threshold/i],
+    ['out of memory', /out of memory/i],
+    ['f16', /f16/],
+    ['jest', /jest/i],
+    ['struct', /struct/],
+    ['docker', /docker/i],
   ] as const) {
     it(`a search for "${words}" finds a page, by keyboard alone`, () =>
       using('index.html', 1440, async (page) => {
