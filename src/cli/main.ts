@@ -70,9 +70,9 @@ missing.
 
 Timelines and the sanitizer of programs of this library are no commands, but variables of their environment:
 
-  CUDA_STREAMS_TIMELINE=run.html node program.js   records what ran when (docs/timeline.md)
-  CUDA_STREAMS_SANITIZER=1 node program.js         finds missing waits (docs/sanitizer.md)
-  CUDA_STREAMS_RECORD=run.rec node program.js      records what the commands above read (docs/recording.md)`
+  CUDA_STREAMS_TIMELINE=run.html node program.js   records what ran when (docs/guides/timeline.md)
+  CUDA_STREAMS_SANITIZER=1 node program.js         finds missing waits (docs/guides/sanitizer.md)
+  CUDA_STREAMS_RECORD=run.rec node program.js      records what the commands above read (docs/guides/recording.md)`
 
 const OPTIONS = {
   json: { type: 'boolean' },

@@ -1,4 +1,4 @@
-/** The environment variables that have an effect on the library: its own, CUDA's and the system's. docs/environment.md documents them. */
+/** The environment variables that have an effect on the library: its own, CUDA's and the system's. docs/reference/environment.md documents them. */
 import { VARIABLES } from '../base/environment-variables.js'
 
 export const ALL_VARIABLES: readonly string[] = [

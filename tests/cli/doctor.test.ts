@@ -384,10 +384,10 @@ test('colours are for terminals that have them', () => {
   }
 })
 
-const page = (): string => readFileSync(join(root, 'docs', 'doctor.md'), 'utf8')
+const page = (): string => readFileSync(join(root, 'docs', 'guides', 'doctor.md'), 'utf8')
 const jsonOfThePage = (): string => /^```json\n([\s\S]*?)^```/m.exec(page())?.[1] ?? ''
 
-test('docs/doctor.md shows the shape of the report, and the text of that report', { skip }, async () => {
+test('docs/guides/doctor.md shows the shape of the report, and the text of that report', { skip }, async () => {
   const shown: Report = JSON.parse(jsonOfThePage())
   assert.ok(page().includes(`\n${textOf(shown)}\n`), textOf(shown))
   const { text: _, ...found } = await doctor({})
@@ -406,8 +406,8 @@ test('docs/doctor.md shows the shape of the report, and the text of that report'
   )
 })
 
-test('docs/environment.md and the doctor have the same variables', () => {
-  const text = readFileSync(join(root, 'docs', 'environment.md'), 'utf8')
+test('docs/reference/environment.md and the doctor have the same variables', () => {
+  const text = readFileSync(join(root, 'docs', 'reference', 'environment.md'), 'utf8')
   const [, section = ''] = text.split(/^## Of the library$/m)
   const tables = (section.split(/^## /m)[0] ?? '').split(/^### What `auto` takes$[\s\S]*?(?=^### )/m).join('')
   const names = [...tables.matchAll(/^\|([^|]*)\|/gm)].flatMap(([, cell = '']) =>
