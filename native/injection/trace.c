@@ -38,7 +38,7 @@ typedef void (*Callback)(void *, int, uint32_t, const void *);
  * The calls that are written, with the types of their parameters: p a word, u 32 bits, c less, o a pointer to a word
  * that the call sets, 2 a pointer to the 16 words of a CUDA_MEMCPY2D, k the arguments of a kernel, x the same in another
  * form, l a CUlaunchConfig, t code that may be the text of PTX. A call ending in `!` is written before it is made: it ends
- * what another thread may be given anew at once.
+ * what another thread may be given at once.
  */
 static const struct {
   const char *name, *types;

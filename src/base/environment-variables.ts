@@ -195,7 +195,7 @@ export const VARIABLES = {
     default: '',
     defaultText: '',
     parse: text,
-    doc: 'where a process leaves [what all of its libraries do](whole-process.md). `npx cuda-streams sanitize` sets it',
+    doc: 'where a process leaves [what all of its libraries do](../guides/whole-process.md). `npx cuda-streams sanitize` sets it',
   }),
   timeline: new EnvironmentVariable('CUDA_STREAMS_TIMELINE', {
     values: "a file ending in '.html', '.json', '.json.gz', '.svg' or '.txt', or 0",
@@ -290,7 +290,7 @@ export const SANITIZER_WORDS = {
   process: {
     form: 'process',
     option: '–',
-    doc: 'on a GPU, the work of [all libraries of the process](whole-process.md), printed at the end',
+    doc: 'on a GPU, the work of [all libraries of the process](../guides/whole-process.md), printed at the end',
   },
   possible: {
     form: 'possible',

@@ -105,9 +105,8 @@ describe('the library that CUDA loads', () => {
 
   function compiled(): string {
     const [library, path] = [join(folder, 'libfake-cupti.so'), join(folder, 'program')]
-    const cc = process.env['CC'] ?? 'cc'
     const run = (args: readonly string[], input?: string): void => {
-      const { status, stderr } = spawnSync(cc, args, { encoding: 'utf8', input })
+      const { status, stderr } = spawnSync('cc', args, { encoding: 'utf8', input })
       assert.equal(status, 0, stderr)
     }
     const source = join(home, 'fake-cupti.c')
