@@ -39,6 +39,7 @@ export const GROUPS = [
       'docs/guides/exploration.md',
       'docs/guides/timeline.md',
       'docs/guides/recording.md',
+      'docs/guides/whole-process.md',
       'docs/guides/doctor.md',
       'docs/guides/promises.md',
       'docs/guides/green-contexts.md',

@@ -190,6 +190,13 @@ export const VARIABLES = {
     parse: textUnless0,
     doc: 'how [the sanitizer](../guides/sanitizer.md) reports; 1, or `true`, is `print`. [The other words](#words-of-cuda_streams_sanitizer) are options',
   }),
+  trace: new EnvironmentVariable('CUDA_STREAMS_TRACE', {
+    values: 'a folder',
+    default: '',
+    defaultText: '',
+    parse: text,
+    doc: 'where a process leaves [what all of its libraries do](../guides/whole-process.md). `npx cuda-streams sanitize` sets it',
+  }),
   timeline: new EnvironmentVariable('CUDA_STREAMS_TIMELINE', {
     values: "a file ending in '.html', '.json', '.json.gz', '.svg' or '.txt', or 0",
     default: '',
@@ -249,6 +256,9 @@ export const VARIABLES = {
   ),
 } as const
 
+/** Does a value of CUDA_STREAMS_SANITIZER ask for the calls of all libraries of the process? */
+export const isWholeProcess = (value: string): boolean => value.split(',').includes('process')
+
 /** The words that CUDA_STREAMS_SANITIZER takes besides a mode, with commas between them. */
 export const SANITIZER_WORDS = {
   fix: { form: 'fix', option: 'fix: true', doc: 'waits that are missing are queued' },
@@ -276,6 +286,16 @@ export const SANITIZER_WORDS = {
     form: 'suppressions=FILE',
     option: 'suppress: […]',
     doc: 'what a line of the file names is not reported, thrown or fixed, and is listed at the end',
+  },
+  process: {
+    form: 'process',
+    option: '–',
+    doc: 'on a GPU, the work of [all libraries of the process](../guides/whole-process.md), printed at the end',
+  },
+  possible: {
+    form: 'possible',
+    option: '–',
+    doc: 'with `process`: also pairs that race if a kernel writes where it is only known to read or write',
   },
 } as const
 

@@ -94,7 +94,7 @@ describe('the command', { concurrency: 2 }, () => {
     [
       ['nurse'],
       2,
-      /^There is no command 'nurse': there are 'doctor', 'compile', 'check', 'timeline', 'why', 'what-if'\n/,
+      /^There is no command 'nurse': there are 'doctor', 'compile', 'check', 'timeline', 'why', 'what-if', 'sanitize'\n/,
     ],
     [['doctr'], 2, /^There is no command 'doctr': did you mean 'doctor'\?\n/],
     [['timeline'], 2, /^timeline needs one recording, which CUDA_STREAMS_RECORD=run.rec writes for a program\n/],
