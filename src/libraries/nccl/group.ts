@@ -156,16 +156,20 @@ function makeTogether({ library }: NcclHandle, count: number, calls: () => void)
  */
 function checkCallsApart(parts: readonly OpenOperation[]): void {
   if (parts.length < 2) return
-  const ranges = parts.flatMap(({ memory }, call) =>
-    memory.map(({ pointer, byteLength, access }) => {
-      return { begin: pointer, end: pointer + byteLength, writes: access !== 'in', call }
-    }),
-  )
+  const ranges: UsedRange[] = []
+  for (const [call, { memory }] of parts.entries()) {
+    for (const { pointer, byteLength, access } of memory) {
+      ranges.push({ begin: pointer, end: pointer + byteLength, writes: access !== 'in', call })
+    }
+  }
   ranges.sort((a, b) => a.begin - b.begin)
-  for (const [index, range] of ranges.entries()) {
-    for (let next = index + 1; (ranges[next]?.begin ?? range.end) < range.end; next += 1) {
+  for (let index = 0; index < ranges.length; index += 1) {
+    const range = ranges[index]
+    if (range === undefined) continue
+    for (let next = index + 1; next < ranges.length; next += 1) {
       const other = ranges[next]
-      if (other === undefined || other.call === range.call || !(range.writes || other.writes)) continue
+      if (other === undefined || other.begin >= range.end) break
+      if (other.call === range.call || !(range.writes || other.writes)) continue
       const [first, second] = [range.call, other.call].sort((a, b) => a - b).map((call) => parts[call]?.operation.name)
       const shared = Math.min(range.end, other.end) - other.begin
       throw invalidValue(
@@ -173,6 +177,14 @@ function checkCallsApart(parts: readonly OpenOperation[]): void {
       )
     }
   }
+}
+
+/** Memory that one call of a group uses. */
+interface UsedRange {
+  readonly begin: number
+  readonly end: number
+  readonly writes: boolean
+  readonly call: number
 }
 
 function isQueued(handle: NcclHandle, call: string, since: number): boolean {

@@ -183,7 +183,7 @@ export class NcclCall {
         handle.address,
         raw,
       )
-    enqueue({ handle, stream, memory, name, type, op: op ?? 'sum', peer, root, describe, call })
+    enqueue({ handle, stream, memory, name, count, type, op: op ?? 'sum', peer, root, describe, call })
   }
 }
 

@@ -158,6 +158,8 @@ export interface NcclOperation {
   readonly stream: Stream
   readonly memory: readonly GivenMemory[]
   readonly name: NcclFunction
+  /** The number of elements, as NCCL counts them in this call. */
+  readonly count: number
   readonly type: NcclType
   readonly op: NcclReduction
   /** The rank that it sends to or receives from; undefined for collective operations. */
@@ -216,39 +218,56 @@ export class Clique {
 
 /** Throws ERR_DEADLOCK if the calls that are made together leave out a rank of this thread. */
 export function checkTogether(operations: readonly NcclOperation[]): void {
-  for (const clique of new Set(operations.map(({ handle }) => handle.clique))) {
-    const own = operations.filter(({ handle }) => handle.clique === clique)
+  const cliques = new Set(operations.map(({ handle }) => handle.clique))
+  for (const clique of cliques) {
+    const own = cliques.size === 1 ? operations : operations.filter(({ handle }) => handle.clique === clique)
     checkCollectives(clique, own)
     checkPairs(clique, own)
   }
 }
 
 function checkCollectives({ ranks }: Clique, operations: readonly NcclOperation[]): void {
+  if (ranks.size === 1) return
   const collectives = operations.filter(({ peer }) => peer === undefined)
   const [first] = collectives
   if (first === undefined) return
-  const callsOf = (rank: number): string =>
-    collectives.flatMap((each) => (each.handle.rank === rank ? [each.describe()] : [])).join(', then ') || 'nothing'
+  const callsOf = (rank: number): readonly NcclOperation[] => collectives.filter(({ handle }) => handle.rank === rank)
   const expected = callsOf(first.handle.rank)
   for (const rank of ranks) {
     const other = callsOf(rank)
-    if (other === expected) continue
+    if (areAlike(other, expected)) continue
     const which = `rank ${rank}, which is in this thread too`
-    throw deadlock(`rank ${first.handle.rank} calls ${expected}, and ${which}, calls ${other}`)
+    throw deadlock(`rank ${first.handle.rank} calls ${listed(expected)}, and ${which}, calls ${listed(other)}`)
   }
 }
 
 function checkPairs({ ranks }: Clique, operations: readonly NcclOperation[]): void {
   const pairs = operations.filter(({ peer }) => peer !== undefined && ranks.has(peer))
-  const callsOf = (pair: string, name: NcclFunction): string =>
-    pairs.flatMap((each) => (each.name === name && pairOf(each) === pair ? [each.describe()] : [])).join(', then ') ||
-    'nothing'
+  if (pairs.length === 0) return
+  const callsOf = (pair: string, name: NcclFunction): readonly NcclOperation[] =>
+    pairs.filter((each) => each.name === name && pairOf(each) === pair)
   for (const pair of new Set(pairs.map(pairOf))) {
     const [sent, received] = [callsOf(pair, 'ncclSend'), callsOf(pair, 'ncclRecv')]
-    if (sent === received) continue
-    throw deadlock(`from rank ${pair}, which are both in this thread, ${sent} is sent and ${received} received`)
+    if (areAlike(sent, received)) continue
+    const which = `from rank ${pair}, which are both in this thread`
+    throw deadlock(`${which}, ${listed(sent)} is sent and ${listed(received)} received`)
   }
 }
+
+/** Without texts, which cost more than the calls. */
+const areAlike = (some: readonly NcclOperation[], others: readonly NcclOperation[]): boolean =>
+  some.length === others.length && some.every((each, index) => isAlike(each, others[index]))
+
+const isAlike = (a: NcclOperation, b: NcclOperation | undefined): boolean =>
+  b !== undefined &&
+  a.count === b.count &&
+  a.type === b.type &&
+  a.op === b.op &&
+  a.root === b.root &&
+  (a.name === b.name || a.peer !== undefined)
+
+const listed = (operations: readonly NcclOperation[]): string =>
+  operations.map((each) => each.describe()).join(', then ') || 'nothing'
 
 /** The ranks that an operation is between, the sender first; 'all' for a collective operation. */
 export function pairOf({ handle: { rank }, name, peer }: NcclOperation): string {
