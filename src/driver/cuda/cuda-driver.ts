@@ -73,6 +73,8 @@ export interface CudaDriverParts extends LibcudaParts {
   readonly callsOnThreads: CallsOnThreads
   readonly valueWaits: ValueWaits
   readonly pool: EventPool
+  /** The address of `cuCtxSetCurrent`. */
+  readonly setContext: number
 }
 
 const NAME_BYTES = 256

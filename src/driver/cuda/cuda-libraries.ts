@@ -1,14 +1,16 @@
 /** The work of other libraries on a real GPU. They are called with CUDA's own handles, and queue what they like. */
 
-import { NativeThread } from '../../native/native-thread.js'
+import { NativeCalls, NativeThread } from '../../native/native-thread.js'
 import { CUresult, cudaError } from '../cuda-results.js'
 import {
+  type CallOfLibrary,
   type ContextHandle,
   cudaHandleOf,
   LIBRARY_ENTRIES,
   type LibraryDriver,
   type QueuedLibraryCalls,
   type StreamHandle,
+  type ThreadedCalls,
 } from '../driver.js'
 import type { PendingHostFunctions } from './host-functions/pending-host-functions.js'
 import type { LibcudaParts } from './libcuda/driver-calls.js'
@@ -22,6 +24,8 @@ export interface CudaLibrariesParts extends LibcudaParts {
   readonly hostFunctions: PendingHostFunctions
   readonly blocking: Blocking
   readonly callsOnThreads: CallsOnThreads
+  /** The address of `cuCtxSetCurrent`. */
+  readonly setContext: number
 }
 
 export class CudaLibraries implements LibraryDriver {
@@ -55,6 +59,10 @@ export class CudaLibraries implements LibraryDriver {
 
   callOnThread(address: number, argument: number, patience: number): Promise<number> {
     return this.parts.callsOnThreads.make(() => new NativeThread(address, argument), patience)
+  }
+
+  makeOnThread(calls: readonly CallOfLibrary[]): ThreadedCalls {
+    return new NativeCalls(this.parts.setContext, calls)
   }
 
   waitUntil(isDone: () => boolean, what: string): void {

@@ -2,16 +2,16 @@
  * Calls of communicators, which are queued on streams at once, or at the end of a group. Until then NCCL is not called, so a
  * group that fails half-way has done nothing.
  */
-import { performance } from 'node:perf_hooks'
 import { Ambient } from '../../base/ambient.js'
 import { checkFunction, isThenable } from '../../base/arguments.js'
 import { invalidType, invalidValue, messageOf, stateError } from '../../base/errors.js'
-import { LIBRARY_ENTRIES, type LibraryCall } from '../../driver/driver.js'
+import { LIBRARY_ENTRIES } from '../../driver/driver.js'
 import { queueAllWith, reserveInAll } from '../../memory/queue-with-memory.js'
 import { recordOf } from '../../streams/capture-record.js'
 import { openStream } from '../../streams/stream-impl.js'
 import { openGiven } from '../library-call.js'
 import { checkTogether, type NcclHandle, type NcclOperation } from './nccl-handle.js'
+import { operationsOf, queueReal } from './queue-real.js'
 import { type OpenOperation, queueSimulated } from './simulated-nccl.js'
 
 interface Group {
@@ -92,62 +92,15 @@ function queueOperations(operations: readonly NcclOperation[]): void {
   }
   checkCallsApart(parts)
   const { driver } = first.use
-  const { libraries, name } = driver
-  const queueReal = (): void =>
-    driver.queue({
-      kind: 'library',
-      calls: parts.map(callOf),
-      together: (calls) => {
-        const { name } = first.operation
-        const since = performance.now()
-        const wait = (): void =>
-          libraries.waitUntil(() => handles.every((handle) => isQueued(handle, name, since)), `${name}()`)
-        try {
-          // This may be a host function that runs while an earlier call waits: NCCL accepts one at a time.
-          wait()
-          makeTogether(first.operation.handle, parts.length, calls)
-          wait()
-        } catch (error) {
-          for (const handle of handles) handle.fail(error)
-          throw error
-        }
-      },
-    })
   for (const { operation, use } of parts) {
     use.driver.streamEscaped(use.handle)
     recordOf(use)?.retained.add(operation.handle)
   }
-  queueAllWith(parts, name === 'sim' ? () => queueSimulated(parts) : queueReal)
+  queueAllWith(parts, () => (driver.name === 'sim' ? queueSimulated(parts) : queueReal(driver, parts)))
   for (const handle of handles) {
-    const own = parts.filter(({ operation }) => operation.handle === handle)
-    for (const use of new Map(own.map(({ use }) => [use.serial, use])).values()) handle.queuedOn(use)
+    const own = handles.length === 1 ? parts : parts.filter(({ operation }) => operation.handle === handle)
+    handle.queued(operationsOf(own), new Map(own.map(({ use }) => [use.serial, use])).values())
   }
-}
-
-function callOf({ operation, use, memory }: OpenOperation): LibraryCall {
-  const pointers = memory.map(({ pointer }) => pointer)
-  const call = (stream: number): void => operation.call(pointers, stream)
-  return { name: operation.name, stream: use.handle, context: use.context, memory, call, host: undefined }
-}
-
-/** NCCL's group ends also if a call in it is refused, since NCCL counts groups by thread. */
-function makeTogether({ library }: NcclHandle, count: number, calls: () => void): void {
-  if (count === 1) {
-    calls()
-    return
-  }
-  library.call('ncclGroupStart')
-  try {
-    calls()
-  } catch (refused) {
-    try {
-      library.call('ncclGroupEnd')
-    } catch {
-      // NCCL reports the same error again.
-    }
-    throw refused
-  }
-  library.call('ncclGroupEnd')
 }
 
 /**
@@ -185,12 +138,6 @@ interface UsedRange {
   readonly end: number
   readonly writes: boolean
   readonly call: number
-}
-
-function isQueued(handle: NcclHandle, call: string, since: number): boolean {
-  if (handle.isDone(call)) return true
-  handle.checkTime(since, call)
-  return false
 }
 
 /** Throws ERR_CLOSED, with the reason if the communicator was aborted. */

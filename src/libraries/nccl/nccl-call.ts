@@ -173,17 +173,15 @@ export class NcclCall {
       // A send and its receive are described alike.
       return peer === undefined ? `${name}(${what})` : what
     }
-    const call = (pointers: readonly number[], raw: number): void =>
-      handle.library.call(
-        name,
-        ...buffersOf(pointers),
-        count,
-        ELEMENT_TYPES[type].nccl,
-        ...numbers,
-        handle.address,
-        raw,
-      )
-    enqueue({ handle, stream, memory, name, count, type, op: op ?? 'sum', peer, root, describe, call })
+    const argumentsFor = (pointers: readonly number[], raw: number): readonly number[] => [
+      ...buffersOf(pointers),
+      count,
+      ELEMENT_TYPES[type].nccl,
+      ...numbers,
+      handle.address,
+      raw,
+    ]
+    enqueue({ handle, stream, memory, name, count, type, op: op ?? 'sum', peer, root, describe, argumentsFor })
   }
 }
 
