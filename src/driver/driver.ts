@@ -895,6 +895,8 @@ export interface QueuedHostFunction extends InContext {
  */
 export interface QueuedPromiseWait extends InContext {
   readonly kind: 'promise'
+  /** The function of the library that the program has called, if that is known: warnings name the place of the call. */
+  readonly called: ((...args: never[]) => unknown) | undefined
   /** Set by the driver. */
   release: () => void
 }

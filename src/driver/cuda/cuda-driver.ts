@@ -601,8 +601,8 @@ export class CudaDriver implements Driver {
   }
 
   #waitForPromise(work: QueuedPromiseWait): void {
-    const { stream, context } = work
-    const wait = (): (() => void) => this.#hostFunctions.queueWait(stream, cudaHandleOf(stream))
+    const { stream, context, called } = work
+    const wait = (): (() => void) => this.#hostFunctions.queueWait(stream, cudaHandleOf(stream), called)
     work.release = isDefaultStream(stream) ? this.parts.contexts.within(context, wait) : wait()
   }
 
