@@ -948,6 +948,8 @@ export interface LibraryCall extends InContext {
   readonly memory: readonly TouchedMemory[]
   /** Entries of a hardware queue that it takes at most. Default: LIBRARY_ENTRIES. */
   readonly entries?: number
+  /** On a stream that is no default stream, the library finds the context by itself; some context is current. */
+  readonly inAnyContext?: true
   /** Makes the call with CUDA's own handle of the stream, and the context current. Throws what the library refuses. */
   call(stream: number): void
   readonly host: HostImplementation | undefined

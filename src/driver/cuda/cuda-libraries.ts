@@ -6,7 +6,9 @@ import {
   type CallOfLibrary,
   type ContextHandle,
   cudaHandleOf,
+  isDefaultStream,
   LIBRARY_ENTRIES,
+  type LibraryCall,
   type LibraryDriver,
   type QueuedLibraryCalls,
   type StreamHandle,
@@ -35,13 +37,23 @@ export class CudaLibraries implements LibraryDriver {
     return this.parts.hostFunctions.pending
   }
 
-  queue({ calls: work, together = (calls) => calls() }: QueuedLibraryCalls): void {
+  queue({ calls: work, together }: QueuedLibraryCalls): void {
     const { contexts, hostFunctions } = this.parts
+    const [first] = work
+    if (first === undefined) return
     for (const { stream } of work) this.#refuseQueuing(stream)
     for (const { stream, entries = LIBRARY_ENTRIES } of work) hostFunctions.countEntries(stream, entries)
-    together(() => {
-      for (const each of work) contexts.within(each.context, () => each.call(cudaHandleOf(each.stream)))
-    })
+    const makeAll = (): void => {
+      for (const each of work) this.#make(each, first.context)
+    }
+    contexts.within(first.context, () => (together === undefined ? makeAll() : together(makeAll)))
+  }
+
+  #make(call: LibraryCall, current: ContextHandle): void {
+    const { context, stream, inAnyContext = false } = call
+    const raw = cudaHandleOf(stream)
+    if (context === current || (inAnyContext && !isDefaultStream(stream))) call.call(raw)
+    else this.parts.contexts.within(context, () => call.call(raw))
   }
 
   /** The library's own code would run, and only its calls of CUDA would be refused, which it may not even notice. */

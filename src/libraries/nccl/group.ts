@@ -8,10 +8,10 @@ import { invalidType, invalidValue, messageOf, stateError } from '../../base/err
 import { LIBRARY_ENTRIES } from '../../driver/driver.js'
 import { queueAllWith, reserveInAll } from '../../memory/queue-with-memory.js'
 import { recordOf } from '../../streams/capture-record.js'
-import { openStream } from '../../streams/stream-impl.js'
+import { openStream, type StreamImpl } from '../../streams/stream-impl.js'
 import { openGiven } from '../library-call.js'
 import { checkTogether, type NcclHandle, type NcclOperation } from './nccl-handle.js'
-import { operationsOf, queueReal } from './queue-real.js'
+import { handlesOf, operationsOf, queueReal } from './queue-real.js'
 import { type OpenOperation, queueSimulated } from './simulated-nccl.js'
 
 interface Group {
@@ -72,10 +72,10 @@ export function enqueue(operation: NcclOperation): void {
 }
 
 function queueOperations(operations: readonly NcclOperation[]): void {
-  const handles = [...new Set(operations.map(({ handle }) => handle))]
+  const handles = handlesOf(operations)
   for (const handle of handles) checkAlive(handle)
   checkTogether(operations)
-  reserveInAll(new Set(operations.map(({ stream }) => openStream(stream))), LIBRARY_ENTRIES)
+  reserveInAll(distinct(operations.map(({ stream }) => openStream(stream))), LIBRARY_ENTRIES)
   // Host functions may have run.
   for (const handle of handles) checkAlive(handle)
   const parts = operations.map((operation): OpenOperation => {
@@ -84,23 +84,38 @@ function queueOperations(operations: readonly NcclOperation[]): void {
   })
   const [first] = parts
   if (first === undefined) return
-  const foreign = parts.find(({ use }) => use.driver !== first.use.driver)
-  if (foreign !== undefined) {
-    const [one, another] = [first.operation.stream.device, foreign.operation.stream.device]
+  const { driver } = first.use
+  for (const { operation, use } of parts) {
+    if (use.driver === driver) continue
+    const [one, another] = [first.operation.stream.device, operation.stream.device]
     const what = `${one} and ${another} belong to two drivers: make a group for each of them`
     throw stateError('ERR_DEVICE_MISMATCH', what)
   }
   checkCallsApart(parts)
-  const { driver } = first.use
   for (const { operation, use } of parts) {
-    use.driver.streamEscaped(use.handle)
+    driver.streamEscaped(use.handle)
     recordOf(use)?.retained.add(operation.handle)
   }
-  queueAllWith(parts, () => (driver.name === 'sim' ? queueSimulated(parts) : queueReal(driver, parts)))
+  const uses = distinct(parts.map(({ use }) => use))
+  const captured = uses.filter(({ handle }) => driver.streamIsCapturing(handle))
+  queueAllWith(parts, () => (driver.name === 'sim' ? queueSimulated(parts) : queueReal(driver, parts, captured)))
   for (const handle of handles) {
-    const own = handles.length === 1 ? parts : parts.filter(({ operation }) => operation.handle === handle)
-    handle.queued(operationsOf(own), new Map(own.map(({ use }) => [use.serial, use])).values())
+    const own = parts.filter(({ operation }) => operation.handle === handle)
+    let isCaptured = false
+    for (const use of distinct(own.map((part) => part.use))) {
+      if (captured.includes(use)) isCaptured = true
+      else handle.queuedOn(use, own.length)
+    }
+    if (!isCaptured) handle.queued(operationsOf(handle, own))
   }
+}
+
+/** Mostly one or two, among which a search costs less than a set. */
+function distinct(uses: readonly StreamImpl[]): readonly StreamImpl[] {
+  if (uses.length === 1) return uses
+  const found: StreamImpl[] = []
+  for (const use of uses) if (!found.includes(use)) found.push(use)
+  return found
 }
 
 /**
@@ -108,7 +123,7 @@ function queueOperations(operations: readonly NcclOperation[]): void {
  * on two H200s one of two sums in place was lost.
  */
 function checkCallsApart(parts: readonly OpenOperation[]): void {
-  if (parts.length < 2) return
+  if (parts.length < 2 || (parts.length <= FEW && areApart(parts))) return
   const ranges: UsedRange[] = []
   for (const [call, { memory }] of parts.entries()) {
     for (const { pointer, byteLength, access } of memory) {
@@ -130,6 +145,24 @@ function checkCallsApart(parts: readonly OpenOperation[]): void {
       )
     }
   }
+}
+
+/** So many calls are compared with each other without anything that has to be allocated. */
+const FEW = 4
+
+function areApart(parts: readonly OpenOperation[]): boolean {
+  for (const [index, { memory }] of parts.entries()) {
+    for (let next = index + 1; next < parts.length; next += 1) {
+      for (const one of memory) {
+        for (const other of parts[next]?.memory ?? []) {
+          const isApart =
+            one.pointer + one.byteLength <= other.pointer || other.pointer + other.byteLength <= one.pointer
+          if (!isApart && (one.access !== 'in' || other.access !== 'in')) return false
+        }
+      }
+    }
+  }
+  return true
 }
 
 /** Memory that one call of a group uses. */

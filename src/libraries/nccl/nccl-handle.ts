@@ -159,19 +159,16 @@ export class NcclHandle extends NativeResource {
     warnOnce('CUDA_STREAMS_RANKS', `${what}, of at most ${seconds(timeout)} (options.timeout). ${which}. ${WHY}?`)
   }
 
-  /** These calls were queued, on streams of which these are all. Captured work does not run, and is not waited for. */
-  queued(calls: readonly NcclOperation[], uses: Iterable<StreamImpl>): void {
-    let captures = false
-    for (const use of uses) {
-      if (use.driver.streamIsCapturing(use.handle)) {
-        captures = true
-        continue
-      }
-      this.#work.prepare(use, this.waiting.device)
-      this.#work.record(use)
-      this.#outstanding?.queued(calls.length, use)
-    }
-    if (!captures) this.#connected?.add(calls)
+  /** A call was queued on the stream, which does not capture: captured work does not run, and is not waited for. */
+  queuedOn(use: StreamImpl, calls: number): void {
+    this.#work.prepare(use, this.waiting.device)
+    this.#work.record(use)
+    this.#outstanding?.queued(calls, use)
+  }
+
+  /** These calls were queued together, and none was captured. */
+  queued(calls: readonly NcclOperation[]): void {
+    this.#connected?.add(calls)
   }
 
   /** Resolves when all work is done that was queued until now. Rejects with a fault, a refusal or the signal's reason. */
@@ -251,8 +248,8 @@ export interface NcclOperation extends CallByNumbers {
   readonly memory: readonly GivenMemory[]
   /** The function, types and sizes, as the other ranks must call it. */
   describe(): string
-  /** NCCL's arguments, given the addresses of the memory, in its order, and CUDA's handle of the stream. */
-  argumentsFor(pointers: readonly number[], stream: number): readonly number[]
+  /** NCCL's arguments, given the memory when it is open, in its order, and CUDA's handle of the stream. */
+  argumentsFor(memory: readonly { readonly pointer: number }[], stream: number): readonly number[]
 }
 
 const cliques = new Map<string, Clique>()
@@ -301,11 +298,16 @@ export class Clique {
 
 /** Throws ERR_DEADLOCK if the calls that are made together leave out a rank of this thread. */
 export function checkTogether(operations: readonly NcclOperation[]): void {
-  const cliques = new Set(operations.map(({ handle }) => handle.clique))
-  for (const clique of cliques) {
-    const own = cliques.size === 1 ? operations : operations.filter(({ handle }) => handle.clique === clique)
-    checkCollectives(clique, own)
-    checkPairs(clique, own)
+  const [first] = operations
+  if (first === undefined) return
+  const { clique } = first.handle
+  if (operations.every(({ handle }) => handle.clique === clique)) {
+    checkCollectives(clique, operations)
+    checkPairs(clique, operations)
+    return
+  }
+  for (const each of new Set(operations.map(({ handle }) => handle.clique))) {
+    checkTogether(operations.filter(({ handle }) => handle.clique === each))
   }
 }
 
