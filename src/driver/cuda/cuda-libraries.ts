@@ -43,10 +43,12 @@ export class CudaLibraries implements LibraryDriver {
     if (first === undefined) return
     for (const { stream } of work) this.#refuseQueuing(stream)
     for (const { stream, entries = LIBRARY_ENTRIES } of work) hostFunctions.countEntries(stream, entries)
-    const makeAll = (): void => {
-      for (const each of work) this.#make(each, first.context)
-    }
-    contexts.within(first.context, () => (together === undefined ? makeAll() : together(makeAll)))
+    const makeAll = (): void =>
+      contexts.within(first.context, () => {
+        for (const each of work) this.#make(each, first.context)
+      })
+    if (together === undefined) makeAll()
+    else together(makeAll)
   }
 
   #make(call: LibraryCall, current: ContextHandle): void {
