@@ -87,7 +87,7 @@ export interface StartedLibcuda {
   /** The number of hardware queues that it was started with. */
   readonly connections: number
   /** Where a function is that other threads call. */
-  addressOf(name: 'cuEventQuery' | 'cuThreadExchangeStreamCaptureMode'): number
+  addressOf(name: 'cuCtxSetCurrent' | 'cuEventQuery' | 'cuThreadExchangeStreamCaptureMode'): number
 }
 
 /**
