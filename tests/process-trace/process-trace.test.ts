@@ -50,11 +50,24 @@ describe('traces of programs on an H100', () => {
     for (const message of messages) assert.match(message, /^ {2}Add `.*\.wait\(.*\)` before/m)
   })
 
-  it('the same programs with their waits are silent, also of what is possible', async () => {
-    const trace = unpacked('programs-right.trace')
-    assert.deepEqual(await messagesIn(trace), [])
-    assert.deepEqual(await messagesIn(trace, true), [])
+  it('each missing wait between this library and PyTorch, CuPy or CUDA C++ is found, with the line of JavaScript', async () => {
+    const messages = await messagesIn(unpacked('exchanges-racy.trace'))
+    const exchanges = functionsOf('exchanges.ts', /^ {2}(\w+)\(ours, theirs.*\) \{$/gm)
+    assert.equal(exchanges.length, 7)
+    for (const name of exchanges) {
+      const found = messages.filter((message) => message.includes(`at ${name} (`))
+      assert.equal(found.length, 3, `${name}: ${found.length}`)
+    }
+    assert.equal(messages.length, 21)
   })
+
+  for (const name of ['programs', 'exchanges', 'plain']) {
+    it(`with their waits ${name} are silent, also of what is possible`, async () => {
+      const trace = unpacked(`${name}-right.trace`)
+      assert.deepEqual(await messagesIn(trace), [])
+      assert.deepEqual(await messagesIn(trace, true), [])
+    })
+  }
 
   it('plain CUDA C++: kernels by their types, copies, and memory that is freed too early', async () => {
     const messages = await messagesIn(unpacked('plain-racy.trace'))
