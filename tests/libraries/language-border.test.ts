@@ -797,12 +797,15 @@ describe('across the language border', { skip }, () => {
       } finally {
         delete process.env['NCCL_TUNER_PLUGIN']
       }
+      const marked = device.run(uniqueId)
       process.env['NCCL_COMM_SPLIT_SHARE_RESOURCES'] = '0'
       try {
         const communicator = await make()
         communicator.allReduce(a, b, f32)
         assert.deepEqual(threads(), [], 'there is no half')
         await communicator.close()
+        const other = Communicator.create({ id: marked, rank: 0, size: 2, device })
+        await rejected(() => other, 'ERR_UNSUPPORTED', /the same NCCL/)
       } finally {
         delete process.env['NCCL_COMM_SPLIT_SHARE_RESOURCES']
       }

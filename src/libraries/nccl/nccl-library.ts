@@ -97,6 +97,8 @@ const MARK = Uint8Array.of(0x63, 0x73, 0x2d, 0x68, 0x61, 0x6c, 0x76, 0x31)
 const MARK_AT = UNIQUE_ID_BYTES - MARK.length
 /** The oldest NCCL for which this was tried. */
 const OLDEST_WITH_HALVES = 22700
+const OTHER_RULES =
+  'options.id was made where NCCL is 2.27 or later and NCCL_COMM_SPLIT_SHARE_RESOURCES is not set, and here that is not so: all processes need the same NCCL and its same variables'
 
 /**
  * The longest time in milliseconds that the end of a communicator waits for host functions. They may be behind the work of an
@@ -151,6 +153,7 @@ export class NcclLibrary {
    * must not be freed before the communicator has ended.
    */
   initRank(id: Uint8Array, rank: number, size: number): NewCommunicator {
+    if (this.halves(id, size) && !this.#canHalve()) throw stateError('ERR_UNSUPPORTED', OTHER_RULES)
     const memory = new NativeMemory(PAIR.bytes)
     this.#memory.bytes.set(id)
     if (this.halves(id, size)) {
