@@ -94,6 +94,7 @@ export const GROUPS = [
       'docs/internals/benchmarks.md',
       'docs/internals/differential.md',
       'docs/internals/soak.md',
+      'docs/internals/run-times.md',
       'docs/internals/what-others-have.md',
       'docs/internals/glossary.md',
       'docs/internals/dependencies.md',

@@ -70,7 +70,7 @@ function allKernels(): readonly KernelSource[] {
   const self = 'tests/docs/kernel-sources.test.ts'
   // Those are files for nvcc, with mistakes and halves of the host in them.
   const isLeftOut = (path: string): boolean =>
-    path === self || /^(?:tests|src)\/cu\/|^tests\/cli\/compile|^docs\/cu\.md$/.test(path)
+    path === self || /^(?:tests|src)\/cu\/|^tests\/cli\/compile|^docs\/guides\/cu\.md$/.test(path)
   return [...programs, ...pages]
     .filter(({ path }) => !isLeftOut(path))
     .flatMap(({ path, line, code }) => kernelsOf(path, line, code))
