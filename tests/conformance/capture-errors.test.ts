@@ -380,6 +380,24 @@ onEveryBackend('errors of captures', (bench) => {
     usable(stream, other)
   })
 
+  for (const within of [false, true]) {
+    test(`G9 an event that is captured, and that a launch${within ? ' of a graph within a graph' : ''} records then, can be awaited`, async () => {
+      using stream = bench.stream()
+      using other = bench.stream()
+      using event = device.createEvent()
+      using inner = other.capture(() => void other.record(event, { external: true }))
+      using outer = other.capture(() => void other.launch(inner))
+      using exec = (within ? outer : inner).instantiate()
+      stream.beginCapture('relaxed')
+      stream.record(event)
+      await assert.rejects(event.finished(), { number: 907 })
+      other.launch(exec)
+      assert.equal(await event.finished(), undefined)
+      using graph = stream.endCapture()
+      assert.equal(graph.nodeCount, 0)
+    })
+  }
+
   test('R6 1: an event whose record went with a capture is not waited for, though a graph that was launched right then records it', async () => {
     const [stream, other] = two()
     stream.beginCapture('relaxed')

@@ -798,6 +798,7 @@ export class CudaDriver implements Driver {
     if (external !== 0 && this.#isCapturing(stream)) {
       // Each launch of the graph will record the event, which stays as it is until then.
       this.#calls.onStream(stream, (raw) => this.#must.cuEventRecordWithFlags(event, raw, 1))
+      this.graphs.noteRecord(stream, event)
       return
     }
     this.#calls.onStream(stream, (raw) => this.#must.cuEventRecord(event, raw))

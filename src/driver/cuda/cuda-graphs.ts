@@ -85,6 +85,8 @@ class Contents {
   greens: Greens = new Set()
   /** There are waits for values, so a launch may be blocked until this thread, or another program, writes them. */
   waitsForValues = false
+  /** The events that a launch records. */
+  readonly events = new Set<EventHandle>()
   /** The number of nodes that are graphs which have nothing to do. */
   emptyGraphs = 0
   /** The conditional nodes, whose bodies CUDA reports only from 13.2 on. */
@@ -98,6 +100,7 @@ class Contents {
     this.branches += more.branches ?? 0
     if (more.greens !== undefined) this.greens = new Set([...this.greens, ...more.greens])
     this.waitsForValues ||= more.waitsForValues ?? false
+    for (const event of more.events ?? []) this.events.add(event)
     this.emptyGraphs += more.emptyGraphs ?? 0
     for (const [node, facts] of more.conditionals ?? []) this.conditionals.set(node, facts)
     return this
@@ -112,6 +115,7 @@ interface Instance {
   readonly off: Set<NodeHandle>
   semaphores: readonly GraphSemaphore[]
   waitsForValues: boolean
+  events: ReadonlySet<EventHandle>
   /** A launch has nothing to do. */
   readonly isEmpty: boolean
   readonly hasConditionals: boolean
@@ -336,6 +340,11 @@ export class CudaGraphs implements GraphDriver {
     this.#note(id, { waitsForValues: true })
   }
 
+  /** A record of an event has become part of the capture of this stream: each launch makes it. */
+  noteRecord(stream: StreamHandle, event: EventHandle): void {
+    this.#note(this.#captureInfo(stream).id, { events: new Set([event]) })
+  }
+
   #note(id: bigint | undefined, more: Partial<Contents>): void {
     if (id === undefined) return
     const captured = this.#captured.get(id)
@@ -349,7 +358,7 @@ export class CudaGraphs implements GraphDriver {
 
   addGraph(stream: StreamHandle, graph: GraphHandle): void {
     const { must, memory, calls } = this.parts
-    const { hostFunctions, branches, greens, waitsForValues } = this.#contentsOf(graph)
+    const { hostFunctions, branches, greens, waitsForValues, events } = this.#contentsOf(graph)
     if (hostFunctions.some(({ isWithin }) => isWithin)) {
       const what = 'A graph within this graph has host functions, which can be one level deep'
       throw stateError('ERR_UNSUPPORTED', `${what}: launch them in the capture itself`)
@@ -363,7 +372,7 @@ export class CudaGraphs implements GraphDriver {
     const update = (raw: number): void =>
       must.cuStreamUpdateCaptureDependencies_v2(raw, memory.address + 48, 0, 1, SET_DEPENDENCIES)
     calls.onStream(stream, update)
-    this.#note(id, { branches, greens, waitsForValues, emptyGraphs: this.#isEmpty(graph) ? 1 : 0 })
+    this.#note(id, { branches, greens, waitsForValues, events, emptyGraphs: this.#isEmpty(graph) ? 1 : 0 })
     if (hostFunctions.length === 0) return
     const within = this.#nodes.graphOf(node)
     for (const { node: original, host } of hostFunctions) {
@@ -488,7 +497,7 @@ export class CudaGraphs implements GraphDriver {
     const { library, memory, relaxed, graphSemaphores, driver, idleDevices } = this.parts
     const what = 'making an instance of a graph, for which CUDA waits for the device,'
     const contents = this.#contentsOf(graph)
-    const { hostFunctions, waitsForValues, conditionals } = contents
+    const { hostFunctions, waitsForValues, events, conditionals } = contents
     const { branches, greens } = this.#withBodies(contents)
     const hasConditionals = conditionals.size > 0
     // An instance that was closed is destroyed when the device is idle, and CUDA makes no other before.
@@ -504,7 +513,7 @@ export class CudaGraphs implements GraphDriver {
     const exec = memory.pointerAt(0) as GraphExecHandle
     const isEmpty = this.#isEmpty(graph)
     const kept = { fills: new Map(), off: new Set<NodeHandle>(), lastLaunch: undefined }
-    this.#instances.set(exec, { context, semaphores, waitsForValues, isEmpty, hasConditionals, ...kept })
+    this.#instances.set(exec, { context, semaphores, waitsForValues, events, isEmpty, hasConditionals, ...kept })
     return exec
   }
 
@@ -541,7 +550,7 @@ export class CudaGraphs implements GraphDriver {
   }
 
   launch(exec: GraphExecHandle, stream: StreamHandle): void {
-    const { green, driver, hostFunctions, streams, valueWaits } = this.parts
+    const { green, driver, hostFunctions, streams, valueWaits, captures } = this.parts
     const instance = this.#instances.get(exec)
     const isElsewhere = green.isGreen(stream) && !driver.streamIsCapturing(stream)
     const launchStream = isElsewhere ? green.launchStreamOf(streams.of(stream)) : undefined
@@ -550,6 +559,9 @@ export class CudaGraphs implements GraphDriver {
     if (instance === undefined || instance.semaphores.length === 0) this.#launch(exec, stream, launchStream)
     else hostFunctions.queueGraph(stream, instance.semaphores, () => this.#launch(exec, stream, launchStream))
     if (mayBlock) valueWaits.queued(stream)
+    // A record that a launch makes takes the place of one that was captured.
+    if (captures.matter && instance !== undefined && instance.events.size > 0 && !driver.streamIsCapturing(stream))
+      for (const event of instance.events) captures.forgetEvent(event)
     if (instance?.isEmpty) this.#orderEmpty(instance, stream)
   }
 
@@ -599,7 +611,7 @@ export class CudaGraphs implements GraphDriver {
   update(exec: GraphExecHandle, graph: GraphHandle): void {
     const instance = this.#instances.get(exec)
     if (instance === undefined) throw cudaError('cuGraphExecUpdate', CUresult.INVALID_HANDLE)
-    const { hostFunctions, waitsForValues } = this.#contentsOf(graph)
+    const { hostFunctions, waitsForValues, events } = this.#contentsOf(graph)
     const { graphSemaphores, library, memory } = this.parts
     const semaphores = graphSemaphores.arm(instance.context, hostFunctions)
     const result = library.cuGraphExecUpdate_v2(exec, graph, memory.address)
@@ -608,6 +620,7 @@ export class CudaGraphs implements GraphDriver {
     for (const semaphore of instance.semaphores) semaphore.destroy()
     instance.semaphores = semaphores
     instance.waitsForValues = waitsForValues
+    instance.events = events
   }
 
   nodes(graph: GraphHandle): readonly NodeFacts[] {
