@@ -5,7 +5,7 @@
 //
 // Each suite of random programs looks for each mistake: in `after`, those that found it before, which all have to find it again. A
 // mistake that none of them has found is looked for by the file that found it before, and then by STAGES, until something finds it;
-// `--thorough` lets all tests look for what is left, which takes hours.
+// `--thorough` lets all tests look for what is left, which takes hours; with `--random` only the suites of random programs look.
 // `--only 3,17` injects some, `--all` has all suites look for them, `--copies 2` works in two copies side by side.
 import { spawn, spawnSync } from 'node:child_process'
 import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
@@ -23,6 +23,7 @@ const { values } = parseArgs({
     only: { type: 'string' },
     all: { type: 'boolean', default: false },
     thorough: { type: 'boolean', default: false },
+    random: { type: 'boolean', default: false },
     copies: { type: 'string', default: '1' },
   },
 })
@@ -225,7 +226,8 @@ async function look(place, mistake, column) {
   }
   // What escaped before need not be found, and an empty column says nothing.
   const [file] = mistake.before.split(': ')
-  const stages = ofFile(values.thorough ? [...STAGES, ...ALL] : STAGES, mistake.file).map(({ words }) => words)
+  const lookers = values.random ? [] : values.thorough ? [...STAGES, ...ALL] : STAGES
+  const stages = ofFile(lookers, mistake.file).map(({ words }) => words)
   if (column === 'after' && file !== '' && !file.includes(' ')) stages.unshift(file)
   for (const stage of stages) found ??= await firstFailure(place, stage, LONGEST, false)
   mistake[column === 'after' ? 'suitesAfter' : 'suitesBefore'] = suites
