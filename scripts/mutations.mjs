@@ -1,6 +1,7 @@
 // Injects mistakes into src, one at a time, and checks whether the tests find them. A mistake is a line of the driver, the
 // simulator, memory, graphs or the sanitizer that is left out or turned round. `npm run mutations -- --draw --at REVISION` draws
-// fifty, by a seed, and writes them to tests/mutations.md with what finds them at that revision, as the column `before`. `npm run mutations`
+// fifty, by a seed, and adds them to tests/mutations.md with what finds them at that revision, as the column `before`; `--from` says of which
+// files, and `--count` how many. `npm run mutations`
 // injects the same ones into this checkout, and writes the column `after`. It works in a copy, in a temporary folder.
 //
 // Each suite of random programs looks for each mistake: in `after`, those that found it before, which all have to find it again. A
@@ -14,12 +15,23 @@ import { join, relative } from 'node:path'
 import { parseArgs } from 'node:util'
 import { root } from './test-files.mjs'
 
+const FOLDERS = [
+  'src/driver',
+  'src/memory',
+  'src/graphs',
+  'src/streams',
+  'src/kernels',
+  'src/sanitizer',
+  'src/stream.ts',
+]
+
 const { values } = parseArgs({
   options: {
     draw: { type: 'boolean', default: false },
     at: { type: 'string' },
     count: { type: 'string', default: '50' },
     seed: { type: 'string', default: '1' },
+    from: { type: 'string', default: FOLDERS.join() },
     only: { type: 'string' },
     all: { type: 'boolean', default: false },
     thorough: { type: 'boolean', default: false },
@@ -62,16 +74,6 @@ const LONGEST = 20
 /** Minutes that a suite of random programs takes at most. */
 const LONGEST_SUITE = 2
 
-const FOLDERS = [
-  'src/driver',
-  'src/memory',
-  'src/graphs',
-  'src/streams',
-  'src/kernels',
-  'src/sanitizer',
-  'src/stream.ts',
-]
-
 /** Each gives the line another meaning, or undefined where it does not fit. */
 const OPERATORS = {
   'a statement is left out': (line) => {
@@ -105,7 +107,7 @@ function drawing(seed) {
 
 /** All mistakes that can be made in these files. A line is named by its text, and by how many lines of the file are the same before it. */
 function possible(folder) {
-  const { stdout } = spawnSync('git', ['ls-files', ...FOLDERS], { cwd: root, encoding: 'utf8' })
+  const { stdout } = spawnSync('git', ['ls-files', ...values.from.split(',')], { cwd: root, encoding: 'utf8' })
   const found = []
   const isThere = (name) => name.endsWith('.ts') && existsSync(join(folder, name))
   for (const file of stdout.split('\n').filter(isThere)) {
@@ -274,7 +276,7 @@ function read() {
   return { revision, mistakes }
 }
 
-/** Fifty mistakes that the compiler takes, since nobody would commit the others. */
+/** Mistakes that the compiler takes, since nobody would commit the others. */
 async function drawn(place) {
   const all = possible(place.folder)
   console.log(`${all.length} mistakes can be made`)
@@ -289,11 +291,16 @@ async function drawn(place) {
 
 const column = values.at === undefined ? 'after' : 'before'
 const places = Array.from({ length: Number(values.copies) }, () => copy(values.at))
-const { revision, mistakes } = values.draw ? { revision: values.at, mistakes: await drawn(places[0]) } : read()
-if (values.draw) write(mistakes, revision)
+const { revision = values.at, mistakes } = existsSync(TABLE) ? read() : { mistakes: [] }
+const first = values.draw ? mistakes.length : 0
+if (values.draw) mistakes.push(...(await drawn(places[0])))
+write(mistakes, revision)
 for (const { folder } of places) if (!build(folder)) throw new Error('The copy does not compile')
 const only = values.only?.split(',').map(Number)
-const waiting = (only ?? mistakes.map((_, index) => index + 1)).map((nth) => [nth - 1, mistakes[nth - 1]])
+const waiting = (only ?? mistakes.slice(first).map((_, index) => first + index + 1)).map((nth) => [
+  nth - 1,
+  mistakes[nth - 1],
+])
 async function work(place) {
   for (let next = waiting.shift(); next !== undefined; next = waiting.shift()) {
     const [index, mistake] = next
