@@ -33,7 +33,7 @@ interface Around {
 
 const size = { m: 64, n: 64, k: 64 }
 const gemm = (type: GemmType, { buffer, prepared }: Around, more: object = {}): unknown =>
-  (prepared as Cublas).gemm(buffer, buffer, buffer.slice(HALF, HALF), { type, ...size, ...more })
+  (prepared as Cublas).gemm(buffer, buffer, buffer.subarray(HALF, 2 * HALF), { type, ...size, ...more })
 const cublas = ({ stream }: Around): Cublas => new Cublas(stream)
 const first = (type: GemmType, more: object = {}): Case => ({
   prepare: cublas,
@@ -87,7 +87,7 @@ const cases: Readonly<Record<string, Case>> = {
   },
   'numbers again, fewer of another kind': {
     prepare: used(random, (made, { buffer }) => made.bits(buffer)),
-    act: ({ prepared, buffer }) => (prepared as RandomGenerator).normal(buffer.slice(0, 4096)),
+    act: ({ prepared, buffer }) => (prepared as RandomGenerator).normal(buffer.subarray(0, 4096)),
   },
   'new RandomGenerator() that destroys one': { prepare: (around) => random(around).close(), act: random },
   ncclGetUniqueId: { act: () => uniqueId() },

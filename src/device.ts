@@ -67,7 +67,7 @@ export class Device extends LibraryObject {
    * @throws {Error} ERR_OUT_OF_RANGE if the driver has no such device; ERR_INVALID_ARG_TYPE
    */
   static get(ordinal?: number): Device {
-    return ordinal === undefined ? Device.current : deviceOf(defaultDriver(), ordinal)
+    return ordinal === undefined ? Device.current() : deviceOf(defaultDriver(), ordinal)
   }
 
   /** The number of devices of the default driver (`cuDeviceGetCount`). */
@@ -76,7 +76,7 @@ export class Device extends LibraryObject {
   }
 
   /** The device that this async context made current; until it made one current, device 0 of the default driver. */
-  static get current(): Device {
+  static current(): Device {
     return currentDevice.get() ?? deviceOf(defaultDriver(), 0)
   }
 
@@ -282,10 +282,10 @@ export function deviceOf(driver: WrappableDriver, ordinal: number): Device {
 
 /** The device of an option: a Device, an ordinal of the current device's driver, or by default the current device. */
 export function resolveDevice(device: Device | number | undefined, name = 'options.device'): Device {
-  if (device === undefined) return Device.current
+  if (device === undefined) return Device.current()
   if (isDevice(device)) return device
   if (typeof device !== 'number' || !Number.isInteger(device)) throw invalidType(name, 'a Device or an ordinal', device)
-  return deviceOf(driverOf(Device.current), device)
+  return deviceOf(driverOf(Device.current()), device)
 }
 
 interface DeviceOption {

@@ -199,7 +199,7 @@ export class Stream extends StreamBase implements CudaStreamLike, AsyncDisposabl
    * Always the same object; `close()` does nothing to it.
    */
   static get null(): Stream {
-    return defaultStreamOf(Device.current)
+    return defaultStreamOf(Device.current())
   }
 
   /**
@@ -207,7 +207,7 @@ export class Stream extends StreamBase implements CudaStreamLike, AsyncDisposabl
    * the same object; `close()` does nothing to it.
    */
   static get perThread(): Stream {
-    return defaultStreamsOf(Device.current).perThread
+    return defaultStreamsOf(Device.current()).perThread
   }
 
   /**
@@ -511,7 +511,7 @@ export class Stream extends StreamBase implements CudaStreamLike, AsyncDisposabl
    * @example
    * ```ts
    * // 16 rows of 64 bytes, out of an image with 256 bytes in a row
-   * stream.copy(to, from.slice(64, 15 * 256 + 64), { shape: [16, 64], sourceStrides: [256] })
+   * stream.copy(to, from.subarray(64, 16 * 256 - 128), { shape: [16, 64], sourceStrides: [256] })
    * ```
    */
   copy(destination: DeviceBuffer | PinnedBuffer, source: DeviceBuffer | PinnedBuffer, options: CopyOptions): this
@@ -523,8 +523,8 @@ export class Stream extends StreamBase implements CudaStreamLike, AsyncDisposabl
    * @example
    * ```ts
    * stream.copy([
-   *   [to.slice(0, 16), from.slice(32, 16)],
-   *   [to.slice(16, 16), from.slice(0, 16)],
+   *   [to.subarray(0, 16), from.subarray(32, 48)],
+   *   [to.subarray(16, 32), from.subarray(0, 16)],
    * ])
    * ```
    */
@@ -553,7 +553,7 @@ export class Stream extends StreamBase implements CudaStreamLike, AsyncDisposabl
    * ```ts
    * stream.fill(buffer, 0.5, { type: 'f32' })
    * // 16 rows of 64 bytes, in an image with 256 bytes in a row
-   * stream.fill(buffer.slice(64, 15 * 256 + 64), 0, { shape: [16, 64], strides: [256] })
+   * stream.fill(buffer.subarray(64, 16 * 256 - 128), 0, { shape: [16, 64], strides: [256] })
    * ```
    */
   fill(buffer: DeviceBuffer | PinnedBuffer, value: number, options?: FillOptions): this {

@@ -31,7 +31,7 @@ export class Classifier {
     const scores = device.alloc(4 * LABELS.length * files.length, { stream })
     try {
       for (const [index, { buffer, width, height }] of images.entries()) {
-        const out = batch.slice(4 * FLOATS * index, 4 * FLOATS)
+        const out = batch.subarray(4 * FLOATS * index, 4 * FLOATS * (index + 1))
         stream.launch(prepare, { threads: [SIDE, SIDE] }, buffer, width, height, out, SIDE)
       }
       session.run(stream, { images: { buffer: batch, shape: [files.length, 3, SIDE, SIDE] } }, { scores })

@@ -111,7 +111,7 @@ export const memory: readonly OrderingBug[] = [
     async ({ stream, zeros }, fixed) => {
       const [uploads, compute] = [stream(), stream()]
       const [data, result] = [zeros(), zeros()]
-      void uploads.upload(data, Uint32Array.of(1, 2, 3, 4))
+      uploads.upload(data, Uint32Array.of(1, 2, 3, 4))
       compute.wait(uploads)
       scale(compute, result, data, 100)
       return read(fixed ? compute : uploads, result)

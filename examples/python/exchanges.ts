@@ -296,7 +296,7 @@ export const EXCHANGES: readonly Exchange[] = [
   {
     title: 'their stream launches our graph',
     run: (table, value, waits) => {
-      using graph = table.ours.capture(() => void table.ours.fill(table.theirBuffer, value, { width: 4 }))
+      using graph = table.ours.capture(() => table.ours.fill(table.theirBuffer, value, { width: 4 }))
       using exec = graph.instantiate()
       return theyWrite(
         table,

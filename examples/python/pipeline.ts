@@ -118,7 +118,8 @@ export class Pipeline {
   }
 
   #queueAll(rounds: number, pages: DeviceBuffer, waits: boolean): void {
-    for (let round = 0; round < rounds; round += 1) this.#queue(round, pages.slice(BYTES * round, BYTES), waits)
+    for (let round = 0; round < rounds; round += 1)
+      this.#queue(round, pages.subarray(BYTES * round, BYTES * (round + 1)), waits)
   }
 
   async #judgePages(pages: DeviceBuffer, rounds: number): Promise<Pick<Run, 'right' | 'firstWrong'>> {
@@ -135,7 +136,7 @@ export class Pipeline {
       before = stream
     }
     if (waits && before !== undefined) this.#ours.wait(before)
-    const [first, last] = [0, this.#parts - 1].map((part) => this.#shared.slice(BYTES * part, BYTES))
+    const [first, last] = [0, this.#parts - 1].map((part) => this.#shared.subarray(BYTES * part, BYTES * (part + 1)))
     if (first === undefined || last === undefined) throw new Error('a pipeline has a part')
     this.#ours.copy(page, last)
     if (this.#parts > 1) this.#ours.copy(first, last)

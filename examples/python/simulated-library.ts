@@ -89,7 +89,7 @@ export class SimulatedLibrary implements Library {
   }
   captureFill(value: number, ours: boolean): void {
     const buffer = ours ? known(this.#ours) : this.#mine
-    this.#exec = this.#stream.capture(() => void this.#stream.fill(buffer, value, { width: 4 })).instantiate()
+    this.#exec = this.#stream.capture(() => this.#stream.fill(buffer, value, { width: 4 })).instantiate()
     this.launchCaptured(false)
   }
   launchCaptured(onWrapped: boolean): void {
@@ -100,7 +100,9 @@ export class SimulatedLibrary implements Library {
     this.#stream.launch(TRIPLE, tripleConfig(length), known(this.#ours), value, length)
   }
   copyPart(part: number, length: number): void {
-    const [source, target] = [part, part + 1].map((at) => known(this.#ours).slice(4 * length * at, 4 * length))
+    const [source, target] = [part, part + 1].map((at) =>
+      known(this.#ours).subarray(4 * length * at, 4 * length * (at + 1)),
+    )
     this.#stream.copy(known(target), known(source))
   }
 }

@@ -117,6 +117,16 @@ export function shortCallSite(): string | undefined {
   return innermost === undefined || caller === undefined ? innermost : `${innermost} (from ${caller})`
 }
 
+/** The place that a line of a stack names; undefined for a built-in function. */
+export function placeOf(
+  line: string,
+): { readonly path: string; readonly row: number; readonly column: number } | undefined {
+  for (const { path, row, column, owner } of framesOf(`    ${line}`)) {
+    if (owner !== undefined) return { path, row: Number(row), column: Number(column) }
+  }
+  return undefined
+}
+
 /** A generator, since reading a frame costs a microsecond and most callers want only the innermost. */
 function* framesOf(stack: string): Generator<StackFrame> {
   for (const each of stack.split('\n')) {

@@ -1,6 +1,13 @@
-/** Names that programs give to their streams, for the reports of the sanitizer and for timelines. */
+/** What reports, timelines and errors call a stream: the name that the program gave it, or else 'stream 3', by its number. */
 import { printable } from '../base/printable.js'
-import { canonicalStream, type Driver, type StreamHandle } from './driver.js'
+import {
+  canonicalStream,
+  cudaHandleOf,
+  type Driver,
+  deviceOfDefaultStream,
+  isDefaultStream,
+  type StreamHandle,
+} from './driver.js'
 import { backendOf, type WrappableDriver, wrappableOf } from './wrappable-driver.js'
 
 /** A stream that has been given a name. */
@@ -33,6 +40,26 @@ export function giveName(given: NamedStream): void {
 export function givenName(driver: Driver, stream: StreamHandle, id: bigint): string | undefined {
   const given = namesOf(driver).get(canonicalStream(stream))
   return given?.id === id ? given.name : undefined
+}
+
+/** What a stream is called that has no name. */
+export function numberedStream(stream: StreamHandle, id: bigint): string {
+  return isDefaultStream(stream) ? defaultStreamName(stream) : `stream ${id}`
+}
+
+/** The null stream or the per-thread stream; those of device 0 are called without it. */
+export function defaultStreamName(stream: StreamHandle): string {
+  const device = deviceOfDefaultStream(stream)
+  const of = device === 0 ? '' : ` of device ${device}`
+  return `${cudaHandleOf(stream) === 2 ? 'per-thread stream' : 'null stream'}${of}`
+}
+
+/** The stream as code: 'stream 3' is no identifier. A given name is taken for that of a variable. */
+export function streamInCode(name: string): string {
+  const [, which, device] = /^(null|per-thread) stream(?: of device (\d+))?$/.exec(name) ?? []
+  if (which === 'per-thread') return 'Stream.perThread'
+  if (which === 'null') return device === undefined ? 'Stream.null' : `Device.get(${device}).defaultStream`
+  return name.replace(/^stream (\d+)$/, 'stream$1')
 }
 
 /** True if any stream of the driver has a name. */

@@ -1,6 +1,7 @@
 /** The result of an exploration, as data and as text: where two orders part, and which wait is missing. */
 import { beginning, printableLines } from '../base/printable.js'
 import { type Touch, touchesOverlap } from '../driver/sim/machine/work.js'
+import { streamInCode } from '../driver/stream-names.js'
 import { Causality, type Race } from './causality.js'
 import type { Outcome, Run } from './run.js'
 import type { Schedule } from './search.js'
@@ -241,19 +242,12 @@ function waitFor(run: Run, earlier: Step, later: Step, conflict: Conflict): stri
   if (after === undefined) {
     const instead = conflict === 'look' ? ' instead of asking' : ''
     const where = later.site === undefined ? '' : ` before ${later.site}`
-    const stream = inCode(before.stream)
+    const stream = streamInCode(before.stream)
     return `the program has to wait for ${before.stream}${instead}, by \`await ${stream}.finished()\` or \`${stream}.synchronize()\`${where}`
   }
   const where = `before its ${after.what}${at(after.site)}`
   if (before.stream === after.stream) return `a dependency inside the graph, ${where}`
-  return `${after.stream} has to wait for ${before.stream}, by \`${inCode(after.stream)}.wait(${inCode(before.stream)})\` ${where}`
-}
-
-/** The stream as a variable of a program: 'stream 2' is no identifier. */
-function inCode(stream: string): string {
-  if (stream.startsWith('the null stream')) return 'Stream.null'
-  if (stream.startsWith('the per-thread stream')) return 'Stream.perThread'
-  return stream.replace(/^stream (\d+).*/, 'stream$1')
+  return `${after.stream} has to wait for ${before.stream}, by \`${streamInCode(after.stream)}.wait(${streamInCode(before.stream)})\` ${where}`
 }
 
 const at = (site: string | undefined): string => (site === undefined ? '' : ` at ${site}`)

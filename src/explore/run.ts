@@ -7,8 +7,10 @@ import type { Ranges } from '../driver/sim/handles.js'
 import { H200_MEMORY } from '../driver/sim/limits.js'
 import { ChosenScheduler, MOST_IDLE } from '../driver/sim/machine/chosen-scheduler.js'
 import type { PlannedFault } from '../driver/sim/machine/fault-plan.js'
+import type { SimStream } from '../driver/sim/machine/machine-state.js'
 import { SimOperationKind } from '../driver/sim/machine/work.js'
 import { SimDriver } from '../driver/sim/sim-driver.js'
+import { givenName, numberedStream } from '../driver/stream-names.js'
 import { type Simulation, simulationFor } from '../simulation/simulation.js'
 import { OwnTurns } from './own-turns.js'
 import { deviationsOf, type Schedule, scheduleOf } from './search.js'
@@ -52,7 +54,8 @@ export async function runOnce(
   wantsSites = false,
 ): Promise<Run> {
   const latest = Math.max(deadline, Date.now() + LEAST_TIME)
-  const recording = new StepRecorder(pick, devices, latest, wantsSites)
+  const streamName = ({ handle, id }: SimStream): string => givenName(driver, handle, id) ?? numberedStream(handle, id)
+  const recording = new StepRecorder(pick, streamName, latest, wantsSites)
   ranges.rewind()
   let scheduler: ChosenScheduler | undefined
   const driver = new SimDriver({

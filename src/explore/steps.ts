@@ -105,7 +105,7 @@ export class StepRecorder implements Director {
   /** `latest` is the time, by `Date.now()`, at which the program is given up. */
   constructor(
     private readonly pick: Picker,
-    private readonly devices: number,
+    private readonly nameOf: (stream: SimStream) => string,
     private readonly latest: number,
     private readonly wantsSites = false,
   ) {
@@ -135,9 +135,9 @@ export class StepRecorder implements Director {
 
   queued(operation: SimOperation): void {
     const what = whatOf(operation)
-    const stream = streamName(operation.stream, this.devices)
-    const nth = (this.#counts.get(`${what} ${stream}`) ?? 0) + 1
-    this.#counts.set(`${what} ${stream}`, nth)
+    const stream = this.nameOf(operation.stream)
+    const nth = (this.#counts.get(`${what} ${operation.stream.id}`) ?? 0) + 1
+    this.#counts.set(`${what} ${operation.stream.id}`, nth)
     const touches = operation.work?.touches ?? []
     // Closing pinned memory detaches JavaScript's views.
     if (what === 'free') this.#viewed = this.#viewed.filter((view) => touchesOverlap([view], touches) === undefined)
@@ -243,15 +243,6 @@ const NONE: ReadonlySet<number> = new Set()
 /** An empty list is shared, since most steps have nothing to add. */
 function added(numbers: ReadonlySet<number>, number: number): ReadonlySet<number> {
   return numbers === NONE ? new Set([number]) : (numbers as Set<number>).add(number)
-}
-
-/** Streams are numbered in the order in which they were made, from 1; those that the library makes for itself count too. */
-function streamName(stream: SimStream, devices: number): string {
-  const { device } = stream
-  const of = device.ordinal === 0 ? '' : ` of device ${device.ordinal}`
-  if (stream === device.nullStream) return `the null stream${of}`
-  if (stream === device.perThread) return `the per-thread stream${of}`
-  return `stream ${Number(stream.id) - 2 * devices}${of}`
 }
 
 const NAMES: Readonly<Record<number, string>> = {

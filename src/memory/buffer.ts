@@ -5,7 +5,7 @@
 import { checkInteger } from '../base/arguments.js'
 import type { OwnBytes } from '../base/bytes.js'
 import { LONGEST_ARRAY } from '../base/bytes.js'
-import { invalidType, invalidValue, refuseReceiver, stateError } from '../base/errors.js'
+import { invalidType, invalidValue, outOfRange, refuseReceiver, stateError } from '../base/errors.js'
 import { destroyWhenUnreachable } from '../base/finalization.js'
 import { ClosableObject, checkMade, implementation, nextSerial } from '../base/library-object.js'
 import { another, type Device } from '../device.js'
@@ -83,18 +83,21 @@ export class BufferImpl implements OpenMemory {
     )
   }
 
-  /** A part of it, checked. `buffer` is the public object of this one. */
-  slice(buffer: object | undefined, byteOffset: number, byteLength: number): BufferImpl {
+  /** A part of it, by offsets as `TypedArray.subarray()` has them, checked. `buffer` is the public object of this one. */
+  subarray(buffer: object | undefined, begin: number, end: number | undefined): BufferImpl {
     this.checkOpen()
+    const from = this.#offset(begin, 'begin')
+    const to = end === undefined ? this.byteLength : this.#offset(end, 'end')
+    if (from <= to)
+      return new BufferImpl(this.allocation, this.whole, this.parent ?? buffer, this.byteOffset + from, to - from)
+    throw outOfRange('end', `${from} or more, where the part begins: it is an offset and no length`, end)
+  }
+
+  #offset(value: number, name: string): number {
     const all = this.byteLength
-    checkInteger(byteOffset, 'byteOffset', 0, all, () => `from 0 to ${all}, the length of ${this}`)
-    const most = all - byteOffset
-    checkInteger(byteLength, 'byteLength', 0, most, () => {
-      const isEnd = byteLength <= all
-      const way = isEnd ? ', and the second argument is a length and no end' : ''
-      return `from 0 to ${most}: ${this} ends there${way}`
-    })
-    return new BufferImpl(this.allocation, this.whole, this.parent ?? buffer, this.byteOffset + byteOffset, byteLength)
+    const expected = (): string => `from 0 to ${all}, the length of ${this}, or from -${all}, counted from its end`
+    const offset = checkInteger(value, name, -all, all, expected)
+    return offset < 0 ? all + offset : offset
   }
 
   /** Reports to the driver that JavaScript is about to read or write the memory. Throws ERR_CLOSED. */

@@ -157,13 +157,18 @@ export class DeviceBuffer extends Memory {
   }
 
   /**
-   * A part of the buffer, which shares its memory and ends with it.
-   * @param byteOffset Where the part begins, in bytes from the beginning of this buffer.
-   * @param byteLength Bytes; may be 0.
-   * @throws {Error} ERR_OUT_OF_RANGE if the part does not lie within the buffer, ERR_INVALID_ARG_TYPE, ERR_CLOSED
+   * A part of the buffer, which shares its memory and ends with it: `TypedArray.subarray()`, in bytes.
+   * @param begin Where the part begins. A negative number counts from the end of this buffer.
+   * @param end Where the part ends: the first byte behind it. A negative number counts from the end. Default: the end.
+   * @throws {Error} ERR_OUT_OF_RANGE if an offset does not lie within the buffer, or `end` before `begin`, where JavaScript's
+   * arrays give a shorter part; ERR_INVALID_ARG_TYPE, ERR_CLOSED
+   * @example
+   * ```ts
+   * stream.fill(buffer.subarray(0, 4), 1).fill(buffer.subarray(4), 0) // the first four bytes, and all others
+   * ```
    */
-  slice(byteOffset: number, byteLength: number): DeviceBuffer {
-    return new DeviceBuffer(implOf(this).slice(this, byteOffset, byteLength))
+  subarray(begin: number, end?: number): DeviceBuffer {
+    return new DeviceBuffer(implOf(this).subarray(this, begin, end))
   }
 
   override get [Symbol.toStringTag](): string {
@@ -223,7 +228,7 @@ function bufferOfShared(shared: SharedBuffer): DeviceBuffer {
   checkFact(claims.ready, 'ready', BigInt(ready))
   if (owner !== undefined) {
     const whole = owner as DeviceBuffer
-    return byteLength === length ? whole : whole.slice(byteOffset, byteLength)
+    return byteLength === length ? whole : whole.subarray(byteOffset, byteOffset + byteLength)
   }
   const event = ready === 0 ? undefined : (ready as EventHandle)
   const { isOfHost } = placeOf(driverOf(device), pointer, byteLength, device.ordinal)

@@ -6,7 +6,6 @@ import { shortCallSite } from '../base/stack.js'
 import type { Device } from '../device.js'
 import { CUresult } from '../driver/cuda-results.js'
 import type { Driver, Pointer, PoolHandle } from '../driver/driver.js'
-import { givenName } from '../driver/stream-names.js'
 import type { StreamImpl } from '../streams/stream-impl.js'
 
 const MOST_NAMED = 5
@@ -65,7 +64,7 @@ export class Holder implements Amount {
       ([, amount]) => amount,
       ([site, amount]) => `${amountOf(amount)} from ${site}`,
     )
-    return `${nameOf(this.stream)} ${amountOf(this)}${notesSites ? ` (${sites})` : ''}`
+    return `${this.stream} ${amountOf(this)}${notesSites ? ` (${sites})` : ''}`
   }
 }
 
@@ -108,13 +107,6 @@ function largest<T>(all: readonly T[], amount: (one: T) => Amount, describe: (on
 
 const amountOf = ({ bytes, pieces }: Amount): string =>
   `${inBytes(bytes)} in ${pieces} buffer${pieces === 1 ? '' : 's'}`
-
-/** Does not call the driver, since the stream may be destroyed. The number of a named stream was queried for its name. */
-function nameOf(stream: StreamImpl): string {
-  const { driver, handle, knownId } = stream
-  const name = knownId === undefined ? undefined : givenName(driver, handle, knownId)
-  return name === undefined ? `${stream}` : `'${name}', ${stream},`
-}
 
 /** A length as it reads in an error. */
 function inBytes(bytes: number): string {

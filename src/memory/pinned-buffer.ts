@@ -82,13 +82,18 @@ export class PinnedBuffer extends Memory {
   }
 
   /**
-   * A part of the buffer, which shares its memory and ends with it.
-   * @param byteOffset Where the part begins, in bytes from the beginning of this buffer.
-   * @param byteLength Bytes; may be 0.
-   * @throws {Error} ERR_OUT_OF_RANGE if the part does not lie within the buffer, ERR_INVALID_ARG_TYPE, ERR_CLOSED
+   * A part of the buffer, which shares its memory and ends with it: `TypedArray.subarray()`, in bytes.
+   * @param begin Where the part begins. A negative number counts from the end of this buffer.
+   * @param end Where the part ends: the first byte behind it. A negative number counts from the end. Default: the end.
+   * @throws {Error} ERR_OUT_OF_RANGE if an offset does not lie within the buffer, or `end` before `begin`, where JavaScript's
+   * arrays give a shorter part; ERR_INVALID_ARG_TYPE, ERR_CLOSED
+   * @example
+   * ```ts
+   * stream.fill(buffer.subarray(0, 4), 1).fill(buffer.subarray(4), 0) // the first four bytes, and all others
+   * ```
    */
-  slice(byteOffset: number, byteLength: number): PinnedBuffer {
-    return new PinnedBuffer(implOf(this).slice(this, byteOffset, byteLength))
+  subarray(begin: number, end?: number): PinnedBuffer {
+    return new PinnedBuffer(implOf(this).subarray(this, begin, end))
   }
 
   override get [Symbol.toStringTag](): string {

@@ -73,7 +73,7 @@ class Ring {
     let chunk = this.#chunks[this.#at]
     if (chunk === undefined || chunk.used + byteLength > this.#chunkBytes) chunk = this.#begin()
     else if (!chunk.ready) chunk.ready = isIdle(chunk)
-    const memory = chunk.memory.slice(undefined, chunk.used, byteLength)
+    const memory = chunk.memory.subarray(undefined, chunk.used, chunk.used + byteLength)
     chunk.used += Math.ceil(byteLength / ALIGNMENT) * ALIGNMENT
     return { memory, ready: chunk.ready }
   }

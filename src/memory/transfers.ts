@@ -321,7 +321,7 @@ export function uploader(
       const room = buffer.byteLength - offset
       if (bytes.length > room)
         throw outOfRange('The chunk', `at most ${room} bytes long: ${buffer} ends there`, bytes.length)
-      const part = buffer.slice(offset, bytes.length)
+      const part = buffer.subarray(offset, offset + bytes.length)
       offset += bytes.length
       await uploadPart(part, bytes)
     },
@@ -346,7 +346,7 @@ export function downloader(
     pull: async (controller: { enqueue(chunk: OwnBytes): void; close(): void }): Promise<void> => {
       const length = Math.min(longest, buffer.byteLength - offset)
       if (length > 0) {
-        const part = buffer.slice(offset, length)
+        const part = buffer.subarray(offset, offset + length)
         offset += length
         controller.enqueue(await downloadPart(part))
       }

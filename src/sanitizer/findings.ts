@@ -1,17 +1,20 @@
 /** Gathers the findings, drops those that were reported before, and makes the reports: data, and the text for people. */
 import { isBefore } from '../base/vector-clock.js'
 import type { Access } from '../driver/driver.js'
+import { streamInCode } from '../driver/stream-names.js'
 import {
   type CapturedPlace,
   type CheckedOperation,
   type HostFunctionOrigin,
   identifyingLines,
   isSamePlace,
+  type OperationStream,
   placesInOneLaunch,
   shownLines,
   type TakenStack,
 } from './operations.js'
 import type { RaceFound, Region } from './regions.js'
+import { variableMadeAt } from './stream-variables.js'
 
 /** Thrown in 'throw' mode, and by `sanitize()`. */
 export class SanitizerError extends Error {
@@ -274,7 +277,7 @@ export interface ReportedOperation {
   readonly what: string
   /** Undefined where no memory is touched. */
   readonly access: Access | undefined
-  /** The stream's name, or `Stream(0x…)`; undefined for JavaScript outside of host functions. */
+  /** The stream's name, or 'stream 3', by `stream.id`; undefined for JavaScript outside of host functions. */
   readonly stream: string | undefined
   /** The thread that did it (`threadId`), if that is another than the one which reports it. */
   readonly thread: number | undefined
@@ -454,8 +457,25 @@ function sideLines(which: string, side: ReportedOperation): string[] {
   part('in a graph launched within the capture of another', side.withinAt)
   part(side.capturedAt.length > 0 ? 'whose graph was launched' : 'in a host function queued', side.queuedAt)
   const [made] = side.streamMadeAt
-  if (made !== undefined && side.stream?.startsWith('Stream(0x')) lines.push(`    ${side.stream} was made ${made}`)
+  if (made !== undefined && side.stream !== undefined && UNNAMED.test(side.stream)) {
+    const variable = variableMadeAt(made)
+    lines.push(`    ${side.stream}${variable === undefined ? '' : `, \`${variable}\`,`} was made ${made}`)
+  }
   return lines
+}
+
+const UNNAMED = /^(?:stream \d+|Stream\(0x.*)$/
+
+/**
+ * How advice names streams: by the name that the program gave, else by the variable that has it, else by the number. Streams that are made
+ * by one line, as those of an array are, have no variable of their own.
+ */
+function inCode(stream: OperationStream, ...others: readonly (OperationStream | undefined)[]): string {
+  const { label, made } = stream
+  if (!UNNAMED.test(label)) return streamInCode(label)
+  const [line] = linesOf(made)
+  const isShared = others.some((other) => other !== undefined && other !== stream && linesOf(other.made)[0] === line)
+  return (isShared ? undefined : variableMadeAt(line)) ?? streamInCode(label)
 }
 
 const threadName = (thread: number): string => (thread === 0 ? 'the main thread' : `thread ${thread}`)
@@ -468,7 +488,8 @@ function adviceFor({ kind, first, second, awaited, says }: Finding): string {
     return 'Record the event before this wait: the wait does not refer to later records.'
   }
   if (kind === 'foreign-memory') {
-    return `If a wrapped stream wrote it, add \`${last.stream?.label}.wait(thatStream)\` before this ${last.what}.`
+    const stream = last.stream && inCode(last.stream)
+    return `If a wrapped stream wrote it, add \`${stream}.wait(thatStream)\` before this ${last.what}.`
   }
   if (first === undefined) return ''
   return orderingAdvice(
@@ -484,10 +505,13 @@ function orderingAdvice(
   awaited: readonly CheckedOperation[],
 ): string {
   if (first.kind === 'free') return 'Close the buffer only after this, or keep it open as long as graphs use it.'
-  const [from, to] = [first.stream?.label, second.stream?.label]
+  const all = [first.stream, second.stream, second.inside?.stream, ...awaited.map(({ stream }) => stream)]
+  const code = (stream: OperationStream | undefined): string | undefined => stream && inCode(stream, ...all)
+  const [from, to] = [code(first.stream), code(second.stream)]
   if (comesFromBefore(first, second)) {
-    const { label } = (second.inside as HostFunctionOrigin).stream
-    const lines = `\`await ${label}.finished()\`, then \`${from}.wait(${to})\``
+    const { stream } = second.inside as HostFunctionOrigin
+    const { label } = stream
+    const lines = `\`await ${code(stream)}.finished()\`, then \`${from}.wait(${to})\``
     return `A host function of ${label}, queued before, queues this ${second.what}: add ${lines} before the ${first.what}.`
   }
   const places = placesInOneLaunch(first, second)
@@ -502,13 +526,13 @@ function orderingAdvice(
   })
   const ofThisThread = awaited.filter(({ other }) => other === undefined)
   const open = ofThisThread.filter(({ stream }) => stream?.closed !== true)
-  const waits = open.map(({ stream }) => waitFor(stream?.label, second))
+  const waits = open.map(({ stream }) => waitFor(code(stream), to))
   if (waits.length > 0) sentences.push(`Add ${waits.join(' and ')} ${before}.`)
   for (const { stream } of ofThisThread.filter((one) => !open.includes(one))) {
     const wait = to === undefined ? 'await done.finished()' : `${to}.wait(done)`
-    const { label = '' } = stream ?? {}
+    const name = code(stream)
     sentences.push(
-      `Record an event before \`${label}\` is closed (\`const done = ${label}.record()\`), and add \`${wait}\` ${before}.`,
+      `Record an event before \`${name}\` is closed (\`const done = ${name}.record()\`), and add \`${wait}\` ${before}.`,
     )
   }
   return sentences.join(' ')
@@ -524,15 +548,14 @@ function adviceWithinGraph(
     place === operation.captured ? nounOf(operation) : 'launch of a graph'
   const [one, other] = [nameOf(earlier, first), nameOf(later, second)]
   if (earlier.capture === later.capture) {
-    return `Add \`${later.stream.label}.wait(${earlier.stream.label})\` before this ${other}, inside the capture.`
+    const [from, to] = [inCode(earlier.stream, later.stream), inCode(later.stream, earlier.stream)]
+    return `Add \`${to}.wait(${from})\` before this ${other}, inside the capture.`
   }
   return `Name the node of that ${one} in \`after\` where this ${other} is captured: \`capture(fn, { into, after })\`.`
 }
 
-function waitFor(from: string | undefined, { stream }: CheckedOperation): string {
-  return stream === undefined
-    ? `\`await ${from}.finished()\` or \`${from}.synchronize()\``
-    : `\`${stream.label}.wait(${from})\``
+function waitFor(from: string | undefined, to: string | undefined): string {
+  return to === undefined ? `\`await ${from}.finished()\` or \`${from}.synchronize()\`` : `\`${to}.wait(${from})\``
 }
 
 /**

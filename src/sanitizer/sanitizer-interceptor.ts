@@ -219,6 +219,7 @@ export class SanitizerInterceptor implements Interceptor {
   }
 
   streamDestroy(stream: StreamHandle): void {
+    this.#order.streams.destroying(stream)
     this.next.streamDestroy(stream)
     this.#order.streams.destroyed(stream)
   }

@@ -16,7 +16,7 @@ import {
   type StreamHandle,
   type TouchedMemory,
 } from '../driver/driver.js'
-import { givenName, hasNames } from '../driver/stream-names.js'
+import { defaultStreamName, givenName, hasNames, numberedStream } from '../driver/stream-names.js'
 import type { Comparison, MemoryValue } from '../driver/values.js'
 import type { Mailbox } from './mailboxes.js'
 import type { CapturedPlace, NodePlace, OperationStream, TakenStack } from './operations.js'
@@ -53,8 +53,6 @@ export interface OtherThreads {
 export class TrackedStream extends Component implements OperationStream {
   name: string | undefined
   closed = false
-  /** More than 1 if earlier streams had the same handle and their work may still be reported. */
-  nth = 1
   /** The time at which it began. */
   readonly since = this.time
   /** The driver refused to describe it, since it captured. */
@@ -79,8 +77,15 @@ export class TrackedStream extends Component implements OperationStream {
     public id: bigint | undefined,
     /** The null stream's rules do not apply to it. */
     public nonBlocking: boolean,
+    private readonly idOf: (handle: StreamHandle) => bigint | undefined,
   ) {
     super(begin)
+  }
+
+  /** The driver is asked when a report needs the number: it destroys a stream whose number was queried, and uses others again. */
+  knownId(): bigint | undefined {
+    if (!this.closed) this.id ??= this.idOf(this.handle)
+    return this.id
   }
 
   get isCapturing(): boolean {
@@ -113,15 +118,12 @@ export class TrackedStream extends Component implements OperationStream {
   }
 
   get label(): string {
-    return this.name ?? addressOf(this.handle, this.nth)
+    const { name, handle } = this
+    if (name !== undefined) return name
+    if (isDefaultStream(handle)) return defaultStreamName(handle)
+    const id = this.knownId()
+    return id === undefined ? `Stream(0x${cudaHandleOf(handle).toString(16)})` : numberedStream(handle, id)
   }
-}
-
-function addressOf(handle: StreamHandle, nth: number): string {
-  const which = nth === 1 ? '' : `, number ${nth} of this handle`
-  if (!isDefaultStream(handle)) return `Stream(0x${cudaHandleOf(handle).toString(16)}${which})`
-  const device = deviceOfDefaultStream(handle)
-  return `${cudaHandleOf(handle) === 2 ? 'Stream.perThread' : 'Stream.null'}${device === 0 ? '' : ` of device ${device}`}`
 }
 
 /** The state of an event of CUDA's. */
@@ -297,6 +299,12 @@ export class Streams {
     else if (!isDefaultStream(handle)) this.#lookAgain(known, true, made)
   }
 
+  /** Work that is not done may still be reported, and then the driver no longer knows the number. */
+  destroying(handle: StreamHandle): void {
+    const stream = this.known(handle)
+    if (stream !== undefined && stream.name === undefined && !this.#isDone(stream)) stream.knownId()
+  }
+
   destroyed(handle: StreamHandle): void {
     const stream = this.#streams.get(handle)
     if (stream === undefined) return
@@ -459,6 +467,8 @@ export class Streams {
     }
   }
 
+  readonly #idOf = (handle: StreamHandle): bigint | undefined => this.#ask(handle)?.id
+
   /** Undefined if the driver refuses since the stream captures. This does not invalidate the capture. */
   #ask(handle: StreamHandle): { readonly id: bigint; readonly nonBlocking: boolean } | undefined {
     try {
@@ -498,10 +508,7 @@ export class Streams {
   #start(handle: StreamHandle, device: number, facts: StreamFacts): TrackedStream {
     const { nonBlocking, id, foreign, ours, made } = facts
     const begin = this.components.begin()
-    const stream = new TrackedStream(begin, handle, device, foreign, ours, made, id, nonBlocking)
-    // Streams that had the handle, and whose work is done, are in no report any more.
-    const before = this.#leaving.findLast((one) => one.handle === handle)
-    if (before !== undefined) stream.nth = before.nth + 1
+    const stream = new TrackedStream(begin, handle, device, foreign, ours, made, id, nonBlocking, this.#idOf)
     if (id !== undefined) stream.name = givenName(this.driver, handle, id)
     this.#streams.set(canonicalStream(handle), stream)
     this.#last = stream

@@ -21,6 +21,7 @@ import {
   StreamFlag,
 } from '../driver/driver.js'
 import { joined, NO_PROMISES, PromiseWait } from '../driver/promise-waits.js'
+import { defaultStreamName, givenName, numberedStream } from '../driver/stream-names.js'
 import { type CaptureRecord, captureEnded, noteRecord, recordOf } from './capture-record.js'
 import type { EventImpl } from './event-impl.js'
 import { type GreenContext, greenContextImplOf } from './green-context.js'
@@ -205,9 +206,23 @@ export class StreamImpl extends NativeResource {
     return this.#id
   }
 
-  /** The number if it was queried before: the stream may be destroyed by now, and the driver crashes for a destroyed one. */
-  get knownId(): bigint | undefined {
-    return this.#id
+  /**
+   * What reports call it; empty if the number is not known and cannot be queried: while it captures, after a fault, and if others may
+   * have destroyed it, for which the driver crashes.
+   */
+  get #name(): string {
+    const { driver, handle } = this
+    if (this.#id === undefined && this.isOwned && !this.isClosed && !isDefaultStream(handle)) {
+      try {
+        this.#id = driver.streamGetId(handle)
+      } catch {
+        return ''
+      }
+    }
+    const given = this.#id === undefined ? undefined : givenName(driver, handle, this.#id)
+    if (given !== undefined) return given
+    if (isDefaultStream(handle)) return defaultStreamName(handle)
+    return this.#id === undefined ? '' : numberedStream(handle, this.#id)
   }
 
   get priority(): number {
@@ -428,8 +443,13 @@ export class StreamImpl extends NativeResource {
   }
 
   override toString(): string {
-    const handle = `0x${cudaHandleOf(this.handle).toString(16)}`
-    return `${this.isExternal ? 'ExternalStream' : 'Stream'}(${handle}, ${this.device}${this.isClosed ? ', closed' : ''})`
+    const facts = [
+      `0x${cudaHandleOf(this.handle).toString(16)}`,
+      this.#name,
+      this.device,
+      this.isClosed ? 'closed' : '',
+    ]
+    return `${this.isExternal ? 'ExternalStream' : 'Stream'}(${facts.filter((fact) => fact !== '').join(', ')})`
   }
 }
 

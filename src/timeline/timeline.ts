@@ -354,7 +354,7 @@ export interface TimelineStream {
   readonly device: number
   /**
    * What `nameStream` called it; otherwise 'stream 13', by `id`, or 'stream 13 (16 multiprocessors)' in a green context,
-   * 'null stream' or 'per-thread stream'; 'foreign stream 13' where only other code used it.
+   * 'null stream' or 'per-thread stream', of device 1 'null stream of device 1'; 'foreign stream 13' where only other code used it.
    */
   readonly name: string
   /** `stream.priority`: lower numbers go first. */

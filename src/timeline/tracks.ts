@@ -3,13 +3,12 @@
  */
 import {
   type ContextHandle,
-  cudaHandleOf,
   DEFAULT_STREAM_LIMIT,
   type Driver,
   isDefaultStream,
   type StreamHandle,
 } from '../driver/driver.js'
-import { givenName } from '../driver/stream-names.js'
+import { defaultStreamName, givenName, numberedStream } from '../driver/stream-names.js'
 
 export interface StreamTrack {
   readonly index: number
@@ -102,6 +101,5 @@ function nameOf(driver: Driver, { id, handle, multiprocessors }: Omit<StreamTrac
   const given = givenName(driver, handle, id)
   if (given !== undefined) return given
   const share = multiprocessors === undefined ? '' : ` (${multiprocessors} multiprocessors)`
-  if (!isDefaultStream(handle)) return `stream ${id}${share}`
-  return cudaHandleOf(handle) === 2 ? 'per-thread stream' : 'null stream'
+  return isDefaultStream(handle) ? defaultStreamName(handle) : `${numberedStream(handle, id)}${share}`
 }

@@ -78,7 +78,7 @@ const updates: readonly Call[] = [
   updated(
     'a fill was updated',
     [written],
-    (scene, allocationStream) => allocationStream.fill(scene.buffer(0).slice(0, HALF), 1),
+    (scene, allocationStream) => allocationStream.fill(scene.buffer(0).subarray(0, HALF), 1),
     (graph) => graph.nodes.find(isFill),
     (exec, node, scene) => exec.update(node, scene.buffer(0), FILLED, { width: 4 }),
   ),
@@ -89,7 +89,7 @@ const updates: readonly Call[] = [
       const [to, from] = [scene.buffer(0), scene.buffer(1)]
       // Within the host it is a host function on a GPU, which no update changes.
       if (to instanceof PinnedBuffer && from instanceof PinnedBuffer) allocationStream.copy(to, from)
-      else allocationStream.copy(to.slice(0, HALF), from.slice(HALF, HALF))
+      else allocationStream.copy(to.subarray(0, HALF), from.subarray(HALF, 2 * HALF))
     },
     (graph) => graph.nodes[0],
     (exec, node, scene) => {
@@ -100,7 +100,7 @@ const updates: readonly Call[] = [
     'a fill was switched off',
     [written],
     (scene, allocationStream) =>
-      allocationStream.fill(scene.buffer(0), FILLED, { width: 4 }).fill(scene.buffer(0).slice(0, HALF), 1),
+      allocationStream.fill(scene.buffer(0), FILLED, { width: 4 }).fill(scene.buffer(0).subarray(0, HALF), 1),
     (graph) => graph.nodes.filter(isFill)[1],
     (exec, node) => exec.setEnabled(node, false),
   ),

@@ -89,7 +89,7 @@ export class Lab {
   make(kind: MemoryKind, stream: Stream, operand = 0): Piece {
     const { device, allocationStream, second, secondAllocationStream } = this
     const whole = (buffer: Buffer): Piece => ({ kind, buffer, whole: buffer, offset: 0, dispose: () => buffer.close() })
-    const part = (all: Buffer): Piece => ({ ...whole(all), buffer: all.slice(BYTES, BYTES), offset: WORDS })
+    const part = (all: Buffer): Piece => ({ ...whole(all), buffer: all.subarray(BYTES, 2 * BYTES), offset: WORDS })
     switch (kind) {
       case 'own':
         return whole(device.alloc(BYTES, { stream }))
@@ -113,7 +113,7 @@ export class Lab {
         const token = this.#tokens[operand]
         if (token !== undefined) return whole(DeviceBuffer.from(token))
         const all = device.alloc(AROUND * BYTES, { stream: allocationStream })
-        return { ...part(all), buffer: DeviceBuffer.from(all.slice(BYTES, BYTES).share()) }
+        return { ...part(all), buffer: DeviceBuffer.from(all.subarray(BYTES, 2 * BYTES).share()) }
       }
       case 'registered': {
         const array = new Uint32Array(AROUND * WORDS)
@@ -189,7 +189,7 @@ export class Lab {
   #read(whole: Buffer): Uint32Array {
     if (whole instanceof PinnedBuffer) return whole.view(Uint32Array).slice()
     const allocationStream = this.#allocationStreamOf(whole)
-    const to = this.#scratch.slice(0, whole.byteLength)
+    const to = this.#scratch.subarray(0, whole.byteLength)
     allocationStream.copy(to, whole).synchronize()
     return to.view(Uint32Array).slice()
   }

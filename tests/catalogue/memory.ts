@@ -101,7 +101,7 @@ const moving: readonly Call[] = [
       return () => {
         const [to, from] = [scene.buffer(0), scene.buffer(1)]
         scene.stream.copy(to, from, options)
-        scene.stream.copy(to.slice(rowLength, rest), from.slice(rowLength, rest), options)
+        scene.stream.copy(to.subarray(rowLength, rowLength + rest), from.subarray(rowLength, rowLength + rest), options)
       }
     },
   },
@@ -116,8 +116,8 @@ const moving: readonly Call[] = [
       const [to, from] = [scene.buffer(0), scene.buffer(1)]
       const half = BYTES / 2
       return scene.stream.copy([
-        [to.slice(0, half), from.slice(0, half)],
-        [to.slice(half, half), from.slice(half, half)],
+        [to.subarray(0, half), from.subarray(0, half)],
+        [to.subarray(half, 2 * half), from.subarray(half, 2 * half)],
       ])
     },
   },
@@ -162,7 +162,7 @@ const moving: readonly Call[] = [
       const options = { width: 4, shape: [4, rowLength], strides: [2 * rowLength] } as const
       return () => {
         const to = scene.buffer(0)
-        scene.stream.fill(to, FILLED, options).fill(to.slice(rowLength, BYTES - rowLength), FILLED, options)
+        scene.stream.fill(to, FILLED, options).fill(to.subarray(rowLength, BYTES), FILLED, options)
       }
     },
   },
@@ -516,11 +516,11 @@ const buffers: readonly Call[] = [
     answers: (_scene, value) => assert.equal(value, BYTES),
   },
   {
-    name: 'buffer.slice()',
-    members: ['DeviceBuffer#slice', 'PinnedBuffer#slice'],
+    name: 'buffer.subarray()',
+    members: ['DeviceBuffer#subarray', 'PinnedBuffer#subarray'],
     act: 'makes',
     memory: [source],
-    prepare: (scene) => () => scene.buffer(0).slice(4, 8).byteLength,
+    prepare: (scene) => () => scene.buffer(0).subarray(4, 12).byteLength,
     answers: (_scene, value) => assert.equal(value, 8),
   },
   {

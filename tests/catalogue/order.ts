@@ -325,7 +325,7 @@ function passing(scene: Scene, wait: () => () => void, stands = true): () => Pro
   let made = 0
   return () => {
     // What an earlier one has queued and not waited for writes a byte of its own.
-    const marker = markers.slice(made % 64, 1)
+    const marker = markers.subarray(made % 64, (made % 64) + 1)
     made += 1
     marker.bytes.fill(0)
     const end = wait()

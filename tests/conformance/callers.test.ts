@@ -29,10 +29,10 @@ onEveryBackend('the stack of an error', (bench) => {
         stream.fill(buffer, 1.5)
       },
       ERR_INVALID_ARG_VALUE: function theCall() {
-        stream.fill(buffer.slice(1, 4), 1, { width: 4 })
+        stream.fill(buffer.subarray(1, 5), 1, { width: 4 })
       },
       ERR_OUT_OF_RANGE: function theCall() {
-        buffer.slice(8, 16)
+        buffer.subarray(8, 24)
       },
       ERR_CLOSED: function theCall() {
         stream.copy(buffer, closed)

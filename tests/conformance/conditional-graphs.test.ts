@@ -500,7 +500,7 @@ onEveryBackend('conditional nodes', (bench) => {
         (body) => body.writeValue(word, 1),
         (body) => void body.record(event, { external: true }),
         (body) => body.launch(withHost),
-        (body) => body.copy(word, word.slice(0, 4)),
+        (body) => body.copy(word, word.subarray(0, 4)),
       ]
       for (const act of acts) {
         const failing = (body: Stream): void => {

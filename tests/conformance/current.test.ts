@@ -65,7 +65,7 @@ onEveryBackend('what is current', (bench) => {
         const own = { stream, there }
         const seesIts = (expected: typeof own): void => {
           assert.equal(Stream.current(device), expected.stream)
-          assert.equal(Device.current, expected.there)
+          assert.equal(Device.current(), expected.there)
         }
         const sees = (): void => seesIts(contextsFollowAwaits ? own : latest)
         seesIts(contextsFollowAwaits ? before : latest)
@@ -255,18 +255,18 @@ onEveryBackend('what is current', (bench) => {
     const last = bench.devices.at(-1)
     assert.ok(last)
     await device.run(async () => {
-      assert.equal(Device.current, device)
+      assert.equal(Device.current(), device)
       assert.equal(Device.get(), device)
       {
         using _scope = last.enter()
         await turn()
-        assert.equal(Device.current, last)
+        assert.equal(Device.current(), last)
         assert.equal(Device.get(), last)
       }
-      assert.equal(Device.current, device)
+      assert.equal(Device.current(), device)
       assert.equal(last.use(), last)
       await turn()
-      assert.equal(Device.current, last)
+      assert.equal(Device.current(), last)
     })
   })
 
@@ -286,7 +286,7 @@ onEveryBackend('what is current', (bench) => {
     using theirs = other.createStream()
     device.run(() => {
       theirs.run(() => {
-        assert.equal(Device.current, device)
+        assert.equal(Device.current(), device)
         assert.equal(Stream.current(), device.defaultStream)
         assert.equal(Stream.current(other), theirs)
         {
@@ -300,7 +300,7 @@ onEveryBackend('what is current', (bench) => {
         assert.equal(Stream.current(other), theirs)
       })
       theirs.use()
-      assert.equal(Device.current, device)
+      assert.equal(Device.current(), device)
       using event = other.createEvent()
       event.record()
       theirs.synchronize()
@@ -344,7 +344,7 @@ onEveryBackend('what is current', (bench) => {
       const last = bench.devices.at(-1)
       last?.use()
       deviceScope[Symbol.dispose]()
-      assert.equal(Device.current, last)
+      assert.equal(Device.current(), last)
     })
   })
 })

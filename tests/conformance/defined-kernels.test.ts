@@ -165,7 +165,7 @@ onEveryBackend('kernels with a host implementation', (bench) => {
     using stream = bench.stream()
     using x = device.alloc(64)
     using pinned = device.allocPinned(64)
-    for (const memory of [x.slice(1, 8), x.slice(2, 0), pinned.slice(6, 8)]) {
+    for (const memory of [x.subarray(1, 9), x.subarray(2, 2), pinned.subarray(6, 14)]) {
       const launch = (): unknown => stream.launch(axpy, { grid: 1, block: 1 }, 1, x, memory, 1)
       assert.throws(launch, {
         name: 'TypeError',
@@ -173,7 +173,7 @@ onEveryBackend('kernels with a host implementation', (bench) => {
         message: /^axpy: argument 2 \('inout f32\*'\).*multiple of 4/,
       })
     }
-    stream.fill(x, 0).launch(axpy, { grid: 1, block: 1 }, 1, x, x.slice(4, 8), 2)
+    stream.fill(x, 0).launch(axpy, { grid: 1, block: 1 }, 1, x, x.subarray(4, 12), 2)
     await stream.finished()
   })
 
@@ -188,8 +188,8 @@ onEveryBackend('kernels with a host implementation', (bench) => {
     expected[999] = 6
     assert.deepEqual(await stream.download(y, Float32Array), expected)
     using count = device.alloc(8, { stream })
-    stream.fill(count, 0).launch(threads, { threads: [100, 50] }, count.slice(0, 4))
-    stream.launch(threads, { threads: 1 }, count.slice(4, 4))
+    stream.fill(count, 0).launch(threads, { threads: [100, 50] }, count.subarray(0, 4))
+    stream.launch(threads, { threads: 1 }, count.subarray(4, 8))
     assert.deepEqual(await stream.download(count, Uint32Array), Uint32Array.of(4 * 7 * 256, 256))
   })
 

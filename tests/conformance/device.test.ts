@@ -17,8 +17,8 @@ test('D1 Device.get() has one object for each ordinal of the default driver', ()
     assert.equal(device.ordinal, ordinal)
     assert.ok(device instanceof Device)
   }
-  assert.equal(Device.get(), Device.current)
-  assert.equal(Device.current, Device.get(0))
+  assert.equal(Device.get(), Device.current())
+  assert.equal(Device.current(), Device.get(0))
 })
 
 test('D1 Device.get() of an ordinal that does not exist is ERR_OUT_OF_RANGE', () => {

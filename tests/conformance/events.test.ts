@@ -216,4 +216,32 @@ onEveryBackend('events', (bench) => {
       checkError(error, 'CUDA_ERROR_INVALID_HANDLE')
     }
   })
+
+  for (const how of ['made here', 'of another library'] as const) {
+    test(`O6 a stream of another device waits for an event that other processes may share, ${how}`, async (t) => {
+      const there = secondDevice(bench)
+      if (there === undefined) return t.skip(ONE_DEVICE)
+      using stream = bench.stream()
+      using theirs = there.createStream()
+      using other = there.createStream()
+      using made = device.createEvent({ interprocess: true })
+      using event = how === 'made here' ? undefined : Event.fromHandle(made.handle, { device })
+      const order: string[] = []
+      theirs.wait(event ?? made)
+      assert.equal(await theirs.finished(), undefined)
+      stream.launchHostFunc(() => order.push('before'))
+      stream.record(event ?? made)
+      theirs.wait(event ?? made).launchHostFunc(() => order.push('after'))
+      // What waits for one record is not waited for by who waits for the next.
+      using done = device.createEvent({ interprocess: true })
+      other.wait(done).launchHostFunc(() => order.push('beside'))
+      await Promise.all([theirs.finished(), other.finished()])
+      assert.deepEqual(
+        order.filter((one) => one !== 'beside'),
+        ['before', 'after'],
+      )
+      made.close()
+      stillWorks(bench, theirs)
+    })
+  }
 })

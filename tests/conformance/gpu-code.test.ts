@@ -117,7 +117,7 @@ onEveryBackend('code of a GPU', (bench) => {
       const again = stream.createCondition(1)
       stream.fill(turns, 0)
       stream.while(again, (body) => {
-        body.copy(turns.slice(4, 60), turns.slice(0, 60)).fill(turns.slice(0, 4), 1)
+        body.copy(turns.subarray(4, 64), turns.subarray(0, 60)).fill(turns.subarray(0, 4), 1)
         body.launch(countDown, { grid: 1, block: 32 }, again, count)
       })
     })
@@ -200,7 +200,7 @@ onEveryBackend('code of a GPU', (bench) => {
     assert.ok((await stream.download(a)).every((byte) => byte === 10))
     // A part of a buffer, and a launch in a graph.
     using graph = stream.capture(() => {
-      stream.launch(inc, { grid: 1, block: 8 }, b.slice(8, 8), a.slice(0, 8))
+      stream.launch(inc, { grid: 1, block: 8 }, b.subarray(8, 16), a.subarray(0, 8))
     })
     using exec = graph.instantiate()
     stream.fill(b, 0)

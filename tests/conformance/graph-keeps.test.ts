@@ -163,7 +163,7 @@ const KINDS: Readonly<Record<string, Make>> = {
   'a slice': (bench, tracker, allocationStream) => {
     const buffer = bench.device.alloc(2 * BYTES, { stream: allocationStream })
     allocationStream.fill(buffer, VALUE).synchronize()
-    return ofMemory(tracker, buffer, (whole) => whole.slice(BYTES, BYTES))
+    return ofMemory(tracker, buffer, (whole) => whole.subarray(BYTES, 2 * BYTES))
   },
   'pinned memory': (bench, tracker) => {
     const buffer = bench.device.allocPinned(BYTES)

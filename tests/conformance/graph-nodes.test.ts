@@ -103,7 +103,7 @@ onEveryBackend('nodes', (bench) => {
       stream.wait(event, { external: true }).fill(buffer, 1)
       side.wait(stream)
       side.launchHostFunc(() => {})
-      stream.copy(pinned, buffer).copy(pinned.slice(0, 8), pinned.slice(8, 8))
+      stream.copy(pinned, buffer).copy(pinned.subarray(0, 8), pinned.subarray(8, 16))
       stream.wait(side)
       stream.record(event, { external: true })
     })
@@ -151,7 +151,7 @@ onEveryBackend('nodes', (bench) => {
       exec.setEnabled(kernel, false)
       exec.update(fill, c, 0x0505, { width: 2 }).update(copy, a, c).launch(stream)
       assert.deepEqual(await read(), [5, 0, 5])
-      exec.update(fill, b.slice(0, 8), -1).update(copy, c.slice(8, 8), b.slice(0, 8)).launch(stream)
+      exec.update(fill, b.subarray(0, 8), -1).update(copy, c.subarray(8, 16), b.subarray(0, 8)).launch(stream)
       await stream.finished()
       const bytes = await stream.download(c)
       assert.deepEqual([...bytes.subarray(0, 17)], [...Array(8).fill(5), ...Array(8).fill(255), 5])
@@ -162,8 +162,8 @@ onEveryBackend('nodes', (bench) => {
       using pinned = device.allocPinned(BYTES)
       const rows = { shape: [2, 8], sourceStrides: [16] } as const
       using graph = stream.capture(() => {
-        stream.copy(a, b, rows).copy(pinned.slice(0, 16), pinned.slice(24, 24), rows)
-        stream.copy([[pinned.slice(0, 16), a.slice(0, 16)]]).launchHostFunc(() => {})
+        stream.copy(a, b, rows).copy(pinned.subarray(0, 16), pinned.subarray(24, 48), rows)
+        stream.copy([[pinned.subarray(0, 16), a.subarray(0, 16)]]).launchHostFunc(() => {})
         stream.writeValue(pinned, 1).waitValue(pinned, 1)
       })
       const kinds = graph.nodes.map(({ kind }) => kind)
@@ -176,7 +176,7 @@ onEveryBackend('nodes', (bench) => {
       const half = BYTES / 2
       const rows = { shape: [2, 8], sourceStrides: [16] } as const
       using graph = stream.capture(() => {
-        stream.copy([[a.slice(0, half), b.slice(0, half)]])
+        stream.copy([[a.subarray(0, half), b.subarray(0, half)]])
         stream.copy(a, b, rows).copy(a, b, { shape: [1, 8] })
       })
       const [batched, several, one] = graph.nodes.filter((node): node is CopyNode => node.kind === 'copy')
@@ -186,7 +186,7 @@ onEveryBackend('nodes', (bench) => {
         refused(() => exec.update(node, pinned, a), 'ERR_INVALID_ARG_VALUE', /no update changes that/)
       }
       refused(() => exec.update(several, a, b), 'ERR_INVALID_ARG_VALUE', /several rows/)
-      exec.setEnabled(several, false).update(batched, c, b).update(one, c.slice(8, 8), a.slice(0, 8))
+      exec.setEnabled(several, false).update(batched, c, b).update(one, c.subarray(8, 16), a.subarray(0, 8))
       stream.fill(a, 1).fill(b, 2).launch(exec)
       const bytes = [...(await stream.download(c))]
       assert.deepEqual(
@@ -206,6 +206,22 @@ onEveryBackend('nodes', (bench) => {
       exec.setEnabled(copy, true).setEnabled(fill, true).launch(stream)
       assert.deepEqual(await read(), [1, 12, 0])
     }))
+
+  test('G15 a fill of the second device is switched off and on', async (t) => {
+    const there = secondDevice(bench)
+    if (there === undefined) return t.skip(ONE_DEVICE)
+    using stream = there.createStream()
+    using buffer = there.alloc(4, { stream })
+    stream.fill(buffer, 1)
+    using graph = stream.capture(() => stream.fill(buffer, 2))
+    using exec = graph.instantiate()
+    const [node] = graph.nodes
+    assert.ok(node?.kind === 'fill')
+    exec.setEnabled(node, false).launch(stream)
+    assert.deepEqual([...(await stream.download(buffer))], [1, 1, 1, 1])
+    exec.setEnabled(node, true).launch(stream)
+    assert.deepEqual([...(await stream.download(buffer))], [2, 2, 2, 2])
+  })
 
   for (const kind of ['fill', 'copy', 'kernel'] as const) {
     for (const place of ['first', 'second'] as const) {
@@ -259,7 +275,7 @@ onEveryBackend('nodes', (bench) => {
       stream.fill(first, 0).fill(second, 0)
       using graph = stream.capture(() => void stream.fill(first, 0x01010101, { width: 4 }))
       using exec = graph.instantiate()
-      const update = (): unknown => exec.update(graph.nodes[0] as FillNode, second.slice(16, 32) as DeviceBuffer, 7)
+      const update = (): unknown => exec.update(graph.nodes[0] as FillNode, second.subarray(16, 48) as DeviceBuffer, 7)
       if (from !== to) {
         refused(update, 'ERR_INVALID_ARG_VALUE', /no update changes that/)
         return
@@ -344,12 +360,12 @@ onEveryBackend('nodes', (bench) => {
       )
       refused(() => update(kernel, undefined, b, BYTES, 1), 'ERR_INVALID_ARG_TYPE')
       refused(() => update(copy, b), 'ERR_INVALID_ARG_TYPE', /source/)
-      refused(() => update(copy, b, b.slice(0, 8)), 'ERR_OUT_OF_RANGE')
+      refused(() => update(copy, b, b.subarray(0, 8)), 'ERR_OUT_OF_RANGE')
       using pinned = device.allocPinned(BYTES)
       refused(() => update(copy, pinned, b), 'ERR_INVALID_ARG_VALUE', /device 0.*no update changes that/s)
       refused(() => update(fill, b, 256), 'ERR_OUT_OF_RANGE')
-      refused(() => update(fill, b.slice(0, 0), 1), 'ERR_OUT_OF_RANGE', /setEnabled/)
-      refused(() => update(copy, b.slice(0, 0), b.slice(0, 0)), 'ERR_OUT_OF_RANGE', /setEnabled/)
+      refused(() => update(fill, b.subarray(0, 0), 1), 'ERR_OUT_OF_RANGE', /setEnabled/)
+      refused(() => update(copy, b.subarray(0, 0), b.subarray(0, 0)), 'ERR_OUT_OF_RANGE', /setEnabled/)
       refused(() => update(fill, b, 1, { width: 3 }), 'ERR_INVALID_ARG_VALUE')
       refused(() => update({ kind: 'fill' }, b, 1), 'ERR_INVALID_ARG_TYPE', /a Graph, or a node of one/)
       refused(() => update(undefined), 'ERR_INVALID_ARG_TYPE')
@@ -450,7 +466,7 @@ onEveryBackend('nodes', (bench) => {
     const make = (): WeakRef<object>[] => {
       const buffers = [0, 0, 0].map(() => device.alloc(BYTES, { stream })) as [DeviceBuffer, DeviceBuffer, DeviceBuffer]
       const [a, b, c] = buffers
-      const half = (buffer: DeviceBuffer): DeviceBuffer => buffer.slice(0, BYTES / 2)
+      const half = (buffer: DeviceBuffer): DeviceBuffer => buffer.subarray(0, BYTES / 2)
       const graph = stream.capture(() => {
         stream.fill(half(a), 1).launch(affine, ONE, half(b), BYTES / 2, 2)
       })

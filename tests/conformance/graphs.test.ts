@@ -145,8 +145,8 @@ onEveryBackend('graphs', (bench) => {
     using other = bench.stream()
     using buffer = device.alloc(64, { stream })
     using pinned = device.allocPinned(64)
-    const copy = (on: Stream): Stream => on.copy(buffer.slice(0, 16), pinned.slice(0, 16))
-    const fill = (on: Stream): Stream => on.fill(buffer.slice(16, 16), 1)
+    const copy = (on: Stream): Stream => on.copy(buffer.subarray(0, 16), pinned.subarray(0, 16))
+    const fill = (on: Stream): Stream => on.fill(buffer.subarray(16, 32), 1)
     // The last fill comes after the copy and the first fill: the order in which it came to differs.
     const first = stream.capture(() => {
       fill(stream)

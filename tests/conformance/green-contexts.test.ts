@@ -166,10 +166,10 @@ onEveryBackend('green contexts', (bench) => {
         from.synchronize()
         assert.ok(pinned.bytes.every((byte) => byte === 7))
         assert.ok(end.elapsedSince(event) >= 0)
-        assert.deepEqual(await to.download(other.slice(0, 2)), new Uint8Array([7, 7]))
+        assert.deepEqual(await to.download(other.subarray(0, 2)), new Uint8Array([7, 7]))
         await from.upload(one, new Uint8Array(4096).fill(9))
         to.wait(from)
-        assert.deepEqual(await to.download(one.slice(4094, 2)), new Uint8Array([9, 9]))
+        assert.deepEqual(await to.download(one.subarray(4094, 4096)), new Uint8Array([9, 9]))
       }
     }
     for (const each of [...streams, pinned, small, rest]) each.close()
@@ -304,7 +304,7 @@ onEveryBackend('green contexts', (bench) => {
       for (const on of [stream, plain, third]) {
         exec.launch(on)
         on.synchronize()
-        assert.deepEqual(await on.download(buffer.slice(0, 1)), new Uint8Array([2]))
+        assert.deepEqual(await on.download(buffer.subarray(0, 1)), new Uint8Array([2]))
       }
       small.close()
       rest.close()
@@ -319,9 +319,9 @@ onEveryBackend('green contexts', (bench) => {
     using buffer = device.alloc(96, { stream: plain })
     plain.fill(buffer, 0).synchronize()
     using graph = one.capture(() => {
-      one.fill(buffer.slice(0, 32), 1)
-      other.wait(one).fill(buffer.slice(32, 32), 2)
-      plain.wait(other).fill(buffer.slice(64, 32), 3)
+      one.fill(buffer.subarray(0, 32), 1)
+      other.wait(one).fill(buffer.subarray(32, 64), 2)
+      plain.wait(other).fill(buffer.subarray(64, 96), 3)
       one.wait(plain)
     })
     using exec = graph.instantiate()
@@ -365,7 +365,7 @@ onEveryBackend('green contexts', (bench) => {
     rest.close()
     assert.equal(stream.context, small)
     stream.fill(buffer, 5)
-    assert.deepEqual(await stream.download(buffer.slice(0, 1)), new Uint8Array([5]))
+    assert.deepEqual(await stream.download(buffer.subarray(0, 1)), new Uint8Array([5]))
     using latch = bench.latch(stream)
     const event = stream.record()
     stream.close()
@@ -392,12 +392,12 @@ onEveryBackend('green contexts', (bench) => {
     graph.close()
     plain.fill(buffer, 1)
     exec.launch(plain).launch(plain)
-    assert.deepEqual(await plain.download(buffer.slice(0, 1)), new Uint8Array([4]))
+    assert.deepEqual(await plain.download(buffer.subarray(0, 1)), new Uint8Array([4]))
     exec.close()
     const second = other.instantiate()
     other.close()
     second.launch(plain)
-    assert.deepEqual(await plain.download(buffer.slice(0, 1)), new Uint8Array([8]))
+    assert.deepEqual(await plain.download(buffer.subarray(0, 1)), new Uint8Array([8]))
     second.close()
   })
 
@@ -421,7 +421,7 @@ onEveryBackend('green contexts', (bench) => {
     }
     for (const each of [graph, stream, small, rest]) each.close()
     exec.launch(plain)
-    assert.deepEqual(await plain.download(buffer.slice(0, 1)), new Uint8Array([value]))
+    assert.deepEqual(await plain.download(buffer.subarray(0, 1)), new Uint8Array([value]))
   })
 
   test('E5 nodes that were captured in a part are changed, and stay in that part', async () => {
@@ -443,8 +443,8 @@ onEveryBackend('green contexts', (bench) => {
     }
     for (const node of graph.nodesOf(add)) exec.update(node, { grid: 1, block: 64 }, b, a, 64n)
     exec.launch(plain)
-    assert.deepEqual(await plain.download(a.slice(0, 1)), new Uint8Array([3]))
-    assert.deepEqual(await plain.download(b.slice(0, 1)), new Uint8Array([6]))
+    assert.deepEqual(await plain.download(a.subarray(0, 1)), new Uint8Array([3]))
+    assert.deepEqual(await plain.download(b.subarray(0, 1)), new Uint8Array([6]))
     // Of another part it would be another shape.
     using same = stream.capture(() => {
       stream.fill(a, 7)
@@ -504,8 +504,8 @@ onEveryBackend('green contexts', (bench) => {
     using ready = plain.record()
     using alone = stream.capture(() => stream.fill(buffer, 1))
     using both = plain.capture(() => {
-      stream.wait(plain).fill(buffer.slice(0, 32), 2)
-      plain.fill(buffer.slice(32, 32), 3).wait(stream)
+      stream.wait(plain).fill(buffer.subarray(0, 32), 2)
+      plain.fill(buffer.subarray(32, 64), 3).wait(stream)
     })
     using within = plain.capture(() => plain.launch(both))
     const made: GraphExec[] = []
@@ -544,7 +544,7 @@ onEveryBackend('green contexts', (bench) => {
         }
         using graph = on.capture(() => work(on))
         using exec = graph.instantiate()
-        const first = async () => (await plain.download(copy.slice(0, 1)))[0]
+        const first = async () => (await plain.download(copy.subarray(0, 1)))[0]
         const launch = (value: number) => {
           plain.fill(copy, 0).fill(buffer, value)
           stream.wait(plain)
@@ -608,7 +608,7 @@ onEveryBackend('green contexts', (bench) => {
         ran = true
       })
       ours.wait(wrapper)
-      assert.deepEqual(await ours.download(buffer.slice(0, 1)), new Uint8Array([2]))
+      assert.deepEqual(await ours.download(buffer.subarray(0, 1)), new Uint8Array([2]))
       assert.equal(ran, true)
       using again = new ExternalStream(wrapper)
       assert.equal(again.context.multiprocessors, context.multiprocessors)

@@ -117,7 +117,7 @@ onEveryBackend('host functions', (bench) => {
     const last = bench.devices.at(-1)
     assert.ok(last)
     const seen: unknown[] = []
-    last.run(() => stream.run(() => stream.launchHostFunc(() => seen.push(Stream.current(device), Device.current))))
+    last.run(() => stream.run(() => stream.launchHostFunc(() => seen.push(Stream.current(device), Device.current()))))
     await stream.finished()
     assert.deepEqual(seen, [stream, last])
   })

@@ -50,25 +50,45 @@ onEveryBackend('memory', (bench) => {
     buffer.view(Float32Array)[1] = 1.5
     assert.equal(new DataView(buffer.bytes.buffer, buffer.bytes.byteOffset + 4).getFloat32(0, true), 1.5)
     assert.equal(buffer.view(BigInt64Array).length, 8)
-    assert.equal(buffer.slice(8, 8).view(Uint16Array).length, 4)
-    buffer.slice(8, 8).bytes.fill(7)
+    assert.equal(buffer.subarray(8, 16).view(Uint16Array).length, 4)
+    buffer.subarray(8, 16).bytes.fill(7)
     assert.deepEqual([...buffer.bytes.subarray(7, 17)], [0x3f, 7, 7, 7, 7, 7, 7, 7, 7, 0])
   })
 
   test('M2 slices share the memory and end with it', () => {
     const buffer = device.alloc(100)
-    const slice = buffer.slice(10, 50)
-    const inner = slice.slice(5, 5)
+    const slice = buffer.subarray(10, 60)
+    const inner = slice.subarray(5, 10)
     assert.equal(slice.byteLength, 50)
     assert.equal(inner.pointer, buffer.pointer + 15n)
     inner.close()
     assert.deepEqual([buffer.closed, slice.closed, inner.closed], [false, false, true])
-    assert.equal(buffer.slice(100, 0).byteLength, 0)
+    assert.equal(buffer.subarray(100, 100).byteLength, 0)
     buffer.close()
     buffer.close()
     assert.equal(slice.closed, true)
-    refused(() => slice.slice(0, 1), 'ERR_CLOSED', /closed/)
-    refused(() => buffer.slice(0, 1), 'ERR_CLOSED', /closed/)
+    refused(() => slice.subarray(0, 1), 'ERR_CLOSED', /closed/)
+    refused(() => buffer.subarray(0, 1), 'ERR_CLOSED', /closed/)
+  })
+
+  test('M2 a slice has the bytes that TypedArray.subarray() has', () => {
+    const array = new Uint8Array(100)
+    for (const alloc of [(n: number) => device.alloc(n), (n: number) => device.allocPinned(n)]) {
+      using buffer = alloc(100)
+      const offsets = [0, 1, 50, 99, 100, -1, -50, -99, -100]
+      for (const begin of offsets) {
+        for (const end of [undefined, ...offsets]) {
+          const expected = array.subarray(begin, end)
+          const isBackwards = end !== undefined && array.subarray(begin).byteOffset > array.subarray(end).byteOffset
+          if (isBackwards) refused(() => buffer.subarray(begin, end), 'ERR_OUT_OF_RANGE', /end must be/)
+          else {
+            const slice = buffer.subarray(begin, end)
+            const from = Number(slice.pointer - buffer.pointer)
+            assert.deepEqual([from, slice.byteLength], [expected.byteOffset, expected.byteLength])
+          }
+        }
+      }
+    }
   })
 
   test('M3 wrong lengths and slices are refused', () => {
@@ -80,12 +100,14 @@ onEveryBackend('memory', (bench) => {
         refused(() => alloc(wrong as number), 'ERR_INVALID_ARG_TYPE', /byteLength/)
       }
       using buffer = alloc(100)
-      refused(() => buffer.slice(-1, 1), 'ERR_OUT_OF_RANGE', /byteOffset/)
-      refused(() => buffer.slice(101, 0), 'ERR_OUT_OF_RANGE', /byteOffset/)
-      refused(() => buffer.slice(2 ** 60, 1), 'ERR_OUT_OF_RANGE', /byteOffset must be from 0 to 100/)
-      refused(() => buffer.slice(50, 51), 'ERR_OUT_OF_RANGE', /byteLength/)
-      refused(() => buffer.slice(50, -1), 'ERR_OUT_OF_RANGE', /byteLength/)
-      refused(() => buffer.slice(0, 1.5), 'ERR_INVALID_ARG_TYPE', /byteLength/)
+      refused(() => buffer.subarray(-101), 'ERR_OUT_OF_RANGE', /begin/)
+      refused(() => buffer.subarray(101), 'ERR_OUT_OF_RANGE', /begin/)
+      refused(() => buffer.subarray(2 ** 60), 'ERR_OUT_OF_RANGE', /begin must be from 0 to 100/)
+      refused(() => buffer.subarray(50, 101), 'ERR_OUT_OF_RANGE', /end/)
+      refused(() => buffer.subarray(50, -101), 'ERR_OUT_OF_RANGE', /end/)
+      refused(() => buffer.subarray(50, 49), 'ERR_OUT_OF_RANGE', /end must be 50 or more/)
+      refused(() => buffer.subarray(50, -51), 'ERR_OUT_OF_RANGE', /end must be 50 or more/)
+      refused(() => buffer.subarray(0, 1.5), 'ERR_INVALID_ARG_TYPE', /end/)
     }
     refused(() => Reflect.construct(DeviceBuffer, [{}]), 'ERR_INVALID_ARG_TYPE', /device\.alloc/)
     refused(() => Reflect.construct(PinnedBuffer, []), 'ERR_INVALID_ARG_TYPE', /allocPinned/)
@@ -110,7 +132,7 @@ onEveryBackend('memory', (bench) => {
   test('M3 views that do not fit are refused', () => {
     using buffer = device.allocPinned(10)
     refused(() => buffer.view(Float32Array), 'ERR_INVALID_ARG_VALUE', /4 bytes/)
-    refused(() => buffer.slice(1, 4).view(Float32Array), 'ERR_INVALID_ARG_VALUE', /4 bytes/)
+    refused(() => buffer.subarray(1, 5).view(Float32Array), 'ERR_INVALID_ARG_VALUE', /4 bytes/)
     refused(() => buffer.view(Array as never), 'ERR_INVALID_ARG_TYPE', /Float32Array/)
     refused(() => buffer.view(undefined as never), 'ERR_INVALID_ARG_TYPE', /Float32Array/)
     const makesNone: readonly unknown[] = [
@@ -164,8 +186,11 @@ onEveryBackend('memory', (bench) => {
       stream.launch(one)
       third.wait(stream).launch(two)
       // The memory is ordinary memory, which is used outside as well.
-      third.fill(own.slice(0, 32), 3)
-      stream.wait(third).copy(result.slice(0, 32), own.slice(16, 32)).copy(result.slice(32, 32), out.slice(0, 32))
+      third.fill(own.subarray(0, 32), 3)
+      stream
+        .wait(third)
+        .copy(result.subarray(0, 32), own.subarray(16, 48))
+        .copy(result.subarray(32, 64), out.subarray(0, 32))
       stream.synchronize()
       const expected = [3, 1, 2, 2].flatMap((value) => Array.from({ length: 16 }, () => value))
       assert.deepEqual([...result.bytes], expected)
@@ -184,12 +209,12 @@ onEveryBackend('memory', (bench) => {
       }
       stream.beginCapture()
       using own = device.alloc(64, { stream, ...given })
-      stream.fill(own.slice(16, 16), 1)
+      stream.fill(own.subarray(16, 32), 1)
       using graph = stream.endCapture()
       using exec = graph.instantiate()
       for (const launched of [false, true]) {
         if (launched) stream.launch(exec)
-        stream.copy(result, own.slice(0, 32)).synchronize()
+        stream.copy(result, own.subarray(0, 32)).synchronize()
         const ends = launched ? 1 : 0
         assert.deepEqual([...result.bytes], [...new Array(16).fill(0), ...new Array(16).fill(ends)])
       }
@@ -297,8 +322,8 @@ onEveryBackend('memory', (bench) => {
     const buffer = device.alloc(16)
     const pinned = device.allocPinned(16)
     const { bytes } = pinned
-    const words = pinned.slice(8, 8).view(Uint32Array)
-    const slice = pinned.slice(0, 16)
+    const words = pinned.subarray(8, 16).view(Uint32Array)
+    const slice = pinned.subarray(0, 16)
     buffer.close()
     pinned.close()
     assert.equal(bytes.length, 0)
@@ -328,7 +353,7 @@ onEveryBackend('memory', (bench) => {
     const wrapped = DeviceBuffer.from(theirs.pointer + 16n, 100, { device, owner })
     assert.equal(wrapped.device, device)
     assert.equal(wrapped.owner, owner)
-    assert.equal(wrapped.slice(1, 1).owner, owner)
+    assert.equal(wrapped.subarray(1, 2).owner, owner)
     assert.deepEqual(await stream.download(wrapped), new Uint8Array(100).fill(3))
     wrapped.close()
     assert.equal(wrapped.owner, undefined)
@@ -359,7 +384,7 @@ onEveryBackend('memory', (bench) => {
     const slice = (() => {
       const owner = {}
       registry.register(owner, undefined)
-      return DeviceBuffer.from(theirs.pointer, 64, { owner, device }).slice(0, 8)
+      return DeviceBuffer.from(theirs.pointer, 64, { owner, device }).subarray(0, 8)
     })()
     assert.equal(await collected(() => gone), false)
     assert.equal(slice.closed, false)
@@ -386,7 +411,7 @@ onEveryBackend('memory', (bench) => {
     if (buffer.byteLength > 0) return assert.equal(pinned.bytes.buffer, buffer)
     for (const [what, look] of Object.entries({
       bytes: () => pinned.bytes,
-      'bytes of a slice': () => pinned.slice(0, 8).bytes,
+      'bytes of a slice': () => pinned.subarray(0, 8).bytes,
       view: () => pinned.view(Float32Array),
       toDLPack: () => toDLPack(pinned, { dtype: 'u8', shape: [64] }),
     })) {
@@ -428,7 +453,7 @@ onEveryBackend('memory', (bench) => {
     using latch = bench.latch(allocationStream)
     allocationStream.fill(buffer, 1)
     allocationStream.close()
-    stream.fill(buffer.slice(0, 256), 2)
+    stream.fill(buffer.subarray(0, 256), 2)
     buffer.close()
     latch.open()
     await device.finished()

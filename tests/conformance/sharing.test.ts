@@ -18,8 +18,8 @@ onEveryBackend('sharing', (bench) => {
       buffer,
       Uint8Array.from({ length: 3000 }, (_, index) => index),
     )
-    stream.fill(buffer.slice(0, 10), 7)
-    const bytes = new Uint8Array(await stream.download(buffer.slice(0, 20)))
+    stream.fill(buffer.subarray(0, 10), 7)
+    const bytes = new Uint8Array(await stream.download(buffer.subarray(0, 20)))
     assert.deepEqual([...bytes], [7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19])
   })
 
@@ -101,7 +101,7 @@ onEveryBackend('sharing', (bench) => {
 
   test('X2 memory of the same process is not opened as that of another', { skip: withoutProcesses }, () => {
     using buffer = device.alloc(100, { interprocess: true })
-    const bytes = buffer.slice(10, 20).ipcHandle()
+    const bytes = buffer.subarray(10, 30).ipcHandle()
     assert.equal(bytes.length, 80)
     const view = new DataView(bytes.buffer, bytes.byteOffset)
     assert.deepEqual([view.getBigUint64(64, true), view.getBigUint64(72, true)], [10n, 20n])
@@ -114,7 +114,7 @@ onEveryBackend('sharing', (bench) => {
     using stream = bench.stream()
     using event = stream.record()
     using buffer = device.alloc(100)
-    for (const shared of [stream.share(), event.share(), buffer.share(), buffer.slice(1, 2).share()]) {
+    for (const shared of [stream.share(), event.share(), buffer.share(), buffer.subarray(1, 3).share()]) {
       assert.deepEqual(structuredClone(shared), shared)
       assert.equal(Object.getPrototypeOf(shared), Object.prototype)
     }
@@ -122,7 +122,7 @@ onEveryBackend('sharing', (bench) => {
     assert.equal(Event.from(structuredClone(event.share())), event)
     assert.equal(DeviceBuffer.from(structuredClone(buffer.share())), buffer)
     assert.deepEqual(stream.share(), stream.share())
-    const slice = DeviceBuffer.from(buffer.slice(10, 20).share())
+    const slice = DeviceBuffer.from(buffer.subarray(10, 30).share())
     assert.equal(slice.pointer, buffer.pointer + 10n)
     assert.equal(slice.byteLength, 20)
     using wrapped = new ExternalStream(stream.share())
@@ -149,7 +149,7 @@ onEveryBackend('sharing', (bench) => {
     const stream = bench.stream()
     const event = stream.record()
     const buffer = device.alloc(8)
-    const slice = buffer.slice(1, 2)
+    const slice = buffer.subarray(1, 3)
     const shared = { stream: stream.share(), event: event.share(), buffer: buffer.share(), slice: slice.share() }
     for (const open of [stream, event, buffer]) open.close()
     for (const closed of [stream, event, buffer, slice]) refused(() => closed.share(), 'ERR_CLOSED', /closed/)
@@ -209,7 +209,7 @@ onEveryBackend('sharing', (bench) => {
     using stream = bench.stream()
     using event = stream.record()
     using buffer = device.alloc(64)
-    const [ofStream, ofEvent, ofBuffer] = [stream.share(), event.share(), buffer.slice(8, 8).share()]
+    const [ofStream, ofEvent, ofBuffer] = [stream.share(), event.share(), buffer.subarray(8, 16).share()]
     const changed: readonly (() => unknown)[] = [
       () => Stream.from({ ...ofEvent, cudaStreams: 'stream', id: 1n }),
       () => Event.from({ ...ofEvent, ...ofStream, cudaStreams: 'event' }),

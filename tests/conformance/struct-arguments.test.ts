@@ -167,7 +167,7 @@ onEveryBackend('struct arguments', (bench) => {
     for (const [args, code, message] of rows) refused(() => launch(...args), code, message)
     assert.ok((await stream.download(to)).every((byte) => byte === 7))
     refused(
-      () => stream.launch(shade, ONE, to.slice(4, 8), params, add, 1),
+      () => stream.launch(shade, ONE, to.subarray(4, 12), params, add, 1),
       'ERR_INVALID_ARG_VALUE',
       /does not begin at a multiple of 16, for f32x4$/,
     )

@@ -105,7 +105,7 @@ onEveryBackend('transfers', (bench) => {
       using plain = far.alloc(4096, { interprocess: true })
       using pinned = near.allocPinned(4096)
       for (const buffer of [there, plain]) {
-        stream.fill(buffer, 3).fill(buffer.slice(1024, 1024), 4).copy(pinned, buffer)
+        stream.fill(buffer, 3).fill(buffer.subarray(1024, 2048), 4).copy(pinned, buffer)
         await stream.finished()
         assert.deepEqual([pinned.bytes[0], pinned.bytes[1024], pinned.bytes[2048]], [3, 4, 3])
         void stream.upload(buffer, pattern(4096, 7))
@@ -123,13 +123,13 @@ onEveryBackend('transfers', (bench) => {
     using buffer = device.alloc(100)
     using pinned = device.allocPinned(10)
     pinned.bytes.set(pattern(10))
-    stream.fill(buffer, 0xff).copy(buffer.slice(50, 10), pinned).copy(buffer.slice(0, 5), pinned.slice(5, 5))
+    stream.fill(buffer, 0xff).copy(buffer.subarray(50, 60), pinned).copy(buffer.subarray(0, 5), pinned.subarray(5, 10))
     const expected = new Uint8Array(100).fill(0xff)
     expected.set(pattern(10), 50)
     expected.set(pattern(10).subarray(5), 0)
     assertSame(await stream.download(buffer), expected)
-    stream.copy(buffer.slice(100, 0), pinned.slice(0, 0))
-    assertSame(await stream.download(buffer.slice(7, 0)), new Uint8Array(0))
+    stream.copy(buffer.subarray(100, 100), pinned.subarray(0, 0))
+    assertSame(await stream.download(buffer.subarray(7, 7)), new Uint8Array(0))
   })
 
   test('T1 copies run in the order of the stream, and after what it waits for', async () => {
@@ -187,7 +187,7 @@ onEveryBackend('transfers', (bench) => {
     assertSame(await stream.download(buffer), new Uint8Array(16).fill(0xab))
     stream.fill(buffer, -2, { width: 2 })
     assert.deepEqual(new Int16Array((await stream.download(buffer)).buffer), new Int16Array(8).fill(-2))
-    stream.fill(buffer.slice(4, 8), 0xdeadbeef, { width: 4 })
+    stream.fill(buffer.subarray(4, 12), 0xdeadbeef, { width: 4 })
     const words = new Uint32Array((await stream.download(buffer)).buffer)
     assert.deepEqual([...words], [0xfffefffe, 0xdeadbeef, 0xdeadbeef, 0xfffefffe])
     using pinned = device.allocPinned(8)
@@ -231,7 +231,7 @@ onEveryBackend('transfers', (bench) => {
     refused(() => fill('1', { type: 'f32' }), 'ERR_INVALID_ARG_TYPE', /value must be a number/)
     refused(() => fill(1e39, { type: 'f32' }), 'ERR_OUT_OF_RANGE', /one that 'f32' can represent, or Infinity/)
     refused(() => fill(70_000, { type: 'f16' }), 'ERR_OUT_OF_RANGE', /'f16'/)
-    const odd = (): unknown => stream.fill(buffer.slice(2, 8), 1, { type: 'f32' })
+    const odd = (): unknown => stream.fill(buffer.subarray(2, 10), 1, { type: 'f32' })
     refused(odd, 'ERR_INVALID_ARG_VALUE', /no whole number of values of 4 bytes, or begins in the middle/)
   })
 
@@ -290,8 +290,8 @@ onEveryBackend('transfers', (bench) => {
     refused(() => stream.fill(buffer, 2 ** 32, { width: 4 }), 'ERR_OUT_OF_RANGE', /value/)
     refused(() => stream.fill(buffer, 0.5), 'ERR_INVALID_ARG_TYPE', /value/)
     refused(() => stream.fill(buffer, 0, { width: 3 as never }), 'ERR_INVALID_ARG_VALUE', /width/)
-    refused(() => stream.fill(buffer.slice(0, 6), 0, { width: 4 }), 'ERR_INVALID_ARG_VALUE', /4 bytes/)
-    refused(() => stream.fill(buffer.slice(1, 4), 0, { width: 4 }), 'ERR_INVALID_ARG_VALUE', /4 bytes/)
+    refused(() => stream.fill(buffer.subarray(0, 6), 0, { width: 4 }), 'ERR_INVALID_ARG_VALUE', /4 bytes/)
+    refused(() => stream.fill(buffer.subarray(1, 5), 0, { width: 4 }), 'ERR_INVALID_ARG_VALUE', /4 bytes/)
     refused(() => stream.upload(buffer, new Uint8Array(15)), 'ERR_OUT_OF_RANGE', /16 bytes/)
     refused(() => stream.upload(buffer, 'x' as never), 'ERR_INVALID_ARG_TYPE', /source/)
     refused(() => stream.downloader(buffer, { chunkBytes: 0 }), 'ERR_OUT_OF_RANGE', /chunkBytes/)
@@ -329,7 +329,7 @@ onEveryBackend('transfers', (bench) => {
     const staged = stream.upload(buffer, source)
     const first = stream.download(buffer)
     stream.fill(buffer, 0x11)
-    const second = stream.download(buffer.slice(MIB, 30 * MIB))
+    const second = stream.download(buffer.subarray(MIB, 31 * MIB))
     source.fill(0)
     const progress = follow(staged)
     await turns()
@@ -378,9 +378,9 @@ onEveryBackend('transfers', (bench) => {
   test('T5 many small uploads and downloads', async () => {
     using stream = bench.stream()
     using buffer = device.alloc(1000 * 16)
-    for (let at = 0; at < 1000; at += 1) stream.upload(buffer.slice(at * 16, 16), pattern(16, at))
+    for (let at = 0; at < 1000; at += 1) stream.upload(buffer.subarray(at * 16, (at + 1) * 16), pattern(16, at))
     const parts = await Promise.all(
-      Array.from({ length: 100 }, (_, at) => stream.download(buffer.slice(at * 160, 160))),
+      Array.from({ length: 100 }, (_, at) => stream.download(buffer.subarray(at * 160, (at + 1) * 160))),
     )
     for (const [at, part] of parts.entries()) assertSame(part.subarray(0, 16), pattern(16, at * 10))
   })
@@ -509,7 +509,7 @@ onEveryBackend('transfers', (bench) => {
     const types: readonly ViewConstructor<ArrayBufferView>[] = [...TYPED_ARRAYS, Samples]
     stream.upload(buffer, pattern(64))
     stream.copy(pinned, buffer)
-    for (const source of [buffer, pinned, buffer.slice(0, 64)]) {
+    for (const source of [buffer, pinned, buffer.subarray(0, 64)]) {
       for (const type of types) {
         const array = await stream.download(source, type)
         assert.ok(array instanceof type, type.name)
@@ -518,7 +518,7 @@ onEveryBackend('transfers', (bench) => {
         assertSame(bytesIn(array), pattern(64))
       }
     }
-    assert.equal((await stream.download(buffer.slice(8, 0), Float64Array)).length, 0)
+    assert.equal((await stream.download(buffer.subarray(8, 8), Float64Array)).length, 0)
     assert.equal((await stream.download(buffer, undefined as never)) instanceof Uint8Array, true)
   })
 
@@ -546,7 +546,7 @@ onEveryBackend('transfers', (bench) => {
     }
     assert.deepEqual([...within.subarray(0, 32), ...within.subarray(96)], Array(64).fill(9), 'what lies beside')
     const none = new Float32Array(0)
-    assert.equal(await stream.download(buffer.slice(0, 0), none), none)
+    assert.equal(await stream.download(buffer.subarray(0, 0), none), none)
   })
 
   test('T9 an array that the bytes do not fit is refused before anything is queued', async () => {
@@ -812,7 +812,7 @@ test('T7 a fault rejects what is under way', async () => {
   latch(stream)
   const staged = stream.upload(buffer, new Uint8Array(20 * MIB))
   const download = stream.download(buffer)
-  stream.copy(pinned, buffer.slice(0, 8))
+  stream.copy(pinned, buffer.subarray(0, 8))
   fault(other)
   await assert.rejects(staged, { number: 700, call: 'cuMemcpyAsync' })
   await assert.rejects(download, { number: 700 })

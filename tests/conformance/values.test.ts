@@ -198,8 +198,12 @@ onEveryBackend('values that streams wait for', (bench) => {
       refused(() => stream[call](flags, 1n, { byteOffset: 4 }), 'ERR_INVALID_ARG_VALUE', /multiple/)
       refused(() => stream[call](flags, 1, { byteOffset: 64 }), 'ERR_OUT_OF_RANGE', /60/)
       refused(() => stream[call](flags, 1n, { byteOffset: 60 }), 'ERR_OUT_OF_RANGE', /56/)
-      refused(() => stream[call](flags.slice(0, 4), 1n), 'ERR_OUT_OF_RANGE', /buffer must be at least 8 bytes.*not 4/)
-      refused(() => stream[call](flags.slice(0, 0), 1), 'ERR_OUT_OF_RANGE', /at least 4 bytes/)
+      refused(
+        () => stream[call](flags.subarray(0, 4), 1n),
+        'ERR_OUT_OF_RANGE',
+        /buffer must be at least 8 bytes.*not 4/,
+      )
+      refused(() => stream[call](flags.subarray(0, 0), 1), 'ERR_OUT_OF_RANGE', /at least 4 bytes/)
       refused(() => stream[call](flags, 2 ** 32), 'ERR_OUT_OF_RANGE', /bigint/)
       refused(() => stream[call](flags, 0.5), 'ERR_INVALID_ARG_TYPE')
       refused(() => stream[call](flags, 2n ** 64n), 'ERR_OUT_OF_RANGE')

@@ -378,7 +378,7 @@ const IN_A_CALL: Readonly<Record<string, readonly [made: () => unknown, ...Patte
   'there is one too many': [launch(module?.axpy, FITS, ...RIGHT, 3), /^axpy/, /7 were given/, /takes 6 arguments/],
   'a buffer is closed': [passed(2, closed()), parameter(2, 'x'), /DeviceBuffer\(.*closed/, /cannot be used any more/],
   'a buffer begins within an element': [
-    passed(2, x.slice(1, 9)),
+    passed(2, x.subarray(1, 10)),
     parameter(2, 'x'),
     /DeviceBuffer\(.*does not begin/,
     /at a multiple of 4/,

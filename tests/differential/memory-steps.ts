@@ -187,9 +187,9 @@ export class MemorySteps {
   nothing({ stream, buffer, call }: StepOf<'nothing'>, follow: Follow): string {
     return outcome(() => {
       const target = this.#stage.stream(stream)
-      const none = this.#stage.buffer(buffer).slice(CELL_BYTES, 0)
+      const none = this.#stage.buffer(buffer).subarray(CELL_BYTES, CELL_BYTES)
       if (call === 0) target.fill(none, 1)
-      else if (call === 1) target.copy(none, this.#stage.buffer(buffer).slice(0, 0))
+      else if (call === 1) target.copy(none, this.#stage.buffer(buffer).subarray(0, 0))
       else if (call === 2) target.fill(none, 3, { width: 4 })
       else follow(call === 3 ? target.upload(none, new Uint8Array(0)) : target.download(none), 0n)
       if (!this.#rules.isCapturing(stream)) this.#rules.queueNothing(stream)
@@ -393,7 +393,7 @@ export class MemorySteps {
   }
 
   #part(buffer: number, at: number, cells: number): Memory {
-    return this.#stage.buffer(buffer).slice(at * CELL_BYTES, cells * CELL_BYTES)
+    return this.#stage.buffer(buffer).subarray(at * CELL_BYTES, at * CELL_BYTES + cells * CELL_BYTES)
   }
 }
 

@@ -427,7 +427,7 @@ export const ANYTHING: Weights = {
 export const PLAYED: Readonly<Record<What | 'every program', string>> = {
   'every program': `new Stream, StreamOptions.device, StreamOptions.priority, StreamOptions.nonBlocking, StreamOptions.context,
     new ExternalStream, ExternalStreamOptions.device, Device#createEvent, EventOptions.timing, Device#alloc, AllocOptions.stream,
-    Device#allocPinned, PinnedBuffer.from, PinnedBuffer#bytes, DeviceBuffer#slice, PinnedBuffer#slice, Device#split,
+    Device#allocPinned, PinnedBuffer.from, PinnedBuffer#bytes, DeviceBuffer#subarray, PinnedBuffer#subarray, Device#split,
     SplitOptions.multiprocessors`,
   host: 'Stream#launchHostFunc',
   callback: 'Stream#addCallback',

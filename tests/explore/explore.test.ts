@@ -208,7 +208,7 @@ describe('memory that is staged', () => {
     const [stream] = streams as [Stream]
     const data = simulation.devices[0]?.alloc(9 * 2 ** 20) as DeviceBuffer
     for (let nth = 1; nth <= 3; nth += 1) void stream.upload(data, new Uint8Array(9 * 2 ** 20).fill(nth))
-    const bytes = await stream.download(data.slice(9 * 2 ** 20 - 4, 4))
+    const bytes = await stream.download(data.subarray(9 * 2 ** 20 - 4, 9 * 2 ** 20))
     return [...bytes]
   }
 

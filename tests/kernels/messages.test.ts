@@ -57,7 +57,7 @@ const MISTAKES: readonly (readonly [args: readonly unknown[], message: RegExp])[
     /^axpy: argument 1 \('in f32\*'\) must be a DeviceBuffer.*: stream\.bufferFrom\(array\) makes/,
   ],
   [
-    [ONE, 2, x, x.slice(2, 4), 1],
+    [ONE, 2, x, x.subarray(2, 6), 1],
     /^axpy: argument 2 \('inout f32\*'\): .* does not begin at a multiple of 4, for f32$/,
   ],
   [[ONE, 2, closed, x, 1], /^axpy: argument 1 \('in f32\*'\): DeviceBuffer\(.*, closed\) cannot be used any more$/],
@@ -105,7 +105,7 @@ const NAMED_MISTAKES: typeof MISTAKES = [
     /^filter: parameter `key` \(u8x4\) must be an array of 4 elements \(u8\), and 3 were given$/,
   ],
   [
-    [ONE, x.slice(8, 64), right, 1, [0, 0, 0, 0]],
+    [ONE, x.subarray(8, 72), right, 1, [0, 0, 0, 0]],
     /^filter: parameter `image` \(inout f32x4\*\): .* multiple of 16, for f32x4$/,
   ],
   [[ONE, x, right, 1], /^filter takes 4 arguments, 'inout f32x4\*', 'struct', 'f16', 'u8x4', and 3 were given$/],

@@ -76,7 +76,7 @@ describe('across the language border', { skip }, () => {
     it('wrappers are told which memory is touched, how much of it, and how', () => {
       using cublas = new Cublas(stream)
       cublas.gemm(a, b, c, { type: 'f32', m: 2, n: 3, k: 5 })
-      cublas.gemm(a, b, c.slice(4, 1024), { type: 'f32', m: 2, n: 3, k: 5, beta: 1 })
+      cublas.gemm(a, b, c.subarray(4, 1028), { type: 'f32', m: 2, n: 3, k: 5, beta: 1 })
       const seen = told.map(({ name, memory }) => [
         name,
         ...memory.map(({ pointer, byteLength, access }) => `${pointer.toString(16)} ${byteLength} ${access}`),
@@ -127,9 +127,9 @@ describe('across the language border', { skip }, () => {
         assert.equal(other(more), false, JSON.stringify(more))
       }
       for (const way of [
-        () => cublas.gemmStridedBatched(a.slice(2, 1024), b, c, options),
-        () => cublas.gemmStridedBatched(a, b.slice(16, 1024), c, options),
-        () => cublas.gemmStridedBatched(a, b, c.slice(128, 1024), options),
+        () => cublas.gemmStridedBatched(a.subarray(2, 1026), b, c, options),
+        () => cublas.gemmStridedBatched(a, b.subarray(16, 1040), c, options),
+        () => cublas.gemmStridedBatched(a, b, c.subarray(128, 1152), options),
         () => withWorkspace.gemmStridedBatched(a, b, c, options),
         () => cublas.gemmStridedBatched(a, b, c, { ...options, batchCount: 1 }),
         () => cublas.gemm(a, b, c, one),
@@ -138,7 +138,7 @@ describe('across the language border', { skip }, () => {
         assert.equal(isNew(way), false, String(way))
       }
       // Farther than this cuBLAS does not look into an address.
-      const far = (): unknown => cublas.gemmStridedBatched(a.slice(256, 1024), b, c.slice(512, 1024), options)
+      const far = (): unknown => cublas.gemmStridedBatched(a.subarray(256, 1280), b, c.subarray(512, 1536), options)
       assert.equal(isNew(far), false)
     })
 
@@ -248,7 +248,7 @@ describe('across the language border', { skip }, () => {
       await using communicator = await device.run(() => make({ rank: 1, size: 4 }))
       fake.said()
       const on = `on ${hex(stream.handle)}`
-      const half = a.slice(0, 1024)
+      const half = a.subarray(0, 1024)
       stream.run(() => {
         communicator.allReduce(a, b, { type: 'f32', op: 'max' })
         communicator.allReduce(a, a, { type: 'bf16', stream: device.defaultStream })
@@ -287,13 +287,13 @@ describe('across the language border', { skip }, () => {
       await using communicator = await device.run(() => make({ rank: 1, size: 4 }))
       const f32 = { type: 'f32', stream } as const
       fake.said()
-      communicator.allReduce(a.slice(0, 32), a.slice(32, 32), f32)
-      communicator.allReduce(a.slice(32, 32), a.slice(0, 32), f32)
+      communicator.allReduce(a.subarray(0, 32), a.subarray(32, 64), f32)
+      communicator.allReduce(a.subarray(32, 64), a.subarray(0, 32), f32)
       communicator.broadcast(a, a, { ...f32, root: 1 })
       communicator.reduce(a, a, { ...f32, root: 1 })
-      communicator.reduce(a.slice(0, 32), a.slice(4, 32), f32)
-      communicator.allGather(b.slice(1024, 1024), b, f32)
-      communicator.reduceScatter(b, b.slice(1024, 1024), f32)
+      communicator.reduce(a.subarray(0, 32), a.subarray(4, 36), f32)
+      communicator.allGather(b.subarray(1024, 2048), b, f32)
+      communicator.reduceScatter(b, b.subarray(1024, 2048), f32)
       assert.deepEqual(
         fake.said().map((line) => line.split(' ')[0]),
         ['allReduce', 'allReduce', 'broadcast', 'reduce', 'reduce', 'allGather', 'reduceScatter'],
@@ -355,7 +355,7 @@ describe('across the language border', { skip }, () => {
         () =>
           group(() => {
             left.broadcast(gone, gone, { type: 'u8', stream })
-            right.broadcast(undefined, x.slice(0, 64), { type: 'u8', stream: other })
+            right.broadcast(undefined, x.subarray(0, 64), { type: 'u8', stream: other })
             gone.close()
           }),
         'ERR_CLOSED',
@@ -411,7 +411,7 @@ describe('across the language border', { skip }, () => {
       const send = (): unknown => left.send(a, { ...f32, peer: 1 })
       refused(send, 'ERR_DEADLOCK', /0 to 1.*1024 x f32 is sent and nothing received/)
       refused(
-        both(send, () => right.recv(x.slice(0, 4), { ...f32, peer: 0 })),
+        both(send, () => right.recv(x.subarray(0, 4), { ...f32, peer: 0 })),
         'ERR_DEADLOCK',
         /1 x f32 received/,
       )
@@ -606,9 +606,9 @@ describe('across the language border', { skip }, () => {
         'ERR_INVALID_ARG_VALUE',
         /options\.op/,
       )
-      refused(() => communicator.allReduce(a, b.slice(0, 8), f32), 'ERR_OUT_OF_RANGE', /source must be 8 bytes/)
-      refused(() => communicator.allReduce(a, b.slice(0, 7), f32), 'ERR_INVALID_ARG_VALUE', /whole number/)
-      refused(() => communicator.allReduce(a, b.slice(2, 8), f32), 'ERR_INVALID_ARG_VALUE', /in the middle/)
+      refused(() => communicator.allReduce(a, b.subarray(0, 8), f32), 'ERR_OUT_OF_RANGE', /source must be 8 bytes/)
+      refused(() => communicator.allReduce(a, b.subarray(0, 7), f32), 'ERR_INVALID_ARG_VALUE', /whole number/)
+      refused(() => communicator.allReduce(a, b.subarray(2, 10), f32), 'ERR_INVALID_ARG_VALUE', /in the middle/)
       refused(() => communicator.allReduce(a, x, f32), 'ERR_DEVICE_MISMATCH', /destination is on/)
       refused(() => communicator.allReduce(a, 5 as never, f32), 'ERR_INVALID_ARG_TYPE', /destination/)
       refused(() => communicator.allReduce(a, b, { ...f32, stream: other }), 'ERR_DEVICE_MISMATCH', /communicator/)
@@ -624,16 +624,16 @@ describe('across the language border', { skip }, () => {
       refused(() => communicator.recv(a, { ...f32, peer: 1.5 }), 'ERR_INVALID_ARG_TYPE', /options\.peer/)
       const overlap = (act: () => unknown): unknown =>
         refused(act, 'ERR_INVALID_ARG_VALUE', /source and destination overlap/)
-      const part = (index: number, buffer = b): DeviceBuffer => buffer.slice(index * 1024, 1024)
-      overlap(() => communicator.allReduce(a.slice(0, 32), a.slice(4, 32), f32))
-      overlap(() => communicator.allReduce(a.slice(28, 32), a.slice(0, 32), f32))
-      overlap(() => communicator.broadcast(a.slice(0, 32), a.slice(4, 32), { ...f32, root: 1 }))
-      overlap(() => communicator.reduce(a.slice(0, 32), a.slice(4, 32), { ...f32, root: 1 }))
+      const part = (index: number, buffer = b): DeviceBuffer => buffer.subarray(index * 1024, (index + 1) * 1024)
+      overlap(() => communicator.allReduce(a.subarray(0, 32), a.subarray(4, 36), f32))
+      overlap(() => communicator.allReduce(a.subarray(28, 60), a.subarray(0, 32), f32))
+      overlap(() => communicator.broadcast(a.subarray(0, 32), a.subarray(4, 36), { ...f32, root: 1 }))
+      overlap(() => communicator.reduce(a.subarray(0, 32), a.subarray(4, 36), { ...f32, root: 1 }))
       for (const index of [0, 2, 3]) {
         overlap(() => communicator.allGather(part(index), b, f32))
         overlap(() => communicator.reduceScatter(b, part(index), f32))
       }
-      group(() => overlap(() => communicator.allGather(b.slice(1028, 1024), b, f32)))
+      group(() => overlap(() => communicator.allGather(b.subarray(1028, 2052), b, f32)))
       const closed = device.alloc(4)
       closed.close()
       refused(() => communicator.send(closed, { ...f32, peer: 0 }), 'ERR_CLOSED')

@@ -75,7 +75,7 @@ onEveryBackend('copies', (bench) => {
                   ...(next(3) === 0 ? {} : { sourceStrides: [b.plane, b.row] }),
                 }
           const [begin, origin] = [next(5000), next(5000)]
-          stream.copy(to.slice(begin, LENGTH - begin), from.slice(origin, LENGTH - origin), options)
+          stream.copy(to.subarray(begin, LENGTH), from.subarray(origin, LENGTH), options)
           copyRows(expected.subarray(begin), source.subarray(origin), options)
         }
         const got = await stream.download(to)
@@ -94,7 +94,7 @@ onEveryBackend('copies', (bench) => {
     using latch = bench.latch(stream)
     stream.fill(image, 2)
     const part = { shape: [16, 16], sourceStrides: [64] } as const
-    stream.copy(pinned, image.slice(64, 16 * 64), part)
+    stream.copy(pinned, image.subarray(64, 64 + 16 * 64), part)
     stream.fill(image, 3)
     latch.open()
     await stream.finished()
@@ -117,7 +117,7 @@ onEveryBackend('copies', (bench) => {
       assert.equal(graph.nodeCount, 1, `${to} from ${from}`)
       using exec = graph.instantiate()
       exec.launch(stream)
-      const bytes = await stream.download(a.slice(0, 64))
+      const bytes = await stream.download(a.subarray(0, 64))
       const row = [...Array(8).fill(9), ...Array(8).fill(0)]
       assert.deepEqual([...bytes], [...row, ...row, ...row, ...row])
     }
@@ -130,7 +130,7 @@ onEveryBackend('copies', (bench) => {
     await device.finished()
     for (const each of [device.defaultStream]) {
       each.fill(a, 0).copy(a, pinned, { shape: [2, 8], destinationStrides: [32] })
-      const bytes = await each.download(a.slice(0, 48))
+      const bytes = await each.download(a.subarray(0, 48))
       assert.deepEqual([bytes[0], bytes[8], bytes[32], bytes[40]], [5, 0, 5, 0])
     }
   })
@@ -170,7 +170,7 @@ onEveryBackend('copies', (bench) => {
         const gap = width * next(8)
         const value = next(2 ** (8 * width))
         const strides = next(3) === 0 ? {} : { strides: [length + gap] as const }
-        stream.fill(to.slice(begin, LENGTH - begin), value, { width, shape: [rows, length], ...strides })
+        stream.fill(to.subarray(begin, LENGTH), value, { width, shape: [rows, length], ...strides })
         for (let row = 0; row < rows; row += 1) {
           const from = begin + row * (strides.strides?.[0] ?? length)
           for (let at = 0; at < length; at += 1) expected[from + at] = (value >>> (8 * (at % width))) & 255
@@ -187,7 +187,7 @@ onEveryBackend('copies', (bench) => {
   it('T2 a fill of rows is one node of a graph, which can be neither changed nor switched off', async () => {
     using a = device.alloc(64, { stream })
     using graph = stream.capture(() =>
-      stream.fill(a, 9, { shape: [4, 8], strides: [16] }).fill(a.slice(8, 8), 3, { shape: [2, 4] }),
+      stream.fill(a, 9, { shape: [4, 8], strides: [16] }).fill(a.subarray(8, 16), 3, { shape: [2, 4] }),
     )
     const [rows, dense] = graph.nodes
     assert.ok(rows?.kind === 'fill' && dense?.kind === 'fill' && graph.nodeCount === 2)
@@ -197,7 +197,7 @@ onEveryBackend('copies', (bench) => {
     const ofRows: object = { shape: [2, 4] }
     refused(() => exec.update(dense, a, 1, ofRows), 'ERR_INVALID_ARG_VALUE', /shape/)
     refused(() => exec.setEnabled(rows, false), 'ERR_UNSUPPORTED', /several rows cannot be switched off/)
-    exec.update(dense, a.slice(24, 8), 5)
+    exec.update(dense, a.subarray(24, 32), 5)
     stream.fill(a, 0).launch(exec)
     const row = (left: number, right: number): number[] => [...Array(8).fill(left), ...Array(8).fill(right)]
     assert.deepEqual([...(await stream.download(a))], [...row(9, 0), ...row(9, 5), ...row(9, 0), ...row(9, 0)])
@@ -213,7 +213,7 @@ onEveryBackend('copies', (bench) => {
     using same = capture(b, 2, 4, 16)
     exec.update(same)
     stream.fill(b, 0).launch(exec)
-    assert.deepEqual([...(await stream.download(b.slice(0, 17)))], [...Array(8).fill(2), ...Array(8).fill(0), 2])
+    assert.deepEqual([...(await stream.download(b.subarray(0, 17)))], [...Array(8).fill(2), ...Array(8).fill(0), 2])
     for (const [rows, distance, width] of [
       [3, 16, 1],
       [4, 12, 1],
@@ -235,7 +235,7 @@ onEveryBackend('copies', (bench) => {
     refused(fill({ shape: [2, 10], width: 4 }), 'ERR_INVALID_ARG_VALUE', /shape\[1\].*whole number.*4 bytes, not 10/)
     refused(fill({ shape: [2, 8], strides: [10], width: 4 }), 'ERR_INVALID_ARG_VALUE', /strides\[0\].*4 bytes, not 10/)
     refused(
-      () => stream.fill(buffer.slice(1, 99), 1, { shape: [2, 8], width: 4 }),
+      () => stream.fill(buffer.subarray(1, 100), 1, { shape: [2, 8], width: 4 }),
       'ERR_INVALID_ARG_VALUE',
       /begins in/,
     )
@@ -253,7 +253,7 @@ onEveryBackend('copies', (bench) => {
       other.wait(stream)
       await device.finished()
       stream.fill(image, 1, { shape: [8, 8], strides: [16] })
-      other.fill(image.slice(offset, 512), 2, { shape: [8, 8], strides: [16] })
+      other.fill(image.subarray(offset, offset + 512), 2, { shape: [8, 8], strides: [16] })
       await device.finished()
       assert.equal(sanitizer.reports.length, races, `offset ${offset}`)
     }
@@ -271,7 +271,7 @@ onEveryBackend('copies', (bench) => {
       other.wait(stream)
       await device.finished()
       stream.copy(image, left, { shape: [8, 8], destinationStrides: [16] })
-      other.copy(image.slice(offset, 512), right, { shape: [8, 8], destinationStrides: [16] })
+      other.copy(image.subarray(offset, offset + 512), right, { shape: [8, 8], destinationStrides: [16] })
       await device.finished()
       assert.equal(sanitizer.reports.length, races, `offset ${offset}`)
     }
@@ -287,9 +287,15 @@ onEveryBackend('copies', (bench) => {
       const pairs: [Buffer, Buffer][] = []
       for (let index = 0; index < 600; index += 1) {
         const source = index % 2 === 0 ? from : pinned
-        pairs.push([to.slice(index * 20, 10 + (index % 7)), source.slice((599 - index) * 30, 10 + (index % 7))])
+        pairs.push([
+          to.subarray(index * 20, index * 20 + 10 + (index % 7)),
+          source.subarray((599 - index) * 30, (599 - index) * 30 + 10 + (index % 7)),
+        ])
       }
-      pairs.push([to.slice(0, 0), from.slice(0, 0)], [pinned.slice(19_000, 10), pinned.slice(19_500, 10)])
+      pairs.push(
+        [to.subarray(0, 0), from.subarray(0, 0)],
+        [pinned.subarray(19_000, 19010), pinned.subarray(19_500, 19510)],
+      )
       await on.copy(pairs).finished()
       const got = await stream.download(to)
       for (let index = 0; index < 600; index += 1) {
@@ -307,7 +313,7 @@ onEveryBackend('copies', (bench) => {
     using from = device.alloc(64, { stream })
     using to = device.alloc(64, { stream })
     await stream.fill(from, 4).fill(to, 0).finished()
-    const halves = [0, 32].map((at) => [to.slice(at, 32), from.slice(at, 32)] as const)
+    const halves = [0, 32].map((at) => [to.subarray(at, at + 32), from.subarray(at, at + 32)] as const)
     using graph = stream.capture(() => stream.copy(halves))
     assert.equal(graph.nodeCount, 2)
     using exec = graph.instantiate()
@@ -315,14 +321,14 @@ onEveryBackend('copies', (bench) => {
     assert.deepEqual([...new Set(await stream.download(to))], [4])
     stream.copy([])
     stream.fill(to, 0)
-    const first = [to.slice(0, 8), from.slice(0, 8)] as const
+    const first = [to.subarray(0, 8), from.subarray(0, 8)] as const
     for (const [pairs, code, says] of [
-      [[first, [to.slice(4, 8), from.slice(8, 8)]], 'ERR_INVALID_ARG_VALUE', /copies\[0\] and copies\[1\]/],
-      [[first, [from.slice(4, 8), to.slice(32, 8)]], 'ERR_INVALID_ARG_VALUE', /same memory/],
-      [[first, [to.slice(16, 8), from.slice(0, 4)]], 'ERR_OUT_OF_RANGE', /copies\[1\]\[1\].*8 bytes/],
-      [[first, [to.slice(16, 8)]], 'ERR_INVALID_ARG_TYPE', /copies\[1\]\[1\]/],
+      [[first, [to.subarray(4, 12), from.subarray(8, 16)]], 'ERR_INVALID_ARG_VALUE', /copies\[0\] and copies\[1\]/],
+      [[first, [from.subarray(4, 12), to.subarray(32, 40)]], 'ERR_INVALID_ARG_VALUE', /same memory/],
+      [[first, [to.subarray(16, 24), from.subarray(0, 4)]], 'ERR_OUT_OF_RANGE', /copies\[1\]\[1\].*8 bytes/],
+      [[first, [to.subarray(16, 24)]], 'ERR_INVALID_ARG_TYPE', /copies\[1\]\[1\]/],
       [[first, 7], 'ERR_INVALID_ARG_TYPE', /copies\[1\]/],
-      [[first, [to.slice(16, 8), from.slice(8, 8), 1]], 'ERR_INVALID_ARG_TYPE', /copies\[1\]/],
+      [[first, [to.subarray(16, 24), from.subarray(8, 16), 1]], 'ERR_INVALID_ARG_TYPE', /copies\[1\]/],
     ] as const)
       refused(() => stream.copy(pairs as never), code, says)
     assert.deepEqual([...new Set(await stream.download(to))], [0], 'nothing of them was queued')
@@ -342,13 +348,13 @@ onEveryBackend('copies', (bench) => {
     const from = device.alloc(4 * COUNT, { stream })
     const pairs = Array.from(
       { length: COUNT },
-      (_, index) => [to.slice(4 * index, 4), from.slice(4 * index, 4)] as const,
+      (_, index) => [to.subarray(4 * index, 4 * (index + 1)), from.subarray(4 * index, 4 * (index + 1))] as const,
     )
     const [elsewhere] = simulate().devices
     assert.ok(elsewhere !== undefined)
     using foreign = elsewhere.alloc(4)
     await stream.fill(to, 0).fill(from, 5).finished()
-    refused(() => stream.copy([...pairs.slice(1), [to.slice(0, 4), foreign]]), 'ERR_DEVICE_MISMATCH')
+    refused(() => stream.copy([...pairs.slice(1), [to.subarray(0, 4), foreign]]), 'ERR_DEVICE_MISMATCH')
     assert.deepEqual([...new Set(await stream.download(to))], [0], 'none')
 
     // So many that no part but the first finds room before one of them has run.
@@ -371,17 +377,17 @@ onEveryBackend('copies', (bench) => {
     other.wait(stream)
     await device.finished()
     stream.copy([
-      [to.slice(0, 8), from.slice(0, 8)],
-      [to.slice(32, 8), from.slice(8, 8)],
+      [to.subarray(0, 8), from.subarray(0, 8)],
+      [to.subarray(32, 40), from.subarray(8, 16)],
     ])
-    other.fill(to.slice(16, 8), 1)
+    other.fill(to.subarray(16, 24), 1)
     await device.finished()
     assert.equal(sanitizer.reports.length, 0)
     stream.copy([
-      [to.slice(0, 8), from.slice(0, 8)],
-      [to.slice(32, 8), from.slice(8, 8)],
+      [to.subarray(0, 8), from.subarray(0, 8)],
+      [to.subarray(32, 40), from.subarray(8, 16)],
     ])
-    other.fill(to.slice(36, 2), 1)
+    other.fill(to.subarray(36, 38), 1)
     await device.finished()
     assert.equal(sanitizer.reports.length, 1)
   })

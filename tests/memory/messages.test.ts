@@ -44,9 +44,9 @@ const MISTAKES: readonly (readonly [mistake: string, act: () => unknown, message
   ['a value that is too wide', () => fill(300), /in 1 byte\(s\), not 300: .*fill\(buffer, value, \{ width: 4 \}\)$/],
   ['a value that no width has', () => fill(2 ** 32), /in 1 byte\(s\), not 4294967296$/],
   [
-    'an end for a length',
-    () => buffer.slice(200, 400),
-    /^byteLength must be from 0 to 200: .* ends there, and the second argument is a length and no end, not 400$/,
+    'a length for an end',
+    () => buffer.subarray(200, 100),
+    /^end must be 200 or more, where the part begins: it is an offset and no length, not 100$/,
   ],
   [
     'bytes that are no whole elements',
@@ -55,7 +55,7 @@ const MISTAKES: readonly (readonly [mistake: string, act: () => unknown, message
   ],
   [
     'elements that begin in the middle',
-    () => device.allocPinned(10).slice(2, 8).view(Float32Array),
+    () => device.allocPinned(10).subarray(2, 10).view(Float32Array),
     /begins in the middle of an element of 4 bytes, at byte 2$/,
   ],
   [

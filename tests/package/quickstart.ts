@@ -61,8 +61,7 @@ function runLines(folder: string, code: string, install: (command: string) => vo
     const { stdout, stderr } = runIn(folder, 'bash', '-c', line)
     printed += stdout
     const finds = line.includes('CUDA_STREAMS_SANITIZER')
-    if (finds)
-      assert.match(stderr, /Race: nothing orders[\s\S]*Add `Stream\(\w+\)\.wait\(Stream\(\w+\)\)` before this copy/)
+    if (finds) assert.match(stderr, /Race: nothing orders[\s\S]*Add `consumer\.wait\(producer\)` before this copy/)
     else assert.equal(stderr.replace(/^npm (warn|notice).*\n/gm, ''), '', line)
   }
   return printed

@@ -87,22 +87,22 @@ onEveryBackend('CuPy devices', (bench) => {
     if (other === undefined) return context.skip(ONE_DEVICE)
     inOwnContext(() => {
       assert.equal(other.use(), other)
-      assert.equal(Device.current, other)
+      assert.equal(Device.current(), other)
       device.run(() => {
-        assert.equal(Device.current, device)
+        assert.equal(Device.current(), device)
         other.use()
-        device.run(() => assert.equal(Device.current, device))
-        assert.equal(Device.current, other)
+        device.run(() => assert.equal(Device.current(), device))
+        assert.equal(Device.current(), other)
       })
-      assert.equal(Device.current, other)
+      assert.equal(Device.current(), other)
       using _scope = device.enter()
-      assert.equal(Device.current, device)
+      assert.equal(Device.current(), device)
       assert.throws(() =>
         other.run(() => {
           throw new Error('mine')
         }),
       )
-      assert.equal(Device.current, device)
+      assert.equal(Device.current(), device)
     })
   })
 
@@ -113,10 +113,10 @@ onEveryBackend('CuPy devices', (bench) => {
       outer.run(async () => {
         await inner.run(async () => {
           await new Promise(setImmediate)
-          assert.equal(Device.current, inner)
+          assert.equal(Device.current(), inner)
         })
         await new Promise(setImmediate)
-        assert.equal(Device.current, outer)
+        assert.equal(Device.current(), outer)
       })
     await Promise.all([flow(device, device), flow(other, device), flow(device, other)])
   })
@@ -127,7 +127,7 @@ onEveryBackend('CuPy devices', (bench) => {
         refused(() => new Stream({ device: wrong }), 'ERR_OUT_OF_RANGE', new RegExp(`${wrong}`))
         refused(() => Stream.current(wrong), 'ERR_OUT_OF_RANGE')
       }
-      assert.equal(Device.current, device)
+      assert.equal(Device.current(), device)
     })
   })
 })

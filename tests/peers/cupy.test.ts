@@ -115,7 +115,7 @@ onEveryBackend('CuPy streams', (bench) => {
       const stream = bench.stream()
       registry.register(stream, index)
       stream.wait(blocker)
-      stream.fill(result.slice(4 * index, 4), index + 1, { width: 4 })
+      stream.fill(result.subarray(4 * index, 4 * (index + 1)), index + 1, { width: 4 })
     }
     assert.ok(await collectUntil(() => gone.size >= 15))
     latch.open()
@@ -233,7 +233,7 @@ onEveryBackend('CuPy streams', (bench) => {
     using stream = bench.stream()
     other.run(() => {
       using _scope = stream.enter()
-      assert.equal(Device.current, other)
+      assert.equal(Device.current(), other)
       assert.equal(Stream.current(), other.defaultStream)
       assert.equal(Stream.current(device), stream)
     })

@@ -18,7 +18,7 @@ onEveryBackend('PyTorch memory across streams', (bench) => {
     base.bytes.fill(0)
     using latch = bench.latch(stream)
     stream.copy(there, pinned)
-    stream.copy(base.slice(1, size - 1), there.slice(0, size - 1))
+    stream.copy(base.subarray(1, size), there.subarray(0, size - 1))
     assert.equal(stream.query(), false)
     assert.equal(base.bytes[1], 0)
     latch.open()
@@ -49,7 +49,7 @@ onEveryBackend('PyTorch memory across streams', (bench) => {
       user.wait(allocationStream)
       using latch = bench.latch(user)
       if (kind === 'whole') user.copy(result, memory)
-      else user.copy(result.slice(32, 32), memory.slice(32, 32))
+      else user.copy(result.subarray(32, 64), memory.subarray(32, 64))
       memory.close()
       // The same memory again, or other memory: either way its bytes come after the copy.
       using next = device.alloc(64, { stream: allocationStream })
@@ -70,7 +70,10 @@ onEveryBackend('PyTorch memory across streams', (bench) => {
         const pinned = on.allocPinned(64)
         pinned.bytes.fill(1)
         if (kind === 'whole') stream.copy(there, pinned)
-        else stream.copy(there.slice(0, 32), pinned.slice(0, 32)).copy(there.slice(32, 32), pinned.slice(32, 32))
+        else
+          stream
+            .copy(there.subarray(0, 32), pinned.subarray(0, 32))
+            .copy(there.subarray(32, 64), pinned.subarray(32, 64))
         pinned.close()
         using again = on.allocPinned(64)
         again.bytes.fill(2)
@@ -110,7 +113,7 @@ onEveryBackend('PyTorch memory across streams', (bench) => {
     const piece = 8 * 2 ** 30
     for (let round = 0; round < 100; round += 1) {
       using memory = device.alloc(piece, { stream: allocationStream })
-      const part = memory.slice(0, 64)
+      const part = memory.subarray(0, 64)
       allocationStream.fill(part, round)
       user.wait(allocationStream)
       user.fill(part, round + 1)
@@ -141,6 +144,6 @@ onEveryBackend('PyTorch memory across streams', (bench) => {
     using memory = device.alloc(8)
     using pinned = device.allocPinned(8)
     assert.ok(memory instanceof DeviceBuffer && pinned instanceof PinnedBuffer)
-    assert.ok(memory.slice(0, 4) instanceof DeviceBuffer && pinned.slice(0, 4) instanceof PinnedBuffer)
+    assert.ok(memory.subarray(0, 4) instanceof DeviceBuffer && pinned.subarray(0, 4) instanceof PinnedBuffer)
   })
 })

@@ -25,7 +25,7 @@ onEveryBackend('PyTorch streams', (bench) => {
     using stream = bench.stream()
     using event = device.createEvent()
     using wrapped = Stream.from(stream.handle, { device })
-    assert.match(`${stream}`, /^Stream\(0x[0-9a-f]+, Device\(0/)
+    assert.match(`${stream}`, /^Stream\(0x[0-9a-f]+, stream \d+, Device\(0/)
     assert.match(`${wrapped}`, /^ExternalStream\(0x/)
     assert.match(`${event}`, /^Event\(/)
     stream.record(event)
@@ -94,7 +94,7 @@ onEveryBackend('PyTorch streams', (bench) => {
         assert.equal(Stream.current(other), there)
       })
       assert.deepEqual([Stream.current(other), Stream.current(device)], [other.defaultStream, device.defaultStream])
-      assert.equal(Device.current, device)
+      assert.equal(Device.current(), device)
     })
   })
 

@@ -48,17 +48,17 @@ onEveryBackend('Warp copies', (bench) => {
             let got: Uint8Array
             if (target === undefined) {
               assert.ok(source)
-              got = await stream.download(source.slice(start, count))
+              got = await stream.download(source.subarray(start, start + count))
             } else {
-              const into = target.slice(start, count)
+              const into = target.subarray(start, start + count)
               if (source === undefined) {
                 const array = data.slice()
                 void stream.upload(into, array.subarray(start, start + count))
                 array.fill(0)
               } else if (how === 'queued') {
-                stream.copy(into, source.slice(start, count))
+                stream.copy(into, source.subarray(start, start + count))
               } else {
-                using graph = stream.capture(() => void stream.copy(into, source.slice(start, count)))
+                using graph = stream.capture(() => void stream.copy(into, source.subarray(start, start + count)))
                 using exec = graph.instantiate()
                 exec.launch(stream)
               }
@@ -98,7 +98,7 @@ onEveryBackend('Warp copies', (bench) => {
     stream.fill(buffer, 1)
     await stream.finished()
     using graph = stream.capture(() => {
-      stream.fill(buffer, 0).fill(buffer.slice(100, 200), 17).fill(buffer.slice(200, 4), -1, { width: 4 })
+      stream.fill(buffer, 0).fill(buffer.subarray(100, 300), 17).fill(buffer.subarray(200, 204), -1, { width: 4 })
     })
     assert.equal(graph.nodeCount, 3)
     using exec = graph.instantiate()

@@ -41,8 +41,8 @@ function makeObjects(device: main.Device): readonly object[] {
   const buffer = device.alloc(64, { stream })
   const closed = [new main.Stream({ device }), stream.record(), device.alloc(8), device.allocPinned(8)]
   for (const one of closed) one.close()
-  const more = [device.defaultStream, stream.record(), buffer.slice(8, 8)]
-  return [...objectsOf(stream), ...closed, ...more, stream.share(), buffer.share(), buffer.slice(0, 8).share()]
+  const more = [device.defaultStream, stream.record(), buffer.subarray(8, 16)]
+  return [...objectsOf(stream), ...closed, ...more, stream.share(), buffer.share(), buffer.subarray(0, 8).share()]
 }
 
 interface Callable {

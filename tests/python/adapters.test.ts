@@ -196,7 +196,7 @@ describe('a Python object that JavaScript holds', { skip: reason ?? false }, () 
       return DeviceBuffer.from(memory.pointer, 64, { device, owner })
     }
     const wrapped = wrap()
-    const slice = wrapped.slice(0, 8)
+    const slice = wrapped.subarray(0, 8)
     assert.equal(await collected(() => !py.evaluate('seen("two")').boolean()), false)
     wrapped.close()
     assert.equal(await collectUntil(() => !py.evaluate('seen("two")').boolean()), true)

@@ -34,7 +34,7 @@ describe('NumPy and pinned memory', { skip: noNumpy ?? false }, () => {
     const floats = pinned.view(Float32Array)
     floats.set(Array.from({ length: 24 }, (_, index) => index))
     using whole = py.share(pinned, { dtype: 'f32', shape: [4, 6] })
-    using part = py.share(pinned.slice(4, 92), { dtype: 'f32', shape: [3, 2], strides: [6, 2] })
+    using part = py.share(pinned.subarray(4, 96), { dtype: 'f32', shape: [3, 2], strides: [6, 2] })
     py.run('a, b = numpy.from_dlpack(whole), numpy.from_dlpack(part)', { whole, part })
     assert.deepEqual(py.evaluate('[a.shape, a.strides, str(a.dtype), b.tolist()]').value(), [
       [4, 6],
@@ -162,7 +162,7 @@ describe('NumPy and pinned memory', { skip: noNumpy ?? false }, () => {
     using stream = new Stream({ device })
     using pinned = device.allocPinned(96)
     pinned.bytes.fill(1)
-    using offered = py.share(pinned.slice(32, 64), { dtype: 'i32', shape: [4, 4] })
+    using offered = py.share(pinned.subarray(32, 96), { dtype: 'i32', shape: [4, 4] })
     py.run('part = numpy.from_dlpack(offered)[1:3, ::2]', { offered })
     using tensor = py.evaluate('part')
     const { buffer, shape, strides } = fromDLPack(tensor)
@@ -198,7 +198,7 @@ describe('Warp and pinned memory', { skip: noWarp ?? false }, () => {
     floats.set(Array.from({ length: 24 }, (_, index) => index))
     using whole = py.share(pinned, { dtype: 'f32', shape: [4, 6] })
     const strided = { dtype: 'f32', shape: [3, 2], strides: [6, 2] } as const
-    using part = py.evaluate('tensor', { tensor: toDLPack(pinned.slice(4, 92), strided) })
+    using part = py.evaluate('tensor', { tensor: toDLPack(pinned.subarray(4, 96), strided) })
     using vectors = py.share(pinned, { dtype: 'f32', shape: [8, 3] })
     py.run(
       `w, v = warp.from_dlpack(whole), warp.from_dlpack(part)

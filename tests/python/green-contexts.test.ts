@@ -119,7 +119,7 @@ describe('a green context of cuda.core', { skip: withoutCore }, () => {
     await using ours = new Stream()
     stream.fill(memory, 7)
     ours.wait(stream)
-    assert.deepEqual(await ours.download(memory.slice(0, 1)), new Uint8Array([7]))
+    assert.deepEqual(await ours.download(memory.subarray(0, 1)), new Uint8Array([7]))
     await stream.finished()
   })
 })

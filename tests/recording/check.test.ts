@@ -82,7 +82,7 @@ it('of kernels of which the simulator runs the code', async () => {
       assert.ok(device)
       const [one, other] = [new Stream({ device }), new Stream({ device })]
       const x = device.alloc(1024, { stream: one })
-      other.wait(one).fill(x.slice(4 * element, 4), 1)
+      other.wait(one).fill(x.subarray(4 * element, 4 * (element + 1)), 1)
       one.launch(everySecond(device), { grid: 1, block: 128 }, x, 0).wait(other)
       await device.finished()
       return []

@@ -254,7 +254,7 @@ async function run(
 
   const work = (stream: Stream, index: number, { memory, start, end, writes }: Use): void => {
     const buffer = at<Buffer>([data, pinned, registered], memory)
-    const part = buffer.slice(4 * start, 4 * (end - start))
+    const part = buffer.subarray(4 * start, 4 * end)
     stream.launch(workOf(index, writes, seen) as DefinedKernel<readonly ['inout u32*']>, { grid: 1, block: 1 }, part)
   }
   const [main, side] = [new Stream({ device }), new Stream({ device })]

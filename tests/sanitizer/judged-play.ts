@@ -86,8 +86,8 @@ export const programs: fc.Arbitrary<Program> = fc
     })
   })
 
-const part = <B extends { slice(start: number, length: number): B }>(buffer: B, start: number, end: number): B =>
-  buffer.slice(start * GRAIN, (end - start) * GRAIN)
+const part = <B extends { subarray(begin: number, end: number): B }>(buffer: B, start: number, end: number): B =>
+  buffer.subarray(start * GRAIN, end * GRAIN)
 
 export interface Run {
   readonly happened: readonly Happened[]

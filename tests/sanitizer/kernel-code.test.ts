@@ -44,7 +44,7 @@ it('a kernel does not race with a fill that came before it, of elements that it 
     using one = new Stream({ device })
     using other = new Stream({ device })
     const x = device.alloc(4 * N, { stream: one })
-    other.wait(one).fill(x.slice(4 * element, 4), 1)
+    other.wait(one).fill(x.subarray(4 * element, 4 * (element + 1)), 1)
     one.launch(everySecond(device), { grid: 1, block: N / 2 }, x, 0).wait(other)
     await device.finished()
     assert.deepEqual(
@@ -142,7 +142,7 @@ describe('kernels of which the code runs', { skip: lacksNvrtc() }, () => {
     const reports = await found((device, module, [one]) => {
       const kernel = module.kernel('shift', ['inout i32*', 'i32'])
       const x = device.alloc(4 * N, { stream: one })
-      one.fill(x, 1).launch(kernel, { grid: 1, block: 64 }, x.slice(0, 4 * 64), 64)
+      one.fill(x, 1).launch(kernel, { grid: 1, block: 64 }, x.subarray(0, 4 * 64), 64)
     })
     assert.deepEqual(kinds(reports), ['outside-argument'])
     assert.match(reports[0]?.message ?? '', /has 256 bytes, and it reads byte 256/)
@@ -152,7 +152,7 @@ describe('kernels of which the code runs', { skip: lacksNvrtc() }, () => {
     const reports = await found((device, module, [one]) => {
       const kernel = module.kernel('copy', ['out i32*', 'in i32*', 'i32'])
       const [to, from] = [device.alloc(4 * N, { stream: one }), device.alloc(4 * N, { stream: one })]
-      one.fill(from.slice(0, 4 * 100), 1).launch(kernel, ONE, to, from, 100)
+      one.fill(from.subarray(0, 4 * 100), 1).launch(kernel, ONE, to, from, 100)
       one.launch(kernel, ONE, to, from, 101)
     })
     assert.deepEqual(kinds(reports), ['uninitialised-read'])

@@ -56,10 +56,10 @@ onEveryBackend('sanitizer', (bench) => {
       const frame = device.alloc(BYTES)
       const result = device.alloc(BYTES)
       function fillTheFrame(): void {
-        decode.fill(frame.slice(16, 32), 1)
+        decode.fill(frame.subarray(16, 48), 1)
       }
       function readTheFrame(): void {
-        encode.copy(result.slice(0, 32), frame.slice(0, 32))
+        encode.copy(result.subarray(0, 32), frame.subarray(0, 32))
       }
       fillTheFrame()
       if (fixed) encode.wait(decode)
@@ -197,8 +197,8 @@ onEveryBackend('sanitizer', (bench) => {
         device.synchronize()
         left.copy(a, data)
         right.copy(b, data)
-        left.fill(halves.slice(0, 32), 1)
-        right.fill(halves.slice(32, 32), 2)
+        left.fill(halves.subarray(0, 32), 1)
+        right.fill(halves.subarray(32, 64), 2)
       })
     })
 

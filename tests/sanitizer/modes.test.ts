@@ -511,10 +511,7 @@ describe('CUDA_STREAMS_SANITIZER', () => {
       assert.equal(status, 0)
       const [first, ...rest] = stderr.split('\n')
       assert.equal(first, 'the program ends')
-      assert.match(
-        rest.join('\n'),
-        /cuda-streams sanitizer: 1 finding\(s\)[\s\S]*Race: [\s\S]*Add `Stream\(0x[0-9a-f]+\)\.wait/,
-      )
+      assert.match(rest.join('\n'), /cuda-streams sanitizer: 1 finding\(s\)[\s\S]*Race: [\s\S]*Add `\w+\.wait/)
     })
   }
 

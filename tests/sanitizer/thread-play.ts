@@ -101,7 +101,7 @@ export class Player {
     switch (each.what) {
       case 'work':
         for (const { memory, start, end, writes } of each.uses) {
-          const part = [this.#of(memory).buffer.slice(PART * start, PART * (end - start))]
+          const part = [this.#of(memory).buffer.subarray(PART * start, PART * end)]
           declareAccess(this.#stream(each.stream), writes ? { writes: part } : { reads: part }, `step ${number}`)
         }
         break

@@ -39,7 +39,7 @@ const kernelOf = (simulateGrid: (from: Uint32Array, to: Uint32Array) => unknown)
 
 type Launch = (from: DeviceBuffer, to: DeviceBuffer) => readonly [DeviceBuffer, DeviceBuffer]
 const whole: Launch = (from, to) => [from, to]
-const slices: Launch = (from, to) => [from.slice(64, 32), to.slice(128, 32)]
+const slices: Launch = (from, to) => [from.subarray(64, 96), to.subarray(128, 160)]
 
 const WRONG: Readonly<Record<string, readonly [(from: Uint32Array, to: Uint32Array) => unknown, Launch, RegExp]>> = {
   'the first element of what it reads': [
@@ -65,7 +65,7 @@ const WRONG: Readonly<Record<string, readonly [(from: Uint32Array, to: Uint32Arr
   ],
   'what it reads and writes, as two arguments': [
     (from) => from.fill(9, 200, 200 + 1),
-    (from) => [from, from.slice(0, 400)],
+    (from) => [from, from.subarray(0, 400)],
     /byte 800 of the 4096 of argument 0/,
   ],
 }
@@ -74,7 +74,10 @@ const RIGHT: Readonly<Record<string, readonly [(from: Uint32Array, to: Uint32Arr
   'what it is to write': [(from, to) => to.set(from), whole],
   'all of its slice': [(from, to) => to.set(from), slices],
   'in place': [(from, to) => to.set(from.map((value) => value + 1)), (from) => [from, from]],
-  'two slices of one allocation': [(from, to) => to.set(from), (from) => [from.slice(0, 512), from.slice(512, 512)]],
+  'two slices of one allocation': [
+    (from, to) => to.set(from),
+    (from) => [from.subarray(0, 512), from.subarray(512, 1024)],
+  ],
 }
 
 describe('a host implementation on the simulator', () => {

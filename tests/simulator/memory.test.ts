@@ -46,22 +46,24 @@ describe('a buffer of more than 4 GiB', LONG, () => {
       const { device, stream } = machine()
       const before = process.memoryUsage().rss
       const long = allocate(device)
-      const end = long.slice(length - 64, 64)
+      const end = long.subarray(length - 64, length)
       const other = device.alloc(64, { stream })
       stream.fill(end, 1)
       assert.deepEqual(await stream.download(end), new Uint8Array(64).fill(1))
-      stream.fill(end.slice(0, 32), 0x0202, { width: 2 }).fill(end.slice(32, 32), 0x03030303, { width: 4 })
+      stream.fill(end.subarray(0, 32), 0x0202, { width: 2 }).fill(end.subarray(32, 64), 0x03030303, { width: 4 })
       stream.copy(other, end)
       const expected = new Uint8Array(64).fill(2).fill(3, 32)
       assert.deepEqual(await stream.download(other), expected)
       await stream.upload(end, new Uint8Array(64).fill(4))
-      stream.copy(long.slice(4 * GIB - 32, 64), end).launch(increment, { grid: 1, block: 1 }, end.slice(0, 4))
+      stream
+        .copy(long.subarray(4 * GIB - 32, 4 * GIB + 32), end)
+        .launch(increment, { grid: 1, block: 1 }, end.subarray(0, 4))
       stream.external(
-        { name: 'theirs', memory: [{ buffer: end.slice(8, 8) }], simulate: ([b]) => b?.fill(9) },
+        { name: 'theirs', memory: [{ buffer: end.subarray(8, 16) }], simulate: ([b]) => b?.fill(9) },
         () => {},
       )
-      assert.deepEqual(await stream.download(long.slice(4 * GIB - 32, 64)), new Uint8Array(64).fill(4))
-      assert.deepEqual([...(await stream.download(end.slice(0, 18)))].join(), '5,4,4,4,4,4,4,4,9,9,9,9,9,9,9,9,4,4')
+      assert.deepEqual(await stream.download(long.subarray(4 * GIB - 32, 4 * GIB + 32)), new Uint8Array(64).fill(4))
+      assert.deepEqual([...(await stream.download(end.subarray(0, 18)))].join(), '5,4,4,4,4,4,4,4,9,9,9,9,9,9,9,9,4,4')
       const rss = process.memoryUsage().rss - before
       assert.ok(rss < GIB / 4, `${Math.round(rss / 2 ** 20)} MiB for a few bytes`)
       long.close()
@@ -78,8 +80,8 @@ describe('a buffer of more than 4 GiB', LONG, () => {
     refused(() => pinned.bytes, 'ERR_UNSUPPORTED', /slice/)
     refused(() => pinned.view(Uint8Array), 'ERR_UNSUPPORTED', /slice/)
     assert.equal(pinned.view(Float64Array).length, length / 8)
-    stream.fill(long.slice(0, 8), 7)
-    assert.deepEqual(await stream.download(long.slice(0, 8)), new Uint8Array(8).fill(7))
+    stream.fill(long.subarray(0, 8), 7)
+    assert.deepEqual(await stream.download(long.subarray(0, 8)), new Uint8Array(8).fill(7))
   })
 })
 
@@ -164,7 +166,7 @@ describe('memory', () => {
   it('that was not written reads the same all over', async () => {
     const { device, stream } = machine()
     const buffer = device.alloc(2 ** 20 + 3, { stream })
-    stream.fill(buffer.slice(300_000, 1), 0)
+    stream.fill(buffer.subarray(300_000, 300001), 0)
     const bytes = await stream.download(buffer)
     assert.equal(bytes[300_000], 0)
     bytes[300_000] = UNWRITTEN
@@ -231,8 +233,8 @@ describe('a host implementation that', () => {
     })
     stream.fill(buffer, 1).launch(keeping, { grid: 1, block: 1 }, buffer)
     stream.launchHostFunc(() => structuredClone(kept?.buffer, { transfer: [kept?.buffer as ArrayBuffer] }))
-    stream.fill(buffer.slice(0, 2), 3)
-    assert.deepEqual([...(await stream.download(buffer.slice(0, 4)))], [3, 3, UNWRITTEN, UNWRITTEN])
+    stream.fill(buffer.subarray(0, 2), 3)
+    assert.deepEqual([...(await stream.download(buffer.subarray(0, 4)))], [3, 3, UNWRITTEN, UNWRITTEN])
   })
 
   it('loses the devices: what is pending hears of it, and nothing hangs', async () => {

@@ -59,7 +59,7 @@ describe('effects that are put off', () => {
     const [buffer, pinned] = [device.alloc(500), device.allocPinned(500)]
     const exec = stream
       .capture(() => {
-        for (let nth = 0; nth < 500; nth += 1) stream.fill(buffer.slice(nth, 1), nth % 251)
+        for (let nth = 0; nth < 500; nth += 1) stream.fill(buffer.subarray(nth, nth + 1), nth % 251)
         stream.copy(pinned, buffer)
       })
       .instantiate()

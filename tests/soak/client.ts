@@ -395,9 +395,9 @@ export class Client {
   slice({ piece: { buffer, length: whole }, from, length }: Part): Piece['buffer'] {
     const { random } = this
     if (from === 0 && length === whole && random.chance(0.7)) return buffer
-    if (random.chance(0.8)) return buffer.slice(from, length)
+    if (random.chance(0.8)) return buffer.subarray(from, from + length)
     const first = random.below(from + 1)
-    return buffer.slice(first, whole - first).slice(from - first, length)
+    return buffer.subarray(first, whole).subarray(from - first, from - first + length)
   }
 
   /**

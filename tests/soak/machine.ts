@@ -199,7 +199,7 @@ async function warmUp(cublas: Cublas): Promise<void> {
   using stream = new Stream({ device: cublas.device })
   using numbers = cublas.device.alloc(3 * 1024, { stream })
   stream.fill(numbers, 0)
-  const [a, b, c] = [0, 1024, 2048].map((from) => numbers.slice(from, 256)) as [
+  const [a, b, c] = [0, 1024, 2048].map((from) => numbers.subarray(from, from + 256)) as [
     DeviceBuffer,
     DeviceBuffer,
     DeviceBuffer,

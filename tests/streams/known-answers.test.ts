@@ -93,7 +93,7 @@ const ELSEWHERE: Readonly<Record<string, Act>> = {
   'device.alloc()': ({ stream }) => stream.device.alloc(8, { stream }),
   'buffer.close(), which frees there': ({ buffer }) => buffer.close(),
   'cublas.gemm()': ({ buffer, cublas }) =>
-    cublas.gemm(buffer.slice(0, 16), buffer.slice(16, 16), buffer.slice(32, 16), GEMM),
+    cublas.gemm(buffer.subarray(0, 16), buffer.subarray(16, 32), buffer.subarray(32, 48), GEMM),
   'communicator.allReduce()': ({ stream, buffer, communicator }) =>
     communicator.allReduce(buffer, buffer, { type: 'f32', stream }),
   'busy()': ({ stream }) => busy(stream, 1),

@@ -88,7 +88,7 @@ describe('times by events', () => {
       () => {
         busy(a, 10_000)
         a.copy(buffer, pinned)
-        a.copy(buffer.slice(0, 5 * MICROSECOND), pinned.slice(0, 5 * MICROSECOND))
+        a.copy(buffer.subarray(0, 5 * MICROSECOND), pinned.subarray(0, 5 * MICROSECOND))
       },
       { device },
     )
@@ -120,7 +120,7 @@ describe('times by events', () => {
         a.copy(mine, pinned)
         for (let index = 0; index < 2; index += 1) {
           const before = counted()
-          a.copy(mine.slice(0, part), pinned.slice(0, part))
+          a.copy(mine.subarray(0, part), pinned.subarray(0, part))
           records.push(counted() - before)
         }
         b.wait(a)
@@ -288,7 +288,7 @@ describe('times by events', () => {
     const pinned = device.allocPinned(64)
     const timeline = await Timeline.record(
       () => {
-        a.copy(buffer.slice(0, 64), pinned)
+        a.copy(buffer.subarray(0, 64), pinned)
         // With it goes the event of its use, and the next one has that event's handle.
         pinned.close()
         b.wait(device.createEvent())

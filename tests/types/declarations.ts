@@ -84,7 +84,7 @@ export function devices(signal: AbortSignal): void {
   Device.get(0)
   Device.get(undefined)
   const count: number = Device.count()
-  const current: Device = Device.current
+  const current: Device = Device.current()
   same<
     Only<
       Device,
@@ -308,7 +308,7 @@ export async function memory(device: Device, stream: Stream): Promise<void> {
     DeviceBuffer.from(1, 16, { device, owner: {} }),
     DeviceBuffer.fromIpcHandle(buffer.ipcHandle(), { device: 0 }),
   ]
-  const slices: [DeviceBuffer, PinnedBuffer] = [buffer.slice(0, 8), pinned.slice(8, 8)]
+  const slices: [DeviceBuffer, PinnedBuffer] = [buffer.subarray(0, 8), pinned.subarray(8, 16)]
   const chain: Stream = stream
     .copy(buffer, pinned)
     .copy(pinned, buffer)

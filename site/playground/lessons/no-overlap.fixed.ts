@@ -10,8 +10,8 @@ for (let part = 0; part < 4; part += 1) {
   busy(left, 10_000) // a kernel of 10 µs
   busy(right, 10_000)
 }
-left.fill(sums.slice(0, 1), 1)
-right.fill(sums.slice(1, 1), 2)
+left.fill(sums.subarray(0, 1), 1)
+right.fill(sums.subarray(1, 2), 2)
 left.wait(right)
 
 export const result = await left.download(sums)

@@ -12,8 +12,8 @@ for (let part = 0; part < 4; part += 1) {
   busy(right, 10_000)
   right.synchronize()
 }
-left.fill(sums.slice(0, 1), 1)
-right.fill(sums.slice(1, 1), 2)
+left.fill(sums.subarray(0, 1), 1)
+right.fill(sums.subarray(1, 2), 2)
 left.wait(right)
 
 export const result = await left.download(sums)

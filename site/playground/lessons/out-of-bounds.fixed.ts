@@ -8,7 +8,7 @@ const stream = new Stream()
 const numbers = Int32Array.of(0, 1, 2, 3, 4, 5, 6, 7, 8, 9)
 const values = device.alloc(numbers.byteLength, { stream })
 
-void stream.upload(values, numbers)
+stream.upload(values, numbers)
 stream.launch(square, { grid: 3, block: 4 }, values, numbers.length) // 12 threads for 10 elements
 
 export const result = await stream.download(values, Int32Array)

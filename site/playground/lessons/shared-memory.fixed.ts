@@ -9,7 +9,7 @@ const numbers = Int32Array.from({ length: 256 }, (_, i) => i + 1) // 1, 2, … 2
 const values = device.alloc(numbers.byteLength, { stream })
 const total = device.alloc(4, { stream })
 
-void stream.upload(values, numbers)
+stream.upload(values, numbers)
 stream.launch(addUp, { grid: 1, block: 256 }, values, total)
 
 export const result = await stream.download(total, Int32Array)

@@ -14,7 +14,7 @@ for (let frame = 0; frame < 5; frame += 1) {
   if (before !== undefined) upload.wait(before)
   upload.fill(buffer, frame + 1)
   compute.wait(upload)
-  compute.copy(results.slice(frame * 4, 4), buffer)
+  compute.copy(results.subarray(frame * 4, frame * 4 + 4), buffer)
   used.push(compute.record())
 }
 

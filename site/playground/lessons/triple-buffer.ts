@@ -11,7 +11,7 @@ for (let frame = 0; frame < 5; frame += 1) {
   if (buffer === undefined) break
   upload.fill(buffer, frame + 1)
   compute.wait(upload)
-  compute.copy(results.slice(frame * 4, 4), buffer)
+  compute.copy(results.subarray(frame * 4, frame * 4 + 4), buffer)
 }
 
 export const result = await compute.download(results)

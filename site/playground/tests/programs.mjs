@@ -153,7 +153,7 @@ import { Device, Stream } from 'cuda-streams'
 const stream = new Stream()
 const buffer = Device.get().alloc(10)
 await new Blob([new Uint8Array(10).fill(3)]).stream().pipeTo(stream.uploader(buffer))
-stream.fill(buffer.slice(4, 2), 7)
+stream.fill(buffer.subarray(4, 6), 7)
 export const chunks: number[][] = []
 for await (const chunk of stream.downloader(buffer, { chunkBytes: 4 })) chunks.push([...chunk])
 `,

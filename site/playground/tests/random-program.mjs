@@ -154,14 +154,14 @@ export function randomProgram(seed) {
   const steps = [
     () => work(stream()),
     () => work(stream()),
-    () => `${stream()}.fill(${buffer()}.slice(4, 4), ${random(60_000)}, { width: 2 })`,
+    () => `${stream()}.fill(${buffer()}.subarray(4, 8), ${random(60_000)}, { width: 2 })`,
     () => `${stream()}.fill(${buffer()}, ${random(256)}, { shape: [2, 2], strides: [${3 + random(2)}] })`,
     () => `${stream()}.copy(${two(buffers).join(', ')}, { shape: [2, 2], destinationStrides: [${2 + random(5)}] })`,
     () => `${stream()}.copy(${two(buffers).join(', ')}, { shape: [2, 2, 2], sourceStrides: [4, 2] })`,
     () => {
       const [to, from] = two(buffers)
       const third = buffers.find((name) => name !== to && name !== from)
-      const halves = `[${to}.slice(0, 4), ${from}.slice(4, 4)], [${third}.slice(4, 4), pinned.slice(0, 4)]`
+      const halves = `[${to}.subarray(0, 4), ${from}.subarray(4, 8)], [${third}.subarray(4, 8), pinned.subarray(0, 4)]`
       return `${stream()}.copy([${of([`[${to}, ${from}], [pinned, ${third}]`, halves])}])`
     },
     () => `${stream()}.wait(${stream()})`,
@@ -192,7 +192,7 @@ export function randomProgram(seed) {
     () => `${stream()}.fill(${buffer()}, ${random(9)} / 4, { type: 'f32' })`,
     () => `pinned.bytes.fill(${random(256)})`,
     () => `pinned.view(Float32Array)[1] = ${random(100)} / 8`,
-    () => `say(pinned.slice(2, 4).bytes.join(), pinned.closed, ${buffer()}.pointer > 0n)`,
+    () => `say(pinned.subarray(2, 6).bytes.join(), pinned.closed, ${buffer()}.pointer > 0n)`,
     () => `if (${mark()}.query()) log.push('done')`,
     () => `console.log(${buffer()}.byteLength, ${mark()}.timing)`,
     () => `say(marks[0] === undefined, await ${mark()}.finished())`,
@@ -249,7 +249,7 @@ export function randomProgram(seed) {
     },
     () => `${of(own)}.use(); say(Stream.current().nonBlocking)`,
     () =>
-      `say(device.run(() => Device.current.ordinal), device.use() === Device.current); device.enter()[Symbol.dispose]()`,
+      `say(device.run(() => Device.current().ordinal), device.use() === Device.current()); device.enter()[Symbol.dispose]()`,
     () => `say(device.defaultStream === Stream.null, ${stream()}.wait(device.defaultStream).closed)`,
     // Streams and memory of others, and our own by other names.
     () => {

@@ -509,12 +509,21 @@ export class CudaDriver implements Driver {
   streamWaitEvent(stream: StreamHandle, event: EventHandle, external: ExternalFlag): void {
     if (this.#hostFunctions.tracksOrder && this.#hostFunctions.waitedForEvent(stream, event))
       this.parts.blocking.beforeCapture()
+    const awaited = this.parts.pool.interprocess.size > 0 ? this.#waitable(stream, event) : event
     if (stream < DEFAULT_STREAM_LIMIT || external !== 0) {
-      this.#waitWith(stream, event, external)
+      this.#waitWith(stream, awaited, external)
       return
     }
-    const result = this.#cuStreamWaitEvent(stream, event, 0)
+    const result = this.#cuStreamWaitEvent(stream, awaited, 0)
     if (result !== 0) throw cudaError('cuStreamWaitEvent', result)
+  }
+
+  /** The event, or another in its place if it is one of another device that other processes may share. */
+  #waitable(stream: StreamHandle, event: EventHandle): EventHandle {
+    const { pool, captures } = this.parts
+    const device = pool.interprocess.get(event)
+    if (device === undefined || device === this.#streams.of(stream).device || captures.isOfCapture(event)) return event
+    return pool.relayed(event, device)
   }
 
   streamWaitStream(stream: StreamHandle, other: StreamHandle, otherContext: ContextHandle): void {
@@ -644,6 +653,7 @@ export class CudaDriver implements Driver {
     // An event of another library may have been there, which was destroyed since.
     if (isRecordWork(flags)) this.#workEvents.set(event, true)
     else if (this.#workEvents.size > 0) this.#workEvents.delete(event)
+    if ((flags & EventFlag.INTERPROCESS) !== 0) pool.interprocess.set(event, this.parts.contexts.deviceOf(context))
     return event
   }
 
@@ -651,6 +661,7 @@ export class CudaDriver implements Driver {
     if (this.#inUse.postpones(event, () => this.eventDestroy(event))) return
     this.#workEvents.delete(event)
     this.#forgetEvent(event)
+    this.parts.pool.interprocess.delete(event)
     this.parts.handles.eventDestroyed(event)
     checkDestroyed('cuEventDestroy', this.#library.cuEventDestroy_v2(event))
   }
@@ -666,6 +677,7 @@ export class CudaDriver implements Driver {
     this.#workEvents.delete(event)
     if (neverRecorded && flags === EventFlag.DISABLE_TIMING && pool.giveBackNew(context, event)) return
     this.#forgetEvent(event)
+    pool.interprocess.delete(event)
     if (isPooled(flags)) pool.giveBack(context, event, flags)
     else this.#library.cuEventDestroy_v2(event)
   }
@@ -674,7 +686,11 @@ export class CudaDriver implements Driver {
     const { handles, contexts } = this.parts
     const context = handles.checkEvent(event, contexts.known)
     this.#workEvents.set(event, true)
-    return context === undefined ? undefined : { context, device: contexts.deviceOf(context) }
+    if (context === undefined) return undefined
+    const device = contexts.deviceOf(context)
+    // The driver does not tell its flags.
+    this.parts.pool.interprocess.set(event, device)
+    return { context, device }
   }
 
   eventRecord(event: EventHandle, stream: StreamHandle, external: ExternalFlag): void {
@@ -733,6 +749,7 @@ export class CudaDriver implements Driver {
     if (result !== 0) throw noEvent(cudaError('cuIpcOpenEventHandle', result))
     this.parts.handles.eventCreated(event)
     this.#workEvents.set(event, true)
+    this.parts.pool.interprocess.set(event, this.parts.contexts.deviceOf(context))
     return event
   }
 

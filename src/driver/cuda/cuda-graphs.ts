@@ -700,7 +700,7 @@ export class CudaGraphs implements GraphDriver {
   }
 
   #fillUnread(exec: GraphExecHandle, node: NodeHandle, context: ContextHandle): void {
-    this.#nodes.updateFill(exec, node, context, this.parts.graphSemaphores.unreadByte, 0, 1, 1)
+    this.#nodes.updateFill(exec, node, context, this.parts.graphSemaphores.unreadByte(context), 0, 1, 1)
   }
 
   /** Forgets what has been captured so far by the capture that the stream is in, and returns it. */

@@ -61,7 +61,9 @@ export function openCudaDriver(): Driver | undefined {
     startWatchdog()
   })
   const nodes = new GraphNodes(libcuda)
-  const graphSemaphores = new GraphSemaphores(library, nodes, semaphoreMemory('graph'))
+  const graphSemaphores = new GraphSemaphores(library, nodes, semaphoreMemory('graph'), (bytes, context) =>
+    allocatePinned(libcuda, bytes, context),
+  )
   const dependencies = new Dependencies((stream) => driver.isBlocking(stream))
   const captures = new Captures(libcuda, registry, spinWait)
   const eventWaits = new Completions<EventHandle>(library)

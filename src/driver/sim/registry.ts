@@ -9,6 +9,9 @@ import { type SharedPart, SimDevice, SimEvent, SimPartition, SimStream } from '.
 import { DevicePools } from './machine/pools.js'
 import type { WorkWords } from './shared/object-words.js'
 
+/** The numbers of default streams, of which no other stream ever gets one. */
+const FIRST_DEFAULT_ID = 2n ** 40n
+
 export class Registry {
   readonly handles: Handles
   readonly devices: readonly SimDevice[]
@@ -20,6 +23,7 @@ export class Registry {
   /** Those that other threads have shared with this one, by their handles there. */
   readonly #receivedStreams = new Map<StreamHandle, SimStream>()
   readonly #receivedEvents = new Map<EventHandle, SimEvent>()
+  /** Streams are numbered from 1, in the order in which they are made, those that the library makes for itself among them. */
   #ids = 0n
 
   constructor(
@@ -203,8 +207,12 @@ export class Registry {
 
   #makeDevice(ordinal: number): SimDevice {
     const context = this.handles.take('context') as ContextHandle
-    const device = new SimDevice(ordinal, context, this.#ids + 1n, new DevicePools(this.deviceBytes))
-    this.#ids += 2n
+    const device = new SimDevice(
+      ordinal,
+      context,
+      FIRST_DEFAULT_ID + BigInt(2 * ordinal),
+      new DevicePools(this.deviceBytes),
+    )
     this.#contexts.set(context, device)
     for (const which of [0, 1] as const) this.#defaultStreams.set(defaultStream(ordinal, which), device.nullStream)
     this.#defaultStreams.set(defaultStream(ordinal, 2), device.perThread)

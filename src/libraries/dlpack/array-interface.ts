@@ -156,8 +156,8 @@ export function fromCudaArrayInterface(
     bytes === null ? rowMajor(shape) : inElements(integers(bytes, 'strides'), type.byteLength, shape.length)
   const [address, readOnly] = checkArray(dict.data, "The array's data", '[pointer, readOnly]')
   const pointer = checkPointer(address, "The array's pointer", 'a bigint or a safe integer')
-  const use = given.stream === null ? undefined : streamGiven(given.stream, Device.current)
-  const near = use?.device ?? Device.current
+  const use = given.stream === null ? undefined : streamGiven(given.stream, Device.current())
+  const near = use?.device ?? Device.current()
   const behind = stream === null ? undefined : streamOfNumber(stream, near, "The array's stream")
   const lent = { pointer, type, shape, strides, readOnly: checkBoolean(readOnly, "The array's readOnly", false) }
   const kept = new Set([owner])

@@ -236,7 +236,7 @@ function fromProducer(source: DLPackProducer, wanted: StreamImpl | null | undefi
   const [deviceType, id] = checkArray(source.__dlpack_device__(), what, expected)
   const type = checkInteger(deviceType, what)
   const isOnDevice = checkDeviceType(type)
-  const near = deviceAt(type, checkInteger(id, what), wanted?.device ?? Device.current)
+  const near = deviceAt(type, checkInteger(id, what), wanted?.device ?? Device.current())
   const use = wanted === null ? undefined : openOn(near, wanted ?? currentStreamImpl(near), 'To import memory')
   const number = use === undefined ? -1 : numberOf(use)
   const request = { stream: isOnDevice ? number : undefined, max_version: [MAJOR_VERSION, 1] } as const
@@ -253,7 +253,7 @@ function takeOver(capsule: Partial<DLPackCapsule>, use: StreamImpl | undefined):
     const read = struct.read()
     const isOnDevice = checkDeviceType(read.deviceType)
     const facts = isOnDevice ? read : { ...read, pointer: pointerTo(read.pointer) }
-    const driver = use === undefined ? driverForHandle(facts.pointer, driverOf(Device.current)) : driverOf(use.device)
+    const driver = use === undefined ? driverForHandle(facts.pointer, driverOf(Device.current())) : driverOf(use.device)
     const near = deviceAt(facts.deviceType, facts.deviceId, use?.device ?? deviceOf(driver, 0))
     const take = (): Tensor => importTensor(facts, near, use, undefined, () => struct.delete())
     return isOnDevice ? take() : pinnedOnly(take)

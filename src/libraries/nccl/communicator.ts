@@ -40,7 +40,7 @@ let simulated: SimulatedNccl | undefined
  * @throws {LibraryError} if NCCL refuses
  */
 export function uniqueId(): OwnBytes {
-  return ncclOf(Device.current).uniqueId()
+  return ncclOf(Device.current()).uniqueId()
 }
 
 /**
@@ -48,7 +48,7 @@ export function uniqueId(): OwnBytes {
  * @throws {Error} as `uniqueId`
  */
 export function ncclVersion(): number {
-  return ncclOf(Device.current).version()
+  return ncclOf(Device.current()).version()
 }
 
 /**
@@ -169,7 +169,7 @@ export class Communicator extends LibraryObject implements AsyncDisposable {
       return resolveDevice(device as Device | number, 'devices')
     })
     if (new Set(resolved).size < resolved.length) throw invalidValue('devices must not name a device twice')
-    const [first = Device.current] = resolved
+    const [first = Device.current()] = resolved
     const foreign = resolved.find((device) => driverOf(device) !== driverOf(first))
     if (foreign !== undefined) {
       const what = `devices must all be of one driver, not ${first} and ${elsewhere(foreign, first)}`

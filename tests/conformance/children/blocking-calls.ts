@@ -2,7 +2,7 @@
 import { setImmediate as turn } from 'node:timers/promises'
 import { Device } from 'cuda-streams'
 
-const device = Device.current
+const device = Device.current()
 const stream = device.createStream()
 const pinned = device.allocPinned(16)
 const event = stream.fill(pinned, 1).record()

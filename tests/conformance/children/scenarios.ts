@@ -301,14 +301,14 @@ const withoutBench = {
     const ordinals = Array.from({ length: count }, (_, ordinal) => Device.get(ordinal).ordinal)
     // Warnings come a tick later.
     await new Promise(setImmediate)
-    answer({ driver, count, ordinals, current: Device.current.ordinal, streamOn: stream.device.driver, warnings })
+    answer({ driver, count, ordinals, current: Device.current().ordinal, streamOn: stream.device.driver, warnings })
   },
   missingWait: async () => {
     const [producer, consumer] = [new Stream(), new Stream()]
-    const data = Device.current.alloc(4)
+    const data = Device.current().alloc(4)
     producer.fill(data, 7)
     const bytes = await consumer.download(data)
-    answer({ seed: simulationOf(Device.current).seed, bytes: [...bytes] })
+    answer({ seed: simulationOf(Device.current()).seed, bytes: [...bytes] })
   },
   /** Each thread has modules of its own, and so chooses for itself. */
   workers: async () => {

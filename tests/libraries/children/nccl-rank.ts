@@ -40,7 +40,7 @@ const scenarios: Readonly<Record<string, () => Promise<object>>> = {
     const buffer = device.alloc(device.driver === 'cuda' ? 2 ** 30 : 2 ** 22)
     const part = buffer.byteLength / PARTS
     for (let index = 0; index < PARTS; index += 1) {
-      stream.fill(buffer.slice(index * part, part), bitsOf(index * 3 + rank), { width: 4 })
+      stream.fill(buffer.subarray(index * part, (index + 1) * part), bitsOf(index * 3 + rank), { width: 4 })
     }
     communicator.allReduce(buffer, buffer, { type: 'f32' })
     const bytes = await stream.download(buffer)
@@ -69,18 +69,18 @@ const scenarios: Readonly<Record<string, () => Promise<object>>> = {
     communicator.allGather(small, both, { type: 'f32' })
     result['allGather'] = await got()
     communicator.reduceScatter(both, small, { type: 'f32', op: 'max' })
-    communicator.broadcast(rank === 1 ? small : undefined, both.slice(0, 16), { type: 'f32', root: 1 })
+    communicator.broadcast(rank === 1 ? small : undefined, both.subarray(0, 16), { type: 'f32', root: 1 })
     result['broadcast'] = (await got()).slice(0, 4)
     await put(mine)
-    communicator.reduce(small, rank === 0 ? both.slice(16, 16) : undefined, { type: 'f32', op: 'prod' })
+    communicator.reduce(small, rank === 0 ? both.subarray(16, 32) : undefined, { type: 'f32', op: 'prod' })
     result['reduce'] = (await got()).slice(4)
     group(() => {
       communicator.send(small, { type: 'f32', peer: 1 - rank })
-      communicator.recv(both.slice(0, 16), { type: 'f32', peer: 1 - rank })
+      communicator.recv(both.subarray(0, 16), { type: 'f32', peer: 1 - rank })
     })
     result['exchanged'] = (await got()).slice(0, 4)
     communicator.allReduce(small, small, { type: 'f32', op: 'avg' })
-    stream.copy(both.slice(0, 16), small)
+    stream.copy(both.subarray(0, 16), small)
     result['average'] = (await got()).slice(0, 4)
     await communicator.close()
     return result

@@ -121,7 +121,7 @@ onEveryBackend('cuBLAS', (bench: Workbench) => {
         for (const [index, value] of result.entries()) expected[at(index >> 2, index & 3)] = value
       }
       assert.deepEqual(decode('f32', await stream.download(C)), expected)
-      const short = C.slice(0, C.byteLength - 4)
+      const short = C.subarray(0, C.byteLength - 4)
       refused(
         () => cublas.gemmStridedBatched(A, B, short, { type: 'f32', ...p, batchCount: heads, ldc: apart, strideC: 4 }),
         'ERR_OUT_OF_RANGE',
@@ -245,8 +245,8 @@ onEveryBackend('cuBLAS', (bench: Workbench) => {
     })
     // A product of a size that was never computed before: cuBLAS may load code for it.
     using C = stream.device.alloc(8 * 11 * 13, { stream })
-    first.gemm(A, A, C.slice(0, 8), { type: 'f64', m: 1, n: 1, k: 1 })
-    assert.deepEqual(decode('f64', await stream.download(C.slice(0, 8))), [25])
+    first.gemm(A, A, C.subarray(0, 8), { type: 'f64', m: 1, n: 1, k: 1 })
+    assert.deepEqual(decode('f64', await stream.download(C.subarray(0, 8))), [25])
     await held.finished()
     assert.equal(ran, 2)
   })
@@ -269,8 +269,8 @@ onEveryBackend('cuBLAS', (bench: Workbench) => {
     refused(() => gemm({ ...ok, order: 'rows' }), 'ERR_INVALID_ARG_VALUE', /options\.order/)
     refused(() => gemm({ ...ok, transposeA: 1 }), 'ERR_INVALID_ARG_TYPE', /options\.transposeA/)
     refused(() => gemm({ ...ok, alpha: '1' }), 'ERR_INVALID_ARG_TYPE', /options\.alpha/)
-    refused(() => gemm(ok, C.slice(0, 12)), 'ERR_OUT_OF_RANGE', /^A must be/)
-    refused(() => gemm(ok, C, C.slice(2, 12)), 'ERR_INVALID_ARG_VALUE', /^C begins in the middle/)
+    refused(() => gemm(ok, C.subarray(0, 12)), 'ERR_OUT_OF_RANGE', /^A must be/)
+    refused(() => gemm(ok, C, C.subarray(2, 14)), 'ERR_INVALID_ARG_VALUE', /^C begins in the middle/)
     refused(() => gemm(ok, 5), 'ERR_INVALID_ARG_TYPE', /^A must be a DeviceBuffer/)
     using pinned = bench.device.allocPinned(16)
     refused(() => gemm(ok, pinned), 'ERR_INVALID_ARG_TYPE', /^A must be a DeviceBuffer/)
@@ -287,7 +287,7 @@ onEveryBackend('cuBLAS', (bench: Workbench) => {
     refused(() => batched({ ...batch, strideC: 0 }), 'ERR_OUT_OF_RANGE', /options\.strideC.*overlap/)
     refused(() => batched(undefined), 'ERR_INVALID_ARG_TYPE', /options/)
     refused(() => new Cublas('x' as never), 'ERR_INVALID_ARG_TYPE', /stream/)
-    refused(() => new Cublas(stream, { workspace: A.slice(4, 8) }), 'ERR_INVALID_ARG_VALUE', /options\.workspace/)
+    refused(() => new Cublas(stream, { workspace: A.subarray(4, 12) }), 'ERR_INVALID_ARG_VALUE', /options\.workspace/)
     assert.deepEqual(decode('f32', await stream.download(C)), [9, 9, 9, 9])
   })
 
@@ -295,14 +295,14 @@ onEveryBackend('cuBLAS', (bench: Workbench) => {
     using cublas = new Cublas(stream)
     using whole = await onDevice(stream, encode('f32', [1, 2, 9, 9, 3, 4, 9, 9]))
     using B = await onDevice(stream, encode('f32', [1, 1, 0, 1]))
-    const [left, right] = [whole.slice(0, 24), whole.slice(8, 24)]
+    const [left, right] = [whole.subarray(0, 24), whole.subarray(8, 32)]
     const options: GemmOptions = { type: 'f32', m: 2, n: 2, k: 2 }
     const halves: GemmOptions = { ...options, lda: 4, ldc: 4 }
     refused(() => cublas.gemm(B, B, B, options), 'ERR_INVALID_ARG_VALUE', /^A and C have elements in common/)
     refused(() => cublas.gemm(left, B, B, halves), 'ERR_OUT_OF_RANGE')
     refused(() => cublas.gemm(left, B, B, { ...halves, ldc: 2 }), 'ERR_INVALID_ARG_VALUE', /^B and C have elements/)
-    refused(() => cublas.gemm(left, B, whole.slice(4, 24), halves), 'ERR_INVALID_ARG_VALUE', /^A and C have/)
-    refused(() => cublas.gemm(left, B, whole.slice(16, 16), { ...options, lda: 4 }), 'ERR_INVALID_ARG_VALUE')
+    refused(() => cublas.gemm(left, B, whole.subarray(4, 28), halves), 'ERR_INVALID_ARG_VALUE', /^A and C have/)
+    refused(() => cublas.gemm(left, B, whole.subarray(16, 32), { ...options, lda: 4 }), 'ERR_INVALID_ARG_VALUE')
     cublas.gemm(left, B, right, halves)
     assert.deepEqual(decode('f32', await stream.download(whole)), [1, 2, 1, 3, 3, 4, 3, 7])
   })

@@ -137,7 +137,7 @@ export const about: AboutLibrary = {
         const other = memoryOf(stage, `transform of ${side}`, 8)
         if (!writes) {
           fft.forward(data, other)
-          stream.copy(memoryOf(stage, `seen by ${side}`), other.slice(0, 4))
+          stream.copy(memoryOf(stage, `seen by ${side}`), other.subarray(0, 4))
           return
         }
         const [bits = 0] = new Uint32Array(Float32Array.of(numberOf(side)).buffer)

@@ -425,7 +425,7 @@ onEveryBackend('NCCL with two ranks in this thread', (bench) => {
       const [communicator, stream] = [communicators[rank], streams[rank]]
       assert.ok(communicator !== undefined && stream !== undefined)
       const [small, both] = [device.alloc(16, { stream }), device.alloc(32, { stream })]
-      return { rank, communicator, stream, small, both, half: both.slice(0, 16) }
+      return { rank, communicator, stream, small, both, half: both.subarray(0, 16) }
     })
     const put = (values: readonly number[]): void => {
       for (const { rank, stream, small } of ranks) {
@@ -479,13 +479,13 @@ onEveryBackend('NCCL with two ranks in this thread', (bench) => {
 
     // In place.
     put([1, 2, 3, 4])
-    for (const { rank, stream, small, both } of ranks) stream.copy(both.slice(rank * 16, 16), small)
+    for (const { rank, stream, small, both } of ranks) stream.copy(both.subarray(rank * 16, (rank + 1) * 16), small)
     together(({ rank, communicator, stream, both }) =>
-      communicator.allGather(both.slice(rank * 16, 16), both, { type: 'f32', stream }),
+      communicator.allGather(both.subarray(rank * 16, (rank + 1) * 16), both, { type: 'f32', stream }),
     )
     assert.deepEqual(await got(), [gathered, gathered])
     together(({ rank, communicator, stream, both }) =>
-      communicator.reduceScatter(both, both.slice(rank * 16, 16), { type: 'f32', stream }),
+      communicator.reduceScatter(both, both.subarray(rank * 16, (rank + 1) * 16), { type: 'f32', stream }),
     )
     assert.deepEqual(
       (await got()).map((values, rank) => values.slice(rank * 4, rank * 4 + 4)),
@@ -522,7 +522,10 @@ onEveryBackend('NCCL with two ranks in this thread', (bench) => {
     const twice = (first: [number, number], second: [number, number]): void =>
       both((communicator, buffer, stream) => {
         for (const [from, to] of [first, second]) {
-          communicator.allReduce(buffer.slice(from, 16), buffer.slice(to, 16), { type: 'f32', stream })
+          communicator.allReduce(buffer.subarray(from, from + 16), buffer.subarray(to, to + 16), {
+            type: 'f32',
+            stream,
+          })
         }
       })
     for (const second of [

@@ -92,7 +92,7 @@ describe('sessions of ONNX Runtime', { skip: lack }, () => {
       assert.equal(session.closed, true)
       held.open()
       assert.deepEqual(new Set(await stream.download(to)), new Set([1]))
-      refused(() => copyBy(session, stream, to, to.slice(0, 16)), 'ERR_CLOSED', /Session/)
+      refused(() => copyBy(session, stream, to, to.subarray(0, 16)), 'ERR_CLOSED', /Session/)
       stream.close()
     })
   })
@@ -267,7 +267,7 @@ describe('sessions of ONNX Runtime', { skip: lack }, () => {
         'ERR_OUT_OF_RANGE',
         /inputs\.x must be 320 bytes.*f32 \[5, 16\]/,
       )
-      says({ x: given }, { y: y.slice(0, 96) }, 'ERR_OUT_OF_RANGE', /outputs\.y must be 160 bytes/)
+      says({ x: given }, { y: y.subarray(0, 96) }, 'ERR_OUT_OF_RANGE', /outputs\.y must be 160 bytes/)
       says({ x: { buffer: x, shape: [0, 16] } }, { y }, 'ERR_OUT_OF_RANGE', /inputs\.x\.shape\[0\]/)
       says({ x: { buffer: x, shape: '4' } }, { y }, 'ERR_INVALID_ARG_TYPE', /inputs\.x\.shape/)
       says({ x: { shape: [4, 16] } }, { y }, 'ERR_INVALID_ARG_TYPE', /inputs\.x\.buffer must be a DeviceBuffer/)
@@ -278,7 +278,7 @@ describe('sessions of ONNX Runtime', { skip: lack }, () => {
       says(x, { y }, 'ERR_INVALID_ARG_TYPE', /inputs must be an object with buffers for 'x'/)
       says({ x: given }, { y: { buffer: x } }, 'ERR_INVALID_ARG_VALUE', /'x' and 'y' overlap/)
       says(
-        { x: { buffer: device.alloc(512).slice(4, 256), shape: [4, 16] } },
+        { x: { buffer: device.alloc(512).subarray(4, 260), shape: [4, 16] } },
         { y },
         'ERR_INVALID_ARG_VALUE',
         /16 bytes/,

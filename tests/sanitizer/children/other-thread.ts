@@ -113,7 +113,7 @@ async function answer({ act, shared }: Request): Promise<void> {
   const { buffer, stream, ready, done, own, blocking, seen } = taken
   if (act === 'read') readThere(taken)
   if (act === 'write') writeThere(taken)
-  if (act === 'write the second half') own.fill(buffer.slice(buffer.byteLength / 2, buffer.byteLength / 2), 2)
+  if (act === 'write the second half') own.fill(buffer.subarray(buffer.byteLength / 2), 2)
   if (act === 'write elements 0, 2, 4 …') launchThere(taken, 0)
   if (act === 'write elements 1, 3, 5 …') launchThere(taken, 1)
   if (act === 'capture a write') captured = own.capture(() => own.fill(buffer, 2)).instantiate()

@@ -218,7 +218,7 @@ export const stories: readonly PairedProgram[] = [
     wait('b', 'a'),
     step(
       'fill',
-      on('b', (s, stage) => s.fill(buffer(stage, 'data').slice(2 * WORD, WORD), 0x40)),
+      on('b', (s, stage) => s.fill(buffer(stage, 'data').subarray(2 * WORD, 3 * WORD), 0x40)),
     ),
     end('data', 'seen'),
   ]),

@@ -72,7 +72,7 @@ class Plan {
   #step(what: number, piece: Piece, runs: Runs): Step {
     const { random } = this.client
     const [value, length] = [random.below(256), random.between(2, piece.length)]
-    const target = piece.buffer.slice(piece.length - length, length)
+    const target = piece.buffer.subarray(piece.length - length, piece.length)
     const model = piece.model.subarray(piece.length - length)
     switch (what) {
       case 0:
@@ -80,7 +80,7 @@ class Plan {
       case 1: {
         const half = length >> 1
         return {
-          queue: (stream) => void stream.copy(target.slice(0, half), target.slice(length - half, half)),
+          queue: (stream) => void stream.copy(target.subarray(0, half), target.subarray(length - half, length)),
           apply: () => model.copyWithin(0, length - half, length),
         }
       }

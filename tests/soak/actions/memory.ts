@@ -264,7 +264,7 @@ async function look(client: Client): Promise<void> {
     const { pinned, model } = piece
     const isWhole = random.chance(0.5)
     const part = isWhole ? { piece, from: 0, length: piece.length } : client.anyPart(piece)
-    const bytes = isWhole ? pinned.view(Uint8Array) : pinned.slice(part.from, part.length).bytes
+    const bytes = isWhole ? pinned.view(Uint8Array) : pinned.subarray(part.from, part.from + part.length).bytes
     client.tracker.sameBytes('pinned bytes', bytes, modelOf(part))
     if (model.length % 8 === 0) client.tracker.same('elements', pinned.view(Float64Array).length, model.length / 8)
     if (random.chance(0.6)) {
@@ -312,7 +312,9 @@ function passThrough(client: Client): void {
 function noBytes(client: Client): void {
   const [to, from] = [client.piece(), client.piece()]
   client.use(client.track(), { empty: true }, (stream) => {
-    stream.fill(to.buffer.slice(to.length, 0), 1).copy(to.buffer.slice(0, 0), from.buffer.slice(from.length, 0))
+    stream
+      .fill(to.buffer.subarray(to.length, to.length), 1)
+      .copy(to.buffer.subarray(0, 0), from.buffer.subarray(from.length, from.length))
   })
 }
 

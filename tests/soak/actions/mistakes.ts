@@ -19,9 +19,9 @@ function mistakenArguments(client: Client): void {
     ['a priority that is no integer', 'ERR_INVALID_ARG_TYPE', () => new Stream({ device, priority: 0.5 })],
     ['a value that has too many bytes', 'ERR_OUT_OF_RANGE', () => stream.fill(buffer, 256)],
     ['a width of 3', 'ERR_INVALID_ARG_VALUE', () => stream.fill(buffer, 0, { width: wrong(3) })],
-    ['a copy of two lengths', 'ERR_OUT_OF_RANGE', () => stream.copy(buffer.slice(0, 2), buffer.slice(2, 1))],
+    ['a copy of two lengths', 'ERR_OUT_OF_RANGE', () => stream.copy(buffer.subarray(0, 2), buffer.subarray(2, 3))],
     ['a copy of no buffer', 'ERR_INVALID_ARG_TYPE', () => stream.copy(buffer, wrong({}))],
-    ['a slice beyond the end', 'ERR_OUT_OF_RANGE', () => buffer.slice(0, buffer.byteLength + 1)],
+    ['a slice beyond the end', 'ERR_OUT_OF_RANGE', () => buffer.subarray(0, buffer.byteLength + 1)],
     ['an upload of another length', 'ERR_OUT_OF_RANGE', () => stream.upload(buffer, new Uint8Array(0))],
     ['an upload of a text', 'ERR_INVALID_ARG_TYPE', () => stream.upload(buffer, wrong('text'))],
     ['a wait for a text', 'ERR_INVALID_ARG_TYPE', () => stream.wait(wrong('event'))],
@@ -83,7 +83,7 @@ function closed(client: Client): void {
   fixture.captureEnds()
   const event = device.createEvent()
   const buffer = device.alloc(16, { stream })
-  const part = buffer.slice(0, 8)
+  const part = buffer.subarray(0, 8)
   const pinned = device.allocPinned(16)
   const wrapper = new ExternalStream(stream)
   const exec = graph.instantiate()
@@ -103,7 +103,7 @@ function closed(client: Client): void {
     ['the query of a closed event', () => event.query()],
     ['a copy to closed memory', () => stream.copy(buffer, buffer)],
     ['a fill of a slice of closed memory', () => stream.fill(part, 0)],
-    ['a slice of closed memory', () => buffer.slice(0, 1)],
+    ['a slice of closed memory', () => buffer.subarray(0, 1)],
     ['the bytes of closed memory', () => pinned.bytes],
     ['a launch with closed memory', () => stream.launch(affine, { grid: 1, block: 1 }, buffer, 1, 1)],
     ['a closed wrapper', () => wrapper.record()],

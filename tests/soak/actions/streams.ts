@@ -55,10 +55,10 @@ async function current(client: Client): Promise<void> {
   track.held -= 1
   tracker.same('Stream.current() after an await in run()', seen, stream)
   tracker.same('Stream.current() outside of it', Stream.current(device), before)
-  device.run(() => tracker.same('Device.current', Device.current, device))
+  device.run(() => tracker.same('Device.current()', Device.current(), device))
   {
     using _ = device.enter()
-    tracker.same('Device.get() after enter()', Device.current, device)
+    tracker.same('Device.get() after enter()', Device.current(), device)
   }
 }
 

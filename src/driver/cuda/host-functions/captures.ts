@@ -144,4 +144,9 @@ export class Captures {
     if (isUnderWay?.()) throw cudaError('cuEventQuery', CUresult.CAPTURED_EVENT)
     return isUnderWay !== undefined
   }
+
+  /** Is its latest record part of a capture that is under way? */
+  isOfCapture(event: EventHandle): boolean {
+    return this.#recorded.get(event)?.() === true
+  }
 }

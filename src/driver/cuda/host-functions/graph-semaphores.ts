@@ -32,12 +32,14 @@ export class GraphSemaphores {
   readonly #released: number[] = []
   /** Captured host functions use this one until their graph is instantiated. */
   #placeholder: number | undefined
-  #unread: number | undefined
+  /** By context. A fill of a graph may only write memory of its own device. */
+  readonly #unread = new Map<ContextHandle, Pointer>()
 
   constructor(
     private readonly library: Library,
     private readonly nodes: Pick<GraphNodes, 'setOperations'>,
     private readonly memory: SemaphoreMemory,
+    private readonly allocate: (byteLength: number, context: ContextHandle) => Pointer,
   ) {}
 
   /** Queues the operations on a capturing stream, where they become a node. Returns a CUresult. */
@@ -46,10 +48,13 @@ export class GraphSemaphores {
     return this.library.cuStreamBatchMemOp_v2(raw, OPERATIONS, this.#describe(this.#placeholder), 0)
   }
 
-  /** The address of a byte that may be written, and is never read. */
-  get unreadByte(): Pointer {
-    this.#unread ??= this.#take()
-    return this.memory.addressOfHeld(this.#unread) as Pointer
+  /** The address of a byte that may be written in a context, and is never read. */
+  unreadByte(context: ContextHandle): Pointer {
+    const known = this.#unread.get(context)
+    if (known !== undefined) return known
+    const byte = this.allocate(1, context)
+    this.#unread.set(context, byte)
+    return byte
   }
 
   /** Gives the captured host functions of a graph semaphores of their own, which belong to the instance that is made from it next. */

@@ -70,12 +70,6 @@ export class SemaphoreMemory {
     return Atomics.load(this.#prepared(), 2 * SEMAPHORES + semaphore)
   }
 
-  /** The address of a word of the semaphore that only `held()` reads. */
-  addressOfHeld(semaphore: number): number {
-    this.#prepared()
-    return (this.#words?.address ?? 0) + 4 * wordOf('held', semaphore)
-  }
-
   setWaiting(semaphore: number, value: number): void {
     Atomics.store(this.#prepared(), 2 * semaphore, value)
   }

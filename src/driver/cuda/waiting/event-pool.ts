@@ -1,6 +1,7 @@
 /** Internal events: for waits between streams, for promises, for times, and for checking whether a context is alive. */
 import { hasLostContext } from '../../cuda-results.js'
 import { type ContextHandle, EventFlag, type EventHandle } from '../../driver.js'
+import { HandleMap } from '../../handle-tables.js'
 import type { SpareStreams } from '../handles/spare-streams.js'
 import type { LibcudaParts } from '../libcuda/driver-calls.js'
 
@@ -29,12 +30,19 @@ interface Pool {
 }
 
 export class EventPool {
+  /**
+   * The devices of events that other processes may share. CUDA crashes where a stream of another device waits for one, so an internal event stands
+   * between the two (docs/cuda-facts.md).
+   */
+  readonly interprocess = new HandleMap<EventHandle, number>()
+  /** Streams that have waited for such events, by device. */
+  readonly #relays = new Map<number, number[]>()
   readonly #pools = new Map<ContextHandle, Pool>()
   #context: ContextHandle | undefined
   #latest: Pool | undefined
 
   constructor(
-    private readonly parts: Pick<LibcudaParts, 'library' | 'must' | 'memory' | 'contexts'> & {
+    private readonly parts: Pick<LibcudaParts, 'library' | 'must' | 'memory' | 'contexts' | 'relaxed'> & {
       readonly spares: Pick<SpareStreams, 'lend' | 'giveBack'>
     },
   ) {}
@@ -107,24 +115,47 @@ export class EventPool {
 
   /** Records, on a stream without other work, what another event's latest record comes after. To be given back once it has completed. */
   copyOfRecord(event: EventHandle): InternalRecord {
-    const { contexts, must, spares } = this.parts
-    const context = contexts.primary(0)
-    const stream = contexts.within(context, () => spares.lend(0))
+    const { contexts, spares } = this.parts
+    const device = this.interprocess.get(event) ?? 0
+    const context = contexts.primary(device)
+    const stream = contexts.within(context, () => spares.lend(device))
     const copy = this.take(context)
     const giveBack = (): void => {
-      spares.giveBack(0, stream)
+      spares.giveBack(device, stream)
       this.giveBack(context, copy)
     }
     try {
-      contexts.within(context, () => {
-        must.cuStreamWaitEvent(stream, event, 0)
-        must.cuEventRecord(copy, stream)
-      })
+      this.#recordBehind(event, stream, copy, context)
     } catch (error) {
       giveBack()
       throw error
     }
     return { copy, giveBack }
+  }
+
+  /** What a stream of another device waits for in place of this event of the device: to be waited for directly after. */
+  relayed(event: EventHandle, device: number): EventHandle {
+    const { contexts, library, relaxed, spares } = this.parts
+    const context = contexts.primary(device)
+    const relays = this.#relays.get(device) ?? []
+    this.#relays.set(device, relays)
+    // One that still waits for another event would be waited for as well.
+    let stream = relays.find((relay) => relaxed.run(() => library.cuStreamQuery(relay)) === 0)
+    if (stream === undefined) {
+      stream = contexts.within(context, () => spares.lend(device))
+      relays.push(stream)
+    }
+    const between = this.shared(context)
+    this.#recordBehind(event, stream, between, context)
+    return between
+  }
+
+  #recordBehind(event: EventHandle, stream: number, copy: EventHandle, context: ContextHandle): void {
+    const { contexts, must } = this.parts
+    contexts.within(context, () => {
+      must.cuStreamWaitEvent(stream, event, 0)
+      must.cuEventRecord(copy, stream)
+    })
   }
 
   /** Most calls in a row are for the same context, and a lookup costs a tenth of a record. */

@@ -4,7 +4,7 @@ import { it } from 'node:test'
 import { GraphSemaphores } from '../../../../src/driver/cuda/host-functions/graph-semaphores.js'
 import type { SemaphoreMemory } from '../../../../src/driver/cuda/host-functions/semaphores.js'
 import type { Library } from '../../../../src/driver/cuda/libcuda/libcuda.js'
-import type { ContextHandle } from '../../../../src/driver/driver.js'
+import type { ContextHandle, Pointer } from '../../../../src/driver/driver.js'
 
 it('what is refused in the middle keeps no semaphores', () => {
   let left = 3
@@ -14,7 +14,7 @@ it('what is refused in the middle keeps no semaphores', () => {
     label: () => {},
   }
   const nodes = { setOperations: () => {} }
-  const semaphores = new GraphSemaphores({} as Library, nodes, memory as unknown as SemaphoreMemory)
+  const semaphores = new GraphSemaphores({} as Library, nodes, memory as unknown as SemaphoreMemory, () => 0 as Pointer)
   const context = 1 as ContextHandle
   const captured = (count: number) =>
     Array.from({ length: count }, (_, node) => ({ node, host: { run: () => {}, runsAfterFault: false } }))

@@ -1,0 +1,107 @@
+/** A stream has one name: in the sanitizer, in timelines, in explorations, and where it is printed. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { inspect } from 'node:util'
+import { type Device, type DeviceBuffer, Stream } from 'cuda-streams'
+import { nameStream, sanitize } from 'cuda-streams/sanitizer'
+import { explore, simulate } from 'cuda-streams/sim'
+import { Timeline } from 'cuda-streams/timeline'
+import { variableIn } from '../../src/sanitizer/stream-variables.js'
+
+/** Two streams, of which the second reads what the first writes, with no order between them. */
+function unordered(
+  device: Device,
+  name?: string,
+): { readonly writer: Stream; readonly reader: Stream; readonly to: DeviceBuffer } {
+  const writer = new Stream({ device })
+  const reader = new Stream({ device })
+  if (name !== undefined) nameStream(writer, name)
+  const [from, to] = [device.alloc(64, { stream: writer }), device.alloc(64, { stream: reader })]
+  reader.wait(writer)
+  writer.wait(reader)
+  writer.fill(from, 1)
+  reader.copy(to, from)
+  return { writer, reader, to }
+}
+
+async function racing(device: Device, fn: () => void): Promise<string> {
+  const error: unknown = await sanitize(fn, { device }).then(undefined, (reason: unknown) => reason)
+  assert.ok(error instanceof Error)
+  return error.message
+}
+
+for (const [given, name] of [
+  [undefined, 'stream 1'],
+  ['decode', 'decode'],
+] as const) {
+  test(`${name} is called so wherever it is reported`, async () => {
+    const { message: order } = await explore((simulation) => {
+      const { reader, to } = unordered(simulation.devices[0] as Device, given)
+      return reader.download(to)
+    })
+    assert.match(order, new RegExp(`has to wait for ${name}, by`))
+    using simulation = simulate()
+    const [device] = simulation.devices
+    assert.ok(device)
+    let message = ''
+    const run = async (): Promise<void> => {
+      message = await racing(device, () => {
+        const { writer: stream } = unordered(device, given)
+        assert.match(String(stream), new RegExp(`^Stream\\(0x[0-9a-f]+, ${name}, Device\\(0, sim\\)\\)$`))
+        assert.equal(inspect(stream), String(stream))
+      })
+      await device.finished()
+    }
+    const { streams } = await Timeline.record(run, { device })
+    assert.match(message, new RegExp(`first, fill writes on ${name}\n`))
+    assert.ok(streams.some((stream) => stream.name === name))
+  })
+}
+
+test('advice has the variables of streams that have no name', async () => {
+  using simulation = simulate()
+  const [device] = simulation.devices
+  assert.ok(device)
+  const message = await racing(device, () => void unordered(device))
+  assert.match(message, /Add `reader\.wait\(writer\)` before this copy\.$/)
+  assert.match(message, /stream 1, `writer`, was made at unordered \(.*stream-names\.test/)
+})
+
+test('streams that one line makes have no variable of their own', async () => {
+  using simulation = simulate()
+  const [device] = simulation.devices
+  assert.ok(device)
+  const message = await racing(device, () => {
+    const made = Array.from({ length: 2 }, () => {
+      const stream = new Stream({ device })
+      return stream
+    })
+    const buffer = device.alloc(64)
+    device.synchronize()
+    for (const stream of made) stream.fill(buffer, 1)
+  })
+  assert.match(message, /Add `stream(\d+)\.wait\(stream\d+\)` before this fill\.$/)
+})
+
+test('the variable is read from what stands before the constructor, or before the method that returns the stream', () => {
+  const cases: readonly (readonly [string, string | undefined])[] = [
+    ['const upload = ', 'upload'],
+    ['  using upload: Stream = ', 'upload'],
+    ['  const upload = __addDisposableResource(env_1, ', 'upload'],
+    ['var upload = __using(_stack, ', 'upload'],
+    ['    this.upload = ', 'this.upload'],
+    ['    this.#upload = ', 'this.#upload'],
+    ['  #upload = ', '#upload'],
+    ['const upload = await ', 'upload'],
+    ['const theirs = ExternalStream.', 'theirs'],
+    ['const [upload, compute] = [', 'upload'],
+    ['const [upload, compute] = [new Stream({ device, priority: 1 }), ', 'compute'],
+    ['return ', undefined],
+    ['const all = [', undefined],
+    ['if (upload === ', undefined],
+    ['const pool = new Pool(', undefined],
+    ['run(', undefined],
+    ['', undefined],
+  ]
+  for (const [before, variable] of cases) assert.equal(variableIn(before), variable, before)
+})
