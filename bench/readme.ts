@@ -1,5 +1,5 @@
 /**
- * `npm run bench:readme`: the tables of docs/benchmarks.md and of the README, and the picture, from the run that is stored in docs/bench.
+ * `npm run bench:readme`: the tables of docs/internals/benchmarks.md and of the README, and the picture, from the run that is stored in docs/bench.
  * A test holds both pages against it.
  */
 import { readFileSync, writeFileSync } from 'node:fs'
@@ -30,9 +30,9 @@ function wholeOf(result: Result): string {
   const two = result.rows.some(({ group }) => group.startsWith('NCCL')) ? ', NCCL on two of one host' : ''
   return `\`${command}\` on one ${machine['GPU']}${two} (${facts.filter(Boolean).join(', ')}; load ${machine['load']}), ${date.slice(0, 10)}: medians of
 up to ${rounds} rounds in which all take turns. Beside each ratio stands the half of the rounds in the middle; a ratio below 1 is faster.
-${versions.filter(Boolean).join(', ')}. [Every sample](${STORED.replace('docs/', '')}).
+${versions.filter(Boolean).join(', ')}. [Every sample](${STORED.replace('docs/', '../')}).
 
-![Ratios to C and to the fastest Python library](${PICTURE.replace('docs/', '')})
+![Ratios to C and to the fastest Python library](${PICTURE.replace('docs/', '../')})
 
 ${resultTable(result)}`
 }
@@ -41,14 +41,14 @@ function shortOf(result: Result): string {
   const { machine, contestants, date } = result
   const node = contestants[0]?.facts['node'] ?? ''
   return `Medians in nanoseconds on one ${machine['GPU']}, Node ${node}, ${date.slice(0, 10)}, all in turns in one run of \`npm run bench\`;
-[every row, other Nodes, and how it was measured](docs/benchmarks.md).
+[every row, other Nodes, and how it was measured](docs/internals/benchmarks.md).
 
 ${medianTable(result, SHOWN.rows, SHOWN.names)}`
 }
 
 /** The pages that show a run. */
-export const PAGES = ['docs/benchmarks.md', 'README.md'] as const
-const SECTIONS = { 'docs/benchmarks.md': wholeOf, 'README.md': shortOf }
+export const PAGES = ['docs/internals/benchmarks.md', 'README.md'] as const
+const SECTIONS = { 'docs/internals/benchmarks.md': wholeOf, 'README.md': shortOf }
 
 /** The page with this run in it. */
 export function pageWith(name: (typeof PAGES)[number], page: string, result: Result): string {

@@ -101,6 +101,31 @@ static int call_for_address(AddressCall *call) {
   return 0;
 }
 
+/** Calls of C, each in its context, as src/native/native-thread.ts writes them. */
+typedef struct {
+  /** cuCtxSetCurrent, or NULL. */
+  int (*set_context)(Word);
+  Word count;
+  struct {
+    Word context;
+    int (*function)(Word, Word, Word, Word, Word, Word, Word, Word);
+    Word arguments[8];
+  } calls[];
+} CallList;
+
+/** Makes them in turn, until one is refused. The last is made all the same: it may end what the first began. Returns the first refusal. */
+static int call_in_turn(CallList *list) {
+  int result = 0;
+  for (Word i = 0; i < list->count; i++) {
+    const Word *a = list->calls[i].arguments;
+    if (result != 0 && i + 1 < list->count) continue;
+    if (list->set_context != NULL) list->set_context(list->calls[i].context);
+    int status = list->calls[i].function(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7]);
+    if (result == 0) result = status;
+  }
+  return result;
+}
+
 /** Calls a function of one argument while no other thread is in here: for what a process may do only once at a time. */
 static int call_alone(int (*function)(Word), Word argument) {
   static pthread_mutex_t alone = PTHREAD_MUTEX_INITIALIZER;
@@ -112,4 +137,5 @@ static int call_alone(int (*function)(Word), Word argument) {
 
 const OwnFunction thread_functions[] = {{"processRegistry", registry_address}, {"threadNumber", thread_number}, {"nap", nap},
                                         {"callOnThread", call_on_thread},      {"callAlone", call_alone},       {"callForAddress", call_for_address},
+                                        {"callInTurn", call_in_turn},
                                         {NULL, NULL}};

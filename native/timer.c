@@ -17,6 +17,8 @@ typedef struct {
   int (*query)(Word event);
   int (*exchange_mode)(int *mode);
   int64_t period;
+  /** From when until when, after the start, an event is expected: it is queried more often then. */
+  int64_t expected_from, expected_until, expected_period;
   Word count, events[MOST_EVENTS];
 } Queries;
 
@@ -75,6 +77,13 @@ static bool is_any_done(const Queries *q) {
   return is_done;
 }
 
+static int64_t next_query(const Queries *q, int64_t now) {
+  if (q->count == 0) return INT64_MAX;
+  if (now >= q->expected_from) return now + (now < q->expected_until ? q->expected_period : q->period);
+  int64_t next = now + q->period;
+  return next < q->expected_from ? next : q->expected_from;
+}
+
 static void *wait_and_wake(void *data) {
   Timer *t = data;
   // Otherwise the system may let a thread sleep 50 microseconds longer than it asked for.
@@ -86,7 +95,7 @@ static void *wait_and_wake(void *data) {
       t->due = 0;
       napi_call_threadsafe_function(t->wake, (void *)t->sleep, NAPI_TSFN_NONBLOCKING);
     } else {
-      int64_t next = t->queries.count == 0 ? t->due : now() + t->queries.period;
+      int64_t next = next_query(&t->queries, now());
       if (next > t->due) next = t->due;
       struct timespec until = {next / SECOND, next % SECOND};
       pthread_cond_timedwait(&t->changed, &t->mutex, &until);
@@ -144,8 +153,12 @@ static Timer *timer_of(napi_env env, napi_callback_info info, size_t count, napi
 static void set(Timer *t, int64_t due, const Queries *queries) {
   pthread_mutex_lock(&t->mutex);
   t->due = due;
-  if (queries != NULL) t->queries = *queries;
-  else t->queries.count = 0;
+  if (queries != NULL) {
+    int64_t start = now();
+    t->queries = *queries;
+    t->queries.expected_from += start;
+    t->queries.expected_until += start;
+  } else t->queries.count = 0;
   t->sleep += 1;
   if (due != 0) pthread_cond_signal(&t->changed);
   pthread_mutex_unlock(&t->mutex);

@@ -1,42 +1,42 @@
-// Writes the tables of docs/api.md: each export of each entry point, with the first sentence of its doc comment, from the declarations that
+// Writes the tables of docs/reference/api.md: each export of each entry point, with the first sentence of its doc comment, from the declarations that
 // a build makes. `--check` ends with 1 if the page has others.
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)))
-const page = join(root, 'docs', 'api.md')
+const page = join(root, 'docs', 'reference', 'api.md')
 const BEGIN = '<!-- exports: written by scripts/api-page.mjs -->\n'
 const END = '\n<!-- end of exports -->'
 
 /** Where to read more, by the beginning of the path of the file that declares the export; the first that fits counts. */
 const GUIDES = {
   'base/errors': 'errors.md#which-error',
-  'base/element-types': 'kernels.md#signatures',
-  'base/element-layout': 'kernels.md#structs',
+  'base/element-types': '../guides/kernels.md#signatures',
+  'base/element-layout': '../guides/kernels.md#structs',
   'base/': 'memory.md#moving-bytes',
   'driver/driver': 'memory.md#moving-bytes',
   'graphs/': 'graphs.md',
-  'kernels/external-work': 'coming-from.md#what-only-this-library-has',
-  'kernels/': 'kernels.md',
+  'kernels/external-work': '../guides/coming-from.md#what-only-this-library-has',
+  'kernels/': '../guides/kernels.md',
   'memory/memory-pool': 'memory.md#pools',
-  'memory/stream-memory-operations': 'processes.md#values',
+  'memory/stream-memory-operations': '../guides/processes.md#values',
   'memory/': 'memory.md',
   shortcuts: 'memory.md#making-it',
-  'streams/shared': 'processes.md#threads',
-  'streams/green-context': 'green-contexts.md',
-  'streams/stream-options': 'foreign-streams.md#wrapping',
-  'cu/': 'cu.md',
-  'explore/': 'exploration.md',
-  'driver/sim/': 'exploration.md#faults',
-  'simulation/': 'testing.md#a-machine-for-a-test',
-  'libraries/dlpack/': 'python.md#dlpack',
-  'sanitizer/': 'sanitizer.md',
-  'timeline/channels': 'timeline.md#for-monitoring',
-  'timeline/spans': 'timeline.md#for-monitoring',
-  'timeline/': 'timeline.md',
-  'recording/': 'recording.md',
-  '': 'coming-from.md',
+  'streams/shared': '../guides/processes.md#threads',
+  'streams/green-context': '../guides/green-contexts.md',
+  'streams/stream-options': '../guides/foreign-streams.md#wrapping',
+  'cu/': '../guides/cu.md',
+  'explore/': '../guides/exploration.md',
+  'driver/sim/': '../guides/exploration.md#faults',
+  'simulation/': '../guides/testing.md#a-machine-for-a-test',
+  'libraries/dlpack/': '../guides/python.md#dlpack',
+  'sanitizer/': '../guides/sanitizer.md',
+  'timeline/channels': '../guides/timeline.md#for-monitoring',
+  'timeline/spans': '../guides/timeline.md#for-monitoring',
+  'timeline/': '../guides/timeline.md',
+  'recording/': '../guides/recording.md',
+  '': '../guides/coming-from.md',
 }
 
 /** Libraries have guides of their names. */
@@ -44,7 +44,7 @@ const guideOfLibrary = (path) =>
   /^libraries\/(\w+)\//
     .exec(path)
     ?.slice(1)
-    .map((library) => `${library}.md`) ?? []
+    .map((library) => `../guides/${library}.md`) ?? []
 
 const LISTS = /^export (?:type )?\{([^}]*)\} from '([^']+)'/gm
 const declarationsOf = (file) => readFileSync(file, 'utf8')
@@ -101,7 +101,7 @@ function tableOf(file) {
     const path = relative(join(root, 'dist', 'src'), file).replaceAll('\\', '/')
     const ofLibrary = guideOfLibrary(path).find((guide) => existsSync(join(dirname(page), guide)))
     const guide = ofLibrary ?? Object.entries(GUIDES).find(([beginning]) => path.startsWith(beginning))[1]
-    const title = guide.replace(/^\.\.\/|\.md.*$/g, '').replaceAll('-', ' ')
+    const title = guide.replace(/^.*\/|\.md.*$/g, '').replaceAll('-', ' ')
     return `| \`${name}\` | ${kind} | ${firstSentence(comment, name)} | [${title}](${guide}) |`
   })
   return ['| export | | what it is | more |', '| --- | --- | --- | --- |', ...lines].join('\n')
@@ -120,6 +120,8 @@ if (before < 0 || after < 0) throw new Error(`${page} has no place for the table
 const written = `${text.slice(0, before)}${BEGIN}\n${parts.join('\n')}${text.slice(after)}`
 if (written === text) process.exit()
 if (process.argv.includes('--check')) {
-  console.error('docs/api.md has other tables than the declarations: run `node scripts/api-page.mjs` after a build')
+  console.error(
+    'docs/reference/api.md has other tables than the declarations: run `node scripts/api-page.mjs` after a build',
+  )
   process.exitCode = 1
 } else writeFileSync(page, written)

@@ -1,4 +1,4 @@
-// Writes what the driver's functions wait for into docs/cuda-facts.md: `blocking-table.mjs [blocking.tsv]`. The file is
+// Writes what the driver's functions wait for into docs/internals/cuda-facts.md: `blocking-table.mjs [blocking.tsv]`. The file is
 // what tests/gpu-facts/blocking.c prints on a GPU. Without one the measured cells stay as they are, and those of a function
 // that is new in the ledger say "not measured". `--print` prints the tables instead.
 import { readFileSync, writeFileSync } from 'node:fs'
@@ -6,7 +6,7 @@ import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)))
-const page = join(root, 'docs', 'cuda-facts.md')
+const page = join(root, 'docs', 'internals', 'cuda-facts.md')
 const NOT_MEASURED = 'not measured'
 /** A longer list in one cell is left to the tables below it. */
 const LONGEST_LIST = 240

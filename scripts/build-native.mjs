@@ -19,12 +19,28 @@ const LINKING = ['-Wl,-z,nodelete']
 export const COMPILER = [process.env.CC || 'cc']
 const ZIG = [process.env.PYTHON || 'python3', '-m', 'ziglang', 'cc']
 
-/** Throws an Error when there is no such compiler, or it refuses the source. */
-export function compileNative(root, out, [command, ...compiler], options) {
-  const folder = join(root, 'native')
+/**
+ * Throws an Error when there is no such compiler, or it refuses a source. The library that the CUDA driver loads into processes that
+ * are traced stands beside the layer.
+ */
+export function compileNative(root, out, compiler, options) {
+  compile(join(root, 'native'), out, compiler, options)
+  compile(join(root, 'native', 'injection'), out.replace(/\.node$/, '.injection.so'), compiler, options)
+}
+
+function compile(folder, out, [command, ...compiler], options) {
   const sources = readdirSync(folder).filter((name) => name.endsWith('.c'))
   mkdirSync(dirname(out), { recursive: true })
-  const args = [...compiler, ...FLAGS, ...options, '-o', out, ...sources.map((name) => join(folder, name)), ...LINKING]
+  const args = [
+    ...compiler,
+    ...FLAGS,
+    ...options,
+    '-o',
+    out,
+    ...sources.map((name) => join(folder, name)),
+    ...LINKING,
+    '-ldl',
+  ]
   const { status, error } = spawnSync(command, args, { stdio: 'inherit' })
   if (error) throw error
   if (status !== 0) throw new Error(`${command} ended with ${status} for ${out}`)

@@ -1,11 +1,11 @@
-// Writes the tables of the library's environment variables into docs/environment.md, from src/base/environment-variables.ts, after a build.
+// Writes the tables of the library's environment variables into docs/reference/environment.md, from src/base/environment-variables.ts, after a build.
 // `--check` ends with 1 if the page has others.
 import { readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)))
-const page = join(root, 'docs', 'environment.md')
+const page = join(root, 'docs', 'reference', 'environment.md')
 const { SANITIZER_WORDS, VARIABLES } = await import('../dist/src/base/environment-variables.js')
 
 const code = (text) => text.replace(/'([^']+)'/g, '`$1`')
@@ -39,7 +39,7 @@ const written = Object.entries(TABLES).reduce((all, [name, table]) => {
 if (written === text) process.exit()
 if (process.argv.includes('--check')) {
   console.error(
-    'docs/environment.md has other tables than the code: run `node scripts/environment-table.mjs` after a build',
+    'docs/reference/environment.md has other tables than the code: run `node scripts/environment-table.mjs` after a build',
   )
   process.exitCode = 1
 } else writeFileSync(page, written)

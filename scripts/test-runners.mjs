@@ -1,4 +1,4 @@
-// Runs one small test in each of the common test runners, from the package as npm packs it: the set-ups of docs/testing.md. After
+// Runs one small test in each of the common test runners, from the package as npm packs it: the set-ups of docs/guides/testing.md. After
 // `npm run build`. The runners are installed into .cache/, once; when npm cannot reach its registry nothing is run, which is printed.
 import { spawn, spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'

@@ -35,7 +35,13 @@ const cache = join(here, '.cache')
 const folder = join(cache, 'pages')
 emptyFolder(folder)
 const reference = await writeReference({ root, manifest, folder, repository })
-const sidebar = writePages({ root, folder, repository, reference: reference.exported })
+const sidebar = writePages({
+  root,
+  folder,
+  repository,
+  reference: reference.exported,
+  playground: existsSync(playground),
+})
 cpSync(join(here, 'public'), join(folder, 'public'), { recursive: true })
 const facts = {
   base: values.base,

@@ -3,45 +3,68 @@
 export const GROUPS = [
   {
     text: 'Begin',
+    files: ['README.md', 'docs/index.md', 'docs/guides/requirements.md', 'docs/guides/coming-from.md'],
+  },
+  {
+    text: 'Tutorials',
     files: [
-      'README.md',
-      'docs/quickstart.md',
-      'docs/requirements.md',
-      'docs/coming-from.md',
-      'docs/what-others-have.md',
-      'docs/benchmarks.md',
-      'docs/index.md',
+      'docs/tutorials/first-stream.md',
+      'docs/tutorials/overlap.md',
+      'docs/tutorials/files.md',
+      'docs/tutorials/server.md',
+      'docs/tutorials/model.md',
+      'docs/tutorials/several-gpus.md',
+    ],
+  },
+  {
+    text: 'Concepts',
+    files: [
+      'docs/concepts/streams.md',
+      'docs/concepts/events.md',
+      'docs/concepts/memory.md',
+      'docs/concepts/graphs.md',
+      'docs/concepts/default-streams.md',
     ],
   },
   {
     text: 'Guides',
     files: [
-      'docs/memory.md',
-      'docs/kernels.md',
-      'docs/testing.md',
-      'docs/graphs.md',
-      'docs/promises.md',
-      'docs/green-contexts.md',
-      'docs/foreign-streams.md',
-      'docs/default-streams.md',
-      'docs/python.md',
-      'docs/processes.md',
-      'docs/cublas.md',
-      'docs/cufft.md',
-      'docs/curand.md',
-      'docs/nccl.md',
-      'docs/nvjpeg.md',
-      'docs/onnx.md',
-      'docs/errors.md',
+      'docs/guides/troubleshooting.md',
+      'docs/guides/performance.md',
+      'docs/guides/deployment.md',
+      'docs/guides/kernels.md',
+      'docs/guides/cu.md',
+      'docs/guides/testing.md',
+      'docs/guides/sanitizer.md',
+      'docs/guides/exploration.md',
+      'docs/guides/timeline.md',
+      'docs/guides/recording.md',
+      'docs/guides/whole-process.md',
+      'docs/guides/doctor.md',
+      'docs/guides/promises.md',
+      'docs/guides/green-contexts.md',
+      'docs/guides/foreign-streams.md',
+      'docs/guides/python.md',
+      'docs/guides/processes.md',
+      'docs/guides/cublas.md',
+      'docs/guides/cufft.md',
+      'docs/guides/curand.md',
+      'docs/guides/nccl.md',
+      'docs/guides/nvjpeg.md',
+      'docs/guides/onnx.md',
     ],
   },
   {
-    text: 'Tools',
-    files: ['docs/sanitizer.md', 'docs/exploration.md', 'docs/timeline.md', 'docs/recording.md', 'docs/doctor.md'],
-  },
-  {
     text: 'Look up',
-    files: ['docs/api.md', 'docs/environment.md', 'docs/guarantees.md', 'docs/cuda-facts.md', 'docs/run-times.md'],
+    files: [
+      'docs/reference/api.md',
+      'docs/reference/memory.md',
+      'docs/reference/graphs.md',
+      'docs/reference/errors.md',
+      'docs/reference/cuda-runtime.md',
+      'docs/reference/environment.md',
+      'docs/reference/run-times.md',
+    ],
   },
   {
     text: 'Examples',
@@ -60,12 +83,21 @@ export const GROUPS = [
   {
     text: 'The project',
     files: [
-      'docs/architecture.md',
-      'docs/glossary.md',
+      'docs/internals/architecture.md',
+      'docs/internals/guarantees.md',
+      'docs/internals/cuda-facts.md',
+      'docs/internals/exploration.md',
+      'docs/internals/sanitizer.md',
+      'docs/internals/timeline.md',
+      'docs/internals/recording.md',
+      'docs/internals/ptx.md',
+      'docs/internals/benchmarks.md',
+      'docs/internals/differential.md',
+      'docs/internals/soak.md',
+      'docs/internals/what-others-have.md',
+      'docs/internals/glossary.md',
+      'docs/internals/dependencies.md',
       'CONTRIBUTING.md',
-      'docs/differential.md',
-      'docs/soak.md',
-      'docs/dependencies.md',
       'THIRD-PARTY.md',
       'SECURITY.md',
       'CHANGELOG.md',
@@ -75,13 +107,14 @@ export const GROUPS = [
 
 /** The path of a file's page, without its extension. */
 export function pageOf(file) {
-  return file
-    .replace(/^docs\/index\.md$/, 'guides')
-    .replace(/^docs\//, '')
-    .replace(/^examples\/(.*)\/README\.md$/, 'examples/$1')
-    .replace(/\.md$/, '')
-    .toLowerCase()
+  return (
+    file
+      .replace(/^docs\/index\.md$/, 'contents')
+      // Below reference/ TypeDoc's pages stand.
+      .replace(/^docs\/reference\//, 'look-up/')
+      .replace(/^docs\//, '')
+      .replace(/^examples\/(.*)\/README\.md$/, 'examples/$1')
+      .replace(/\.md$/, '')
+      .toLowerCase()
+  )
 }
-
-/** The parts of the README that make the front page, behind its first lines: the others are on its own page. */
-export const FRONT = ['Quick start', 'With PyTorch', 'Find a missing wait', 'See what ran when', 'What a call costs']

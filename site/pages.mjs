@@ -11,14 +11,14 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { dirname, extname, join, posix } from 'node:path'
-import { FRONT, GROUPS, pageOf } from './contents.mjs'
+import { GROUPS, pageOf } from './contents.mjs'
 
 const IMAGES = new Set(['.svg', '.png'])
 
 /** Writes all pages but the reference, whose exports are given as `path by "entry point#name"`; returns the sidebar. */
-export function writePages({ root, folder, repository, reference }) {
+export function writePages({ root, folder, repository, reference, playground }) {
   const named = new Set(GROUPS.flatMap(({ files }) => files))
-  const others = readdirSync(join(root, 'docs'))
+  const others = readdirSync(join(root, 'docs'), { recursive: true })
     .map((name) => `docs/${name}`)
     .filter((file) => file.endsWith('.md') && !named.has(file))
   const groups = GROUPS.map((group) =>
@@ -27,12 +27,14 @@ export function writePages({ root, folder, repository, reference }) {
   const files = groups.flatMap((group) => group.files)
   const pages = new Map(files.map((file) => [file, pageOf(file)]))
   const titles = new Map()
-  const site = { root, folder, repository, pages }
+  const site = { root, folder, repository, pages, playground }
   for (const [file, page] of pages) {
     const text = readFileSync(join(root, file), 'utf8')
     titles.set(file, titleOf(text))
     const body = mapText(text, (part) => withLinks(part, { ...site, file, page }))
-    write(join(folder, `${page}.md`), file === 'docs/api.md' ? withReference(body, reference) : body, { source: file })
+    write(join(folder, `${page}.md`), file === 'docs/reference/api.md' ? withReference(body, reference) : body, {
+      source: file,
+    })
   }
   writeFront(site)
   return groups.map(({ text, files }) => ({
@@ -44,21 +46,15 @@ export function writePages({ root, folder, repository, reference }) {
   }))
 }
 
-/** The first lines of the README and some of its parts. It is not searched: the README's own page is. */
-function writeFront({ root, ...site }) {
-  const readme = readFileSync(join(root, 'README.md'), 'utf8')
-  const [first, ...parts] = readme.split(/^(?=## )/m)
-  const byTitle = new Map(parts.map((part) => [/^## (.*)/.exec(part)[1], part]))
-  const chosen = FRONT.map((title) => {
-    const part = byTitle.get(title)
-    if (part === undefined)
-      throw new Error(`README.md has no part "${title}", which site/contents.mjs puts on the front page`)
-    return part
-  })
-  const text = [first, ...chosen].join('\n')
-  const body = mapText(text, (part) => withLinks(part, { ...site, root, file: 'README.md', page: 'index' }))
+/** The home page, whose links are written as in the README. It is not searched: it only leads to others. */
+function writeFront({ playground, ...site }) {
+  const frame =
+    '<iframe src="./playground/" title="The playground: a program that runs in this page" loading="lazy"></iframe>'
+  const text = readFileSync(join(site.root, 'site', 'home.md'), 'utf8')
+  const live = text.replace('<!-- the playground -->', playground ? frame : '')
+  const body = mapText(live, (part) => withLinks(part, { ...site, file: 'README.md', page: 'index' }))
   const bare = { sidebar: false, aside: false, prev: false, next: false }
-  write(join(site.folder, 'index.md'), body, { source: 'README.md', search: false, pageClass: 'front', ...bare })
+  write(join(site.folder, 'index.md'), body, { source: 'site/home.md', search: false, pageClass: 'front', ...bare })
 }
 
 function write(path, body, frontmatter) {
@@ -112,8 +108,8 @@ function withReference(markdown, reference) {
     const linked = names.replace(/`(\w+)`/g, (code, name) => {
       const page = reference.get(`${entryPoint}#${name}`)
       if (page === undefined)
-        throw new Error(`docs/api.md names ${name} of ${entryPoint}, which the reference does not have`)
-      return `[${code}](./${page}.md)`
+        throw new Error(`docs/reference/api.md names ${name} of ${entryPoint}, which the reference does not have`)
+      return `[${code}](../${page}.md)`
     })
     return ['', linked, ...rest].join('|')
   })

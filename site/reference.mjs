@@ -89,7 +89,7 @@ function tidy(path) {
     .replace(/^\*\*Returns:\*\* `[^`\n]+`\n\n(?=\*\*|#)/gm, '')
   const titled = coded.replace(
     /^# cuda-streams\n\n## Modules/,
-    '# API reference\n\nFrom the doc comments, which editors show, too: a page for each export. [Every export](../api.md) says in a line what each is for.',
+    '# API reference\n\nFrom the doc comments, which editors show, too: a page for each export. [Every export](../look-up/api.md) says in a line what each is for.',
   )
   writeFileSync(path, `---\neditLink: false\npageClass: reference\n---\n\n${titled}`)
 }

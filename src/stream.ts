@@ -1191,6 +1191,9 @@ function waitForDevice(impl: StreamImpl, device: Device): void {
   }
 }
 
+/** As it is here, even if the program puts another in its place. */
+const { wait } = Stream.prototype
+
 function waitForPromise(
   impl: StreamImpl,
   promise: PromiseLike<unknown>,
@@ -1198,7 +1201,7 @@ function waitForPromise(
 ): void {
   const signal = checkSignal(readOptions(options, ['signal']).signal)
   if (signal?.aborted) throw signal.reason
-  impl.waitForPromise((passed, rejected) => {
+  impl.waitForPromise(wait, (passed, rejected) => {
     let forget: (() => void) | undefined
     let isOver = false
     const once = (end: () => void): void => {

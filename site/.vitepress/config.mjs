@@ -70,8 +70,8 @@ export default defineConfig({
   vite: { build: { chunkSizeWarningLimit: 1500 } },
   themeConfig: {
     nav: [
-      { text: 'Quickstart', link: '/quickstart' },
-      { text: 'Guides', link: '/guides' },
+      { text: 'Tutorials', link: '/tutorials/first-stream', activeMatch: '/tutorials/' },
+      { text: 'Documentation', link: '/contents' },
       { text: 'Reference', link: '/reference/', activeMatch: '/reference/' },
       ...(facts.playground ? [{ text: 'Playground', link: '/playground/', target: '_self' }] : []),
       { text: 'Source', link: facts.repository },

@@ -1,4 +1,4 @@
-/** Argument checks. Each throws the Node-style error that docs/errors.md describes, or returns the value with its type. */
+/** Argument checks. Each throws the Node-style error that docs/reference/errors.md describes, or returns the value with its type. */
 import { describe, invalidReceiver, invalidType, invalidValue, outOfRange } from './errors.js'
 import { printable } from './printable.js'
 

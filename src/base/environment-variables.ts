@@ -1,5 +1,5 @@
 /**
- * The library's environment variables, in one table: those who read them, the doctor and docs/environment.md have them from here
+ * The library's environment variables, in one table: those who read them, the doctor and docs/reference/environment.md have them from here
  * (scripts/environment-table.mjs writes the page).
  */
 import { nearest } from './arguments.js'
@@ -17,11 +17,11 @@ interface Row<T> {
   readonly values: string
   /** What applies if it is not set, or empty. */
   readonly default: T
-  /** The same in docs/environment.md, if it differs. */
+  /** The same in docs/reference/environment.md, if it differs. */
   readonly defaultText?: string
   /** Returns the meaning of a text that is not empty; undefined for a wrong one. */
   readonly parse: (text: string) => T | undefined
-  /** What it does, in the Markdown of docs/environment.md. */
+  /** What it does, in the Markdown of docs/reference/environment.md. */
   readonly doc: string
 }
 
@@ -94,7 +94,7 @@ export class LibraryVariable extends EnvironmentVariable<string> {
 function ofToolkit(title: string, versions: readonly number[]): LibraryVariable {
   const name = title.toLowerCase()
   const file = `lib${name}.so`
-  return new LibraryVariable(`CUDA_STREAMS_${title.toUpperCase()}`, `[${title}](${name}.md)`, {
+  return new LibraryVariable(`CUDA_STREAMS_${title.toUpperCase()}`, `[${title}](../guides/${name}.md)`, {
     title,
     names: [...versions.map((version) => `${file}.${version}`), file],
     wayOut: `Install it with the CUDA toolkit or by pip (nvidia-${name}), set CUDA_HOME`,
@@ -118,7 +118,7 @@ export const VARIABLES = {
     values: `a whole number from 0 to ${Number.MAX_SAFE_INTEGER}`,
     default: 0,
     parse: wholeNumber(0, Number.MAX_SAFE_INTEGER),
-    doc: 'which order the default simulator takes: with 0 a missing wait shows as wrong bytes, [with others](exploration.md#without-exploring) operations start late at random',
+    doc: 'which order the default simulator takes: with 0 a missing wait shows as wrong bytes, [with others](../guides/exploration.md#without-exploring) operations start late at random',
   }),
   simMemory: new EnvironmentVariable('CUDA_STREAMS_SIM_MEMORY', {
     values: `a whole number from 1 to ${MOST_MEMORY}`,
@@ -134,7 +134,7 @@ export const VARIABLES = {
     default: 0,
     defaultText: '10¹⁰, and 10⁶ more for each thread',
     parse: wholeNumber(1, Number.MAX_SAFE_INTEGER),
-    doc: 'instructions of all threads after which the simulator ends a launch with CUDA_ERROR_LAUNCH_TIMEOUT: the kernel [does not end](ptx.md#how-threads-run)',
+    doc: 'instructions of all threads after which the simulator ends a launch with CUDA_ERROR_LAUNCH_TIMEOUT: the kernel [does not end](../internals/ptx.md#how-threads-run)',
   }),
   simCores: new EnvironmentVariable('CUDA_STREAMS_SIM_CORES', {
     values: 'a whole number from 1 to 64',
@@ -142,7 +142,7 @@ export const VARIABLES = {
     default: 0,
     defaultText: "this machine's, at most 8",
     parse: wholeNumber(1, 64),
-    doc: 'on how many cores the simulator runs [a long launch](ptx.md#more-cores); 1: on the thread of the program alone',
+    doc: 'on how many cores the simulator runs [a long launch](../internals/ptx.md#more-cores); 1: on the thread of the program alone',
   }),
   releaseThreshold: new EnvironmentVariable('CUDA_STREAMS_RELEASE_THRESHOLD', {
     values: 'a number of bytes, such as 1073741824',
@@ -188,14 +188,21 @@ export const VARIABLES = {
     default: '',
     defaultText: '0',
     parse: textUnless0,
-    doc: 'how [the sanitizer](sanitizer.md) reports; 1, or `true`, is `print`. [The other words](#words-of-cuda_streams_sanitizer) are options',
+    doc: 'how [the sanitizer](../guides/sanitizer.md) reports; 1, or `true`, is `print`. [The other words](#words-of-cuda_streams_sanitizer) are options',
+  }),
+  trace: new EnvironmentVariable('CUDA_STREAMS_TRACE', {
+    values: 'a folder',
+    default: '',
+    defaultText: '',
+    parse: text,
+    doc: 'where a process leaves [what all of its libraries do](../guides/whole-process.md). `npx cuda-streams sanitize` sets it',
   }),
   timeline: new EnvironmentVariable('CUDA_STREAMS_TIMELINE', {
     values: "a file ending in '.html', '.json', '.json.gz', '.svg' or '.txt', or 0",
     default: '',
     defaultText: '0',
     parse: textUnless0,
-    doc: 'the file into which [the whole process](timeline.md#recording) is recorded, `%p` in it being the number of the process',
+    doc: 'the file into which [the whole process](../guides/timeline.md#recording) is recorded, `%p` in it being the number of the process',
   }),
   timelineSites: new EnvironmentVariable('CUDA_STREAMS_TIMELINE_SITES', {
     values: '0 or 1',
@@ -209,9 +216,9 @@ export const VARIABLES = {
     default: '',
     defaultText: '0',
     parse: textUnless0,
-    doc: 'the file of [a recording](recording.md) of the whole process, `%p` in it being the number of the process; with `,stacks=all` or `,stacks=none` behind it, of which calls the stack is taken',
+    doc: 'the file of [a recording](../guides/recording.md) of the whole process, `%p` in it being the number of the process; with `,stacks=all` or `,stacks=none` behind it, of which calls the stack is taken',
   }),
-  nvrtc: new LibraryVariable('CUDA_STREAMS_NVRTC', 'NVRTC, which compiles [kernels](kernels.md)', {
+  nvrtc: new LibraryVariable('CUDA_STREAMS_NVRTC', 'NVRTC, which compiles [kernels](../guides/kernels.md)', {
     title: "NVRTC, CUDA's compiler,",
     names: ['libnvrtc.so.13', 'libnvrtc.so.12', 'libnvrtc.so'],
     wayOut:
@@ -221,12 +228,12 @@ export const VARIABLES = {
   cufft: ofToolkit('cuFFT', [12, 11]),
   curand: ofToolkit('cuRAND', [10]),
   nvjpeg: ofToolkit('nvJPEG', [13, 12]),
-  nccl: new LibraryVariable('CUDA_STREAMS_NCCL', '[NCCL](nccl.md)', {
+  nccl: new LibraryVariable('CUDA_STREAMS_NCCL', '[NCCL](../guides/nccl.md)', {
     title: 'NCCL',
     names: ['libnccl.so.2', 'libnccl.so'],
     wayOut: 'Install it as a package of the system or by pip (nvidia-nccl-cu13)',
   }),
-  onnxruntime: new LibraryVariable('CUDA_STREAMS_ONNXRUNTIME', '[ONNX Runtime](onnx.md)', {
+  onnxruntime: new LibraryVariable('CUDA_STREAMS_ONNXRUNTIME', '[ONNX Runtime](../guides/onnx.md)', {
     title: 'ONNX Runtime',
     names: ['libonnxruntime.so.1', 'libonnxruntime.so'],
     wayOut: 'Install it by pip (onnxruntime-gpu; for the simulator onnxruntime will do) or by npm (onnxruntime-node)',
@@ -236,11 +243,11 @@ export const VARIABLES = {
     default: '',
     defaultText: "the shell's",
     parse: text,
-    doc: 'the Python executable, or the libpython, that [cuda-streams/python](python.md#which-python) starts',
+    doc: 'the Python executable, or the libpython, that [cuda-streams/python](../guides/python.md#which-python) starts',
   }),
   cupti: new LibraryVariable(
     'CUDA_STREAMS_CUPTI',
-    "CUPTI, for [timelines with other libraries' work](timeline.md#work-of-other-libraries)",
+    "CUPTI, for [timelines with other libraries' work](../guides/timeline.md#work-of-other-libraries)",
     {
       title: "CUPTI, which tells of other libraries' work,",
       names: ['libcupti.so.13', 'libcupti.so.12', 'libcupti.so'],
@@ -249,13 +256,16 @@ export const VARIABLES = {
   ),
 } as const
 
+/** Does a value of CUDA_STREAMS_SANITIZER ask for the calls of all libraries of the process? */
+export const isWholeProcess = (value: string): boolean => value.split(',').includes('process')
+
 /** The words that CUDA_STREAMS_SANITIZER takes besides a mode, with commas between them. */
 export const SANITIZER_WORDS = {
   fix: { form: 'fix', option: 'fix: true', doc: 'waits that are missing are queued' },
   causal: {
     form: 'causal',
     option: 'causal: true',
-    doc: "JavaScript's waits order [only what comes of them](sanitizer.md#waits-that-order-by-chance)",
+    doc: "JavaScript's waits order [only what comes of them](../guides/sanitizer.md#waits-that-order-by-chance)",
   },
   'at-once': {
     form: 'at-once',
@@ -270,12 +280,22 @@ export const SANITIZER_WORDS = {
   stacks: {
     form: 'stacks=…',
     option: "stacks: 'all'",
-    doc: '`sampled`, `all` or `none`: of which calls the stack is taken, see [costs](sanitizer.md#what-it-costs)',
+    doc: '`sampled`, `all` or `none`: of which calls the stack is taken, see [costs](../guides/sanitizer.md#what-it-costs)',
   },
   suppressions: {
     form: 'suppressions=FILE',
     option: 'suppress: […]',
     doc: 'what a line of the file names is not reported, thrown or fixed, and is listed at the end',
+  },
+  process: {
+    form: 'process',
+    option: '–',
+    doc: 'on a GPU, the work of [all libraries of the process](../guides/whole-process.md), printed at the end',
+  },
+  possible: {
+    form: 'possible',
+    option: '–',
+    doc: 'with `process`: also pairs that race if a kernel writes where it is only known to read or write',
   },
 } as const
 
@@ -297,7 +317,9 @@ export function misspeltVariables(): readonly MisspeltVariable[] {
   return set.map((name) => {
     const meant = nearest(name.replace(PREFIX, ''), ENDINGS)
     const wayOut =
-      meant === undefined ? 'docs/environment.md has those that there are' : `did you mean CUDA_STREAMS_${meant}?`
+      meant === undefined
+        ? 'docs/reference/environment.md has those that there are'
+        : `did you mean CUDA_STREAMS_${meant}?`
     return { name, message: `There is no environment variable ${name}: ${wayOut}` }
   })
 }

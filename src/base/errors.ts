@@ -1,6 +1,6 @@
 /**
  * All errors of the library. Its own checks throw errors with a Node-style `code`; a refusal of the driver is a `CudaError`.
- * docs/errors.md is the contract.
+ * docs/reference/errors.md is the contract.
  */
 import { inspect } from './node-modules.js'
 import { beginning, printableLines } from './printable.js'

@@ -102,19 +102,41 @@ export function callSite(): string {
   return ''
 }
 
-/** The innermost place as 'file:row' or 'file:row (from file:row)'; undefined if there is none, as in the event loop. */
-export function shortCallSite(): string | undefined {
+/** What is looked at first where the library's own calls are left out: mostly the two places are among the innermost. */
+const FRAMES_OF_CALLER = 6
+
+/**
+ * The innermost place as 'file:row' or 'file:row (from file:row)'; undefined if there is none, as in the event loop. Given the function that
+ * the program has called, the calls inside the library cost nothing: otherwise they are most of the stack.
+ */
+export function shortCallSite(called?: (...args: never[]) => unknown): string | undefined {
+  if (called !== undefined && origin === '') {
+    const { site, isFinal } = siteIn(takeStack(FRAMES_OF_CALLER, called), FRAMES_OF_CALLER)
+    if (site !== undefined && isFinal) return site
+  }
+  return siteIn(takeStack(FRAMES_OF_TWO), FRAMES_OF_TWO).site
+}
+
+/** The place in a stack of at most so many frames, and whether it would be the same with more of them. */
+function siteIn(stack: string, most: number): { readonly site: string | undefined; readonly isFinal: boolean } {
   const here = `${process.cwd()}/`
   const sites: string[] = []
-  for (const { line, path, row, owner } of framesOf(takeStack(FRAMES_OF_TWO))) {
+  let frames = 0
+  let isFinal = false
+  for (const { line, path, row, owner } of framesOf(stack)) {
+    frames += 1
     // Frames beyond the first asynchronous one belong to what runs the program.
-    if (line.startsWith('at async ')) break
+    isFinal = line.startsWith('at async ') || (owner === 'library' && sites.length > 0)
+    if (isFinal) break
     if (owner === 'program') {
       sites.push(printable(`${path.startsWith(here) ? path.slice(here.length) : path}:${row}`))
-    } else if (owner === 'library' && sites.length > 0) break
+    }
+    isFinal = sites.length === 2
+    if (isFinal) break
   }
   const [innermost, caller] = sites
-  return innermost === undefined || caller === undefined ? innermost : `${innermost} (from ${caller})`
+  const site = innermost === undefined || caller === undefined ? innermost : `${innermost} (from ${caller})`
+  return { site, isFinal: isFinal || frames < most }
 }
 
 /** The place that a line of a stack names; undefined for a built-in function. */

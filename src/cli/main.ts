@@ -10,15 +10,17 @@ import { type CompileRequest, compileFiles } from './compile.js'
 import { examine } from './doctor.js'
 import { outFor, type RecordingRequest, readRecording } from './recordings.js'
 import { textOf } from './report.js'
+import { type SanitizeRequest, sanitizeProgram } from './sanitize.js'
 import { WISHES, wishesOf } from './wishes.js'
 
 const USAGE = `Usage: cuda-streams doctor [--json] [--timeout SECONDS] [FILE.js...]
        cuda-streams compile FILE.cu... [--out DIR] [--arch ARCH] [--cubin ARCH]... [--types] [--ptx] [--watch] [-- OPTIONS]
-       cuda-streams check RUN.rec
+       cuda-streams check RUN.rec [--possible]
        cuda-streams timeline RUN.rec [--out FILE]
        cuda-streams why RUN.rec
        cuda-streams what-if RUN.rec [--without-wait LINE] [--own-stream LINE] [--more-buffers LINE] [--faster NAME=PERCENT]
                                     [--queues COUNT] [--idle-host] [--timeout SECONDS] [--json]
+       cuda-streams sanitize [--possible] [--keep DIR] -- COMMAND [ARGUMENTS]
        cuda-streams [--help | --version]
 
 doctor examines what cuda-streams needs on this machine, prints which driver a program gets and why, and tests each
@@ -41,7 +43,7 @@ for TypeScript. It needs NVRTC, and no GPU. The exit code is 1 if a file does no
 
 check, timeline, why and what-if read a recording, which CUDA_STREAMS_RECORD=run.rec node program.js writes. They need no GPU.
 
-check finds the waits that are missing. The exit code is 1 if there are any.
+check finds the waits that are missing, in a recording or in a folder of CUDA_STREAMS_TRACE. The exit code is 1 if there are any.
 timeline writes a page, or what --out ends in: .html, .json, .json.gz, .svg or .txt.
 why says what held the streams up, and what the run's time was made of.
 what-if predicts what the run would gain by changes: all that may be worth it, or those that are given, each of which may be
@@ -56,14 +58,21 @@ given several times.
   --timeout SECONDS     for how long changes are tried (default 30)
   --json                what is predicted as JSON
 
+sanitize runs a program that uses CUDA, in any language, and finds the waits that are missing between all of its libraries: a
+PyTorch program needs not a line of JavaScript. It needs a GPU and CUPTI. The exit code is the program's, or 1 if waits are
+missing.
+
+  --possible            also pairs that race if a kernel writes where it is only known to read or write
+  --keep DIR            where the recordings of its processes are left, PID.rec
+
   -h, --help         print this
   -v, --version      print the version of the package
 
-Timelines and the sanitizer are no commands, but variables of the program's environment:
+Timelines and the sanitizer of programs of this library are no commands, but variables of their environment:
 
-  CUDA_STREAMS_TIMELINE=run.html node program.js   records what ran when (docs/timeline.md)
-  CUDA_STREAMS_SANITIZER=1 node program.js         finds missing waits (docs/sanitizer.md)
-  CUDA_STREAMS_RECORD=run.rec node program.js      records what the commands above read (docs/recording.md)`
+  CUDA_STREAMS_TIMELINE=run.html node program.js   records what ran when (docs/guides/timeline.md)
+  CUDA_STREAMS_SANITIZER=1 node program.js         finds missing waits (docs/guides/sanitizer.md)
+  CUDA_STREAMS_RECORD=run.rec node program.js      records what the commands above read (docs/guides/recording.md)`
 
 const OPTIONS = {
   json: { type: 'boolean' },
@@ -80,6 +89,8 @@ const OPTIONS = {
   faster: { type: 'string', multiple: true },
   queues: { type: 'string', multiple: true },
   'idle-host': { type: 'boolean' },
+  possible: { type: 'boolean' },
+  keep: { type: 'string' },
   help: { type: 'boolean', short: 'h' },
   version: { type: 'boolean', short: 'v' },
 } as const
@@ -87,10 +98,11 @@ const OPTIONS = {
 const COMMANDS: Readonly<Record<string, readonly string[]>> = {
   doctor: ['json', 'timeout'],
   compile: ['out', 'arch', 'cubin', 'types', 'ptx', 'watch'],
-  check: [],
+  check: ['possible'],
   timeline: ['out'],
   why: [],
   'what-if': [...WISHES, 'timeout', 'json'],
+  sanitize: ['possible', 'keep'],
 }
 
 type Wanted =
@@ -98,6 +110,7 @@ type Wanted =
   | { readonly what: 'doctor'; readonly json: boolean; readonly seconds: number; readonly files: readonly string[] }
   | { readonly what: 'compile'; readonly request: CompileRequest }
   | { readonly what: 'recording'; readonly request: RecordingRequest }
+  | { readonly what: 'sanitize'; readonly request: SanitizeRequest }
 
 /** @throws Error if the arguments are wrong */
 function read(): Wanted {
@@ -106,7 +119,7 @@ function read(): Wanted {
   const [args, options] = end < 0 ? [all, []] : [all.slice(0, end), all.slice(end + 1)]
   const { values, positionals } = parseArgs({ args, options: OPTIONS, allowPositionals: true })
   const { help = false, version = false, json = false, timeout = '30', out, arch } = values
-  const { cubin: cubins = [], types = false, ptx = false, watch = false } = values
+  const { cubin: cubins = [], types = false, ptx = false, watch = false, possible = false, keep } = values
   if (help || version) return { what: help ? 'help' : 'version' }
   const [command = 'help', ...files] = positionals
   if (command === 'help') return { what: 'help' }
@@ -118,13 +131,20 @@ function read(): Wanted {
     if (files.length === 0) throw new Error('compile needs a file of CUDA C++')
     return { what: 'compile', request: { files, out, arch, cubins, types, ptx, watch, options } }
   }
+  if (command === 'sanitize') {
+    const [program, ...its] = options
+    if (program === undefined || files.length > 0)
+      throw new Error('sanitize needs a program behind --, as in: cuda-streams sanitize -- python train.py')
+    return { what: 'sanitize', request: { program, args: its, possible, keep } }
+  }
   const seconds = Number(timeout)
   if (!(seconds > 0 && seconds < 86_400)) throw new Error(`--timeout must be a number of seconds, not '${timeout}'`)
   if (command !== 'doctor') {
     const [file, ...others] = files
     if (file === undefined || others.length > 0)
       throw new Error(`${command} needs one recording, which CUDA_STREAMS_RECORD=run.rec writes for a program`)
-    if (command === 'check' || command === 'why') return { what: 'recording', request: { what: command, file } }
+    if (command === 'check') return { what: 'recording', request: { what: command, file, possible } }
+    if (command === 'why') return { what: 'recording', request: { what: command, file } }
     if (command === 'timeline') return { what: 'recording', request: { what: command, file, out: outFor(file, out) } }
     return { what: 'recording', request: { what: 'what-if', file, wishes: wishesOf(values), seconds, json } }
   }
@@ -146,7 +166,7 @@ function noCommand(given: string): Error {
   return new Error(`There is no command '${given}': ${VARIABLES_INSTEAD[given] ?? wayOut}`)
 }
 
-async function main(): Promise<0 | 1 | 2> {
+async function main(): Promise<number> {
   let wanted: Wanted
   try {
     wanted = read()
@@ -157,6 +177,7 @@ async function main(): Promise<0 | 1 | 2> {
   try {
     const { version } = createRequire(import.meta.url)('../../../package.json')
     if (wanted.what === 'recording') return (await readRecording(wanted.request)) ? 0 : 1
+    if (wanted.what === 'sanitize') return await sanitizeProgram(wanted.request)
     if (wanted.what === 'compile') return (await compileFiles(wanted.request)) ? 0 : 1
     if (wanted.what !== 'doctor') {
       console.log(wanted.what === 'help' ? USAGE : version)

@@ -1,11 +1,12 @@
 /** The commands that read a recording. None of them needs a GPU. */
-import { writeFileSync } from 'node:fs'
+import { statSync, writeFileSync } from 'node:fs'
 import { checkRecording } from '../recording/check.js'
 import { Reader } from '../recording/reader.js'
 import { timelineOfRecording } from '../recording/recorded-timeline.js'
 import { shortLine, type WhatIf, type Wish, whatIf } from '../recording/what-if.js'
 import { formatDuration, formatTimes } from '../timeline/summary.js'
 import { checkExtension, contentsOf } from '../timeline/timeline.js'
+import { checkTraces } from './sanitize.js'
 
 interface WhatIfRequest {
   readonly what: 'what-if'
@@ -16,7 +17,8 @@ interface WhatIfRequest {
 }
 
 export type RecordingRequest =
-  | { readonly what: 'check' | 'why'; readonly file: string }
+  | { readonly what: 'check'; readonly file: string; readonly possible: boolean }
+  | { readonly what: 'why'; readonly file: string }
   | { readonly what: 'timeline'; readonly file: string; readonly out: string }
   | WhatIfRequest
 
@@ -24,6 +26,9 @@ export type RecordingRequest =
 export async function readRecording(request: RecordingRequest): Promise<boolean> {
   switch (request.what) {
     case 'check':
+      // The traces of a process and those that it started.
+      if (statSync(request.file).isDirectory())
+        return (await checkTraces(request.file, request.file, request.possible)) === 0
       return check(request.file)
     case 'why':
       console.log(await whyOf(request.file))

@@ -1,4 +1,4 @@
-/** The findings of the doctor, and their text for a terminal. Their JSON is the interface `Report`. docs/doctor.md documents both. */
+/** The findings of the doctor, and their text for a terminal. Their JSON is the interface `Report`. docs/guides/doctor.md documents both. */
 import * as util from 'node:util'
 import { printable, printableLines } from '../base/printable.js'
 

@@ -1,10 +1,11 @@
-/** The environment variables that have an effect on the library: its own, CUDA's and the system's. docs/environment.md documents them. */
+/** The environment variables that have an effect on the library: its own, CUDA's and the system's. docs/reference/environment.md documents them. */
 import { VARIABLES } from '../base/environment-variables.js'
 
 export const ALL_VARIABLES: readonly string[] = [
   ...Object.values(VARIABLES).map(({ name }) => name),
   'CUDA_VISIBLE_DEVICES',
   'CUDA_DEVICE_MAX_CONNECTIONS',
+  'CUDA_INJECTION64_PATH',
   'CUDA_MPS_PIPE_DIRECTORY',
   'NVIDIA_VISIBLE_DEVICES',
   'NVIDIA_DRIVER_CAPABILITIES',

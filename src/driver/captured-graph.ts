@@ -135,6 +135,6 @@ export const notInBody = (kind: string): Error =>
     `The body of a conditional node has a node of the kind '${kind}', and can have only kernels, copies and fills of memory of devices, graphs of these, and conditional nodes`,
   )
 
-/** CUDA may lose the context when it switches a fill off (docs/cuda-facts.md), and a fill of rows can be given no other memory. */
+/** CUDA may lose the context when it switches a fill off (docs/internals/cuda-facts.md), and a fill of rows can be given no other memory. */
 export const fillOfRowsIsOn = (): Error =>
   stateError('ERR_UNSUPPORTED', 'A fill of several rows cannot be switched off: capture a graph without it')

@@ -591,6 +591,19 @@ export interface GraphDriver {
   setEnabled(exec: GraphExecHandle, node: NodeHandle, context: ContextHandle | undefined, enabled: boolean): void
 }
 
+/** A call of a C function that returns an int, with up to eight integers or pointers. */
+export interface CallOfLibrary {
+  readonly address: number
+  readonly context: ContextHandle
+  readonly args: readonly number[]
+}
+
+/** Calls that another thread makes. */
+export interface ThreadedCalls {
+  /** The first result that is not 0, or 0; undefined until all calls have returned. */
+  readonly result: number | undefined
+}
+
 export interface LibraryDriver {
   /** Are host functions pending? A call that waits for the device in native code would wait forever then. */
   hostFunctionsPending(): boolean
@@ -606,6 +619,11 @@ export interface LibraryDriver {
    * other threads out, so that they could run none. Where host functions stay pending it begins after so many milliseconds all the same.
    */
   callOnThread(address: number, argument: number, patience: number): Promise<number>
+  /**
+   * Makes calls of C in turn on a thread of their own, each with its context current, until one returns other than 0; the last is made all the
+   * same. They begin at once, whatever is pending, so they must not wait for the device while they keep other threads out of CUDA.
+   */
+  makeOnThread(calls: readonly CallOfLibrary[]): ThreadedCalls
   /** Blocks until a library says that it is done. Host functions that become ready meanwhile are run. */
   waitUntil(isDone: () => boolean, what: string): void
 }
@@ -877,6 +895,8 @@ export interface QueuedHostFunction extends InContext {
  */
 export interface QueuedPromiseWait extends InContext {
   readonly kind: 'promise'
+  /** The function of the library that the program has called, if that is known: warnings name the place of the call. */
+  readonly called: ((...args: never[]) => unknown) | undefined
   /** Set by the driver. */
   release: () => void
 }
@@ -928,6 +948,8 @@ export interface LibraryCall extends InContext {
   readonly memory: readonly TouchedMemory[]
   /** Entries of a hardware queue that it takes at most. Default: LIBRARY_ENTRIES. */
   readonly entries?: number
+  /** On a stream that is no default stream, the library finds the context by itself; some context is current. */
+  readonly inAnyContext?: true
   /** Makes the call with CUDA's own handle of the stream, and the context current. Throws what the library refuses. */
   call(stream: number): void
   readonly host: HostImplementation | undefined

@@ -12,6 +12,7 @@ const FILES = [
   [VARIABLES.sanitizer, '../sanitizer/sanitizer-variable.js'],
   [VARIABLES.timeline, '../timeline/timeline-variable.js'],
   [VARIABLES.record, '../recording/recording-variable.js'],
+  [VARIABLES.trace, '../recording/trace-variable.js'],
 ] as const
 const provided = new Map<string, PutIn>()
 const done = new Set<string>()

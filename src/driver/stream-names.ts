@@ -54,9 +54,12 @@ export function defaultStreamName(stream: StreamHandle): string {
   return `${cudaHandleOf(stream) === 2 ? 'per-thread stream' : 'null stream'}${of}`
 }
 
+/** The name within a sentence: 'on the null stream', and 'on stream 3'. */
+export const streamInSentence = (name: string): string => name.replace(/^(?=(?:null|per-thread) stream\b)/, 'the ')
+
 /** The stream as code: 'stream 3' is no identifier. A given name is taken for that of a variable. */
 export function streamInCode(name: string): string {
-  const [, which, device] = /^(null|per-thread) stream(?: of device (\d+))?$/.exec(name) ?? []
+  const [, which, device] = /^(?:the )?(null|per-thread) stream(?: of device (\d+))?$/.exec(name) ?? []
   if (which === 'per-thread') return 'Stream.perThread'
   if (which === 'null') return device === undefined ? 'Stream.null' : `Device.get(${device}).defaultStream`
   return name.replace(/^stream (\d+)$/, 'stream$1')

@@ -10,7 +10,7 @@ import type { PlannedFault } from '../driver/sim/machine/fault-plan.js'
 import type { SimStream } from '../driver/sim/machine/machine-state.js'
 import { SimOperationKind } from '../driver/sim/machine/work.js'
 import { SimDriver } from '../driver/sim/sim-driver.js'
-import { givenName, numberedStream } from '../driver/stream-names.js'
+import { givenName, numberedStream, streamInSentence } from '../driver/stream-names.js'
 import { type Simulation, simulationFor } from '../simulation/simulation.js'
 import { OwnTurns } from './own-turns.js'
 import { deviationsOf, type Schedule, scheduleOf } from './search.js'
@@ -54,7 +54,8 @@ export async function runOnce(
   wantsSites = false,
 ): Promise<Run> {
   const latest = Math.max(deadline, Date.now() + LEAST_TIME)
-  const streamName = ({ handle, id }: SimStream): string => givenName(driver, handle, id) ?? numberedStream(handle, id)
+  const streamName = ({ handle, id }: SimStream): string =>
+    givenName(driver, handle, id) ?? streamInSentence(numberedStream(handle, id))
   const recording = new StepRecorder(pick, streamName, latest, wantsSites)
   ranges.rewind()
   let scheduler: ChosenScheduler | undefined

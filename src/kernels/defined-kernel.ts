@@ -138,7 +138,7 @@ export interface KernelDefinition<S extends readonly ParameterType[]> {
   readonly runs?: 'source' | 'simulate' | 'both' | undefined
   /**
    * Virtual nanoseconds that a launch takes on the simulator: from 0 to 2 ** 53 - 1. Default: 10 000 for JavaScript; for the
-   * source what a simple model of the device says (docs/ptx.md).
+   * source what a simple model of the device says (docs/internals/ptx.md).
    */
   readonly nanoseconds?: number | undefined
 }

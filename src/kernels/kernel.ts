@@ -500,19 +500,37 @@ const isSameGrid = ({ shape, threads }: SizedShape, config: LaunchConfig): boole
 
 /** The shape of before with the blocks of this configuration; undefined if they are not simply right. */
 function withOtherGrid({ shape, hasBlock }: SizedShape, { grid, threads }: LaunchConfig): SizedShape | undefined {
-  const given = grid ?? threads
-  if (typeof given !== 'number' || (grid !== undefined && threads !== undefined)) return undefined
-  // One that the configuration does not name depends on the directions that there are blocks in.
-  if (!hasBlock && shape.block[1] > 1) return undefined
+  if (grid !== undefined && threads !== undefined) return undefined
+  const asked = plainExtents(grid ?? threads)
+  if (asked === undefined) return undefined
   const { block, attributes, sharedMemory, cooperative, cluster } = shape
-  const blocks = grid === undefined ? Math.ceil(given / block[0]) : given
-  if (!(Number.isInteger(given) && blocks >= 1 && blocks <= LARGEST_EXTENT)) return undefined
+  // A block that the configuration does not name depends on the directions that there are blocks in.
+  if (!hasBlock && !isExtent(block, defaultBlock(asked))) return undefined
+  const blocks = grid === undefined ? blocksFor(asked, block) : asked
+  if (blocks[0] > LARGEST_EXTENT || blocks[1] > LARGEST_EXTENT || blocks[2] > LARGEST_EXTENT) return undefined
   return {
-    shape: { attributes, sharedMemory, grid: [blocks, 1, 1], block, cooperative, cluster },
-    threads: grid === undefined ? [given, 1, 1] : undefined,
+    shape: { attributes, sharedMemory, grid: blocks, block, cooperative, cluster },
+    threads: grid === undefined ? asked : undefined,
     hasBlock,
   }
 }
+
+const blocksFor = (threads: Extents, block: Extents): Extents => [
+  Math.ceil(threads[0] / block[0]),
+  Math.ceil(threads[1] / block[1]),
+  Math.ceil(threads[2] / block[2]),
+]
+
+/** Up to three positive integers; undefined for all else. */
+function plainExtents(given: unknown): Extents | undefined {
+  if (typeof given === 'number') return isCount(given) ? [given, 1, 1] : undefined
+  if (!Array.isArray(given) || given.length < 1 || given.length > 3) return undefined
+  const [x, y, z] = [given[0], axisOf(given, 1), axisOf(given, 2)]
+  return isCount(x) && isCount(y) && isCount(z) ? [x, y, z] : undefined
+}
+
+const isCount = (value: unknown): value is number =>
+  typeof value === 'number' && Number.isSafeInteger(value) && value >= 1
 
 function isExtent([x, y, z]: Extents, given: Extent | undefined): boolean {
   if (typeof given === 'number') return given === x && y === 1 && z === 1

@@ -20,12 +20,16 @@ import type { StreamImpl } from '../streams/stream-impl.js'
 import type { OpenMemory } from './buffer.js'
 
 /** Reserves entries in the hardware queues of several streams, as `reserve()` does in one. */
-export function reserveInAll(streams: ReadonlySet<StreamImpl>, entries: number): void {
+export function reserveInAll(streams: Iterable<StreamImpl>, entries: number): void {
   for (;;) {
     for (const stream of streams) stream.reserve(entries)
     // Host functions that ran while one queue was full may have filled the queue of another stream, or closed it.
-    for (const stream of streams) stream.checkOpen()
-    if ([...streams].every(({ driver, handle }) => driver.streamHasCapacity(handle, entries))) return
+    let haveCapacity = true
+    for (const stream of streams) {
+      stream.checkOpen()
+      haveCapacity &&= stream.driver.streamHasCapacity(stream.handle, entries)
+    }
+    if (haveCapacity) return
   }
 }
 

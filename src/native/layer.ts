@@ -76,6 +76,9 @@ export function layerFile(): string {
   return loaded.file
 }
 
+/** The library that the CUDA driver loads into a process that is traced. @throws ERR_NO_DRIVER, with the way out */
+export const injectionFile = (): string => layerFile().replace(/\.node$/, '.injection.so')
+
 /** Does this process run on musl, the C library of Alpine? */
 export function isMusl(): boolean {
   try {

@@ -1,4 +1,4 @@
-/** The table of forms as Markdown, for docs/ptx.md. */
+/** The table of forms as Markdown, for docs/internals/ptx.md. */
 import { FORMS, type Form } from './forms.js'
 
 /** How many forms a row stands for: each choice of modifiers is one. */

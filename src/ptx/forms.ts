@@ -1,5 +1,5 @@
 /**
- * Every form of instruction that this compiler knows, as one table. The code generator, the table in docs/ptx.md and the
+ * Every form of instruction that this compiler knows, as one table. The code generator, the table in docs/internals/ptx.md and the
  * tests of single forms are made from it.
  *
  * A pattern is an opcode with its modifiers: `?ftz` may be left out, `T:u32|s32` is one of several by the name T,

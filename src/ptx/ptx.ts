@@ -1,6 +1,6 @@
 /**
  * PTX, compiled to WebAssembly: modules, their kernels, and launches of them. This file is what the rest of the library
- * uses of this folder, besides block-machine.ts for workers; docs/ptx.md says what runs and how.
+ * uses of this folder, besides block-machine.ts for workers; docs/internals/ptx.md says what runs and how.
  */
 import type { BlockResult, BlockTask, BlockWorkers, WorkerKernel } from './block-workers.js'
 import type { Decoded } from './decoding.js'

@@ -66,6 +66,8 @@ export class Journal {
     private readonly header: Header,
     /** Nanoseconds, by a clock that goes on while the recorder works. */
     private readonly clock: () => number,
+    /** The lines that led to the call under way, where it is not this program that makes it. */
+    private readonly lines?: () => string,
   ) {
     this.#file = process.getBuiltinModule('node:fs').openSync(path, 'w')
     this.#line(header)
@@ -206,12 +208,13 @@ export class Journal {
 
   #take(): number {
     this.#taken += 1
-    const text = takeStack(FRAMES, this.call)
+    const text = this.lines === undefined ? takeStack(FRAMES, this.call) : this.lines()
+    if (text === '') return 0
     let number = this.#stacks.get(text)
     if (number === undefined) {
       number = this.#stacks.size + 1
       this.#stacks.set(text, number)
-      this.#line({ stack: programLines(text).join('\n') })
+      this.#line({ stack: this.lines === undefined ? programLines(text).join('\n') : text })
     }
     return number
   }

@@ -1,6 +1,6 @@
 /**
  * The lines of a recording. The first is the header; each other one is JSON: an array for a call that was made, an object for
- * what calls refer to. docs/recording.md describes them for other programs.
+ * what calls refer to. docs/guides/recording.md describes them for other programs.
  */
 import type {
   CopiedBytes,

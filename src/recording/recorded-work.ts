@@ -120,7 +120,7 @@ export function queued(work: RecordedWork, run: HostFunction['run']): QueuedWork
       return { kind: 'hostFunction', stream, context: NO_CONTEXT, call }
     }
     case 'promise':
-      return { kind: 'promise', stream, context: NO_CONTEXT, release: nothing }
+      return { kind: 'promise', stream, context: NO_CONTEXT, called: undefined, release: nothing }
     case 'waitValue':
       return { kind: 'waitValue', stream, context: NO_CONTEXT, word: memoryValue(work.word), compare: work.compare }
     case 'writeValue':

@@ -1,7 +1,7 @@
 /** Gathers the findings, drops those that were reported before, and makes the reports: data, and the text for people. */
 import { isBefore } from '../base/vector-clock.js'
 import type { Access } from '../driver/driver.js'
-import { streamInCode } from '../driver/stream-names.js'
+import { streamInCode, streamInSentence } from '../driver/stream-names.js'
 import {
   type CapturedPlace,
   type CheckedOperation,
@@ -443,7 +443,7 @@ const DOES: Readonly<Record<Access, string>> = {
 function sideLines(which: string, side: ReportedOperation): string[] {
   const argument = side.argument === undefined ? '' : ` its argument ${side.argument}`
   const does = side.access === undefined ? '' : ` ${DOES[side.access]}${argument}`
-  const on = side.stream === undefined ? ' in JavaScript' : ` on ${side.stream}`
+  const on = side.stream === undefined ? ' in JavaScript' : ` on ${streamInSentence(side.stream)}`
   const by = side.thread === undefined ? '' : ` by ${threadName(side.thread)}`
   const lines = [
     `  ${which}${side.what}${does}${on}${by}${side.exactStack ? '' : ' (the stack is that of an earlier operation of this kind)'}`,
@@ -512,7 +512,7 @@ function orderingAdvice(
     const { stream } = second.inside as HostFunctionOrigin
     const { label } = stream
     const lines = `\`await ${code(stream)}.finished()\`, then \`${from}.wait(${to})\``
-    return `A host function of ${label}, queued before, queues this ${second.what}: add ${lines} before the ${first.what}.`
+    return `A host function of ${streamInSentence(label)}, queued before, queues this ${second.what}: add ${lines} before the ${first.what}.`
   }
   const places = placesInOneLaunch(first, second)
   if (places !== undefined) return adviceWithinGraph(first, second, places)

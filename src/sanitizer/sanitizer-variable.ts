@@ -2,7 +2,7 @@
  * The environment variable CUDA_STREAMS_SANITIZER starts a sanitizer when the default driver is opened. Its value is a mode
  * and other options, such as `print,stacks=all,exit-code=1`.
  */
-import { SANITIZER_WORDS, VARIABLES } from '../base/environment-variables.js'
+import { isWholeProcess, SANITIZER_WORDS, VARIABLES } from '../base/environment-variables.js'
 import { invalidValue } from '../base/errors.js'
 import { process } from '../base/node-modules.js'
 import { provideInterceptor } from '../driver/environment-interceptors.js'
@@ -10,9 +10,34 @@ import { MODES, type Suppression } from './findings.js'
 import { STACK_MODES } from './operations.js'
 import { Sanitizer, type SanitizerOptions } from './sanitizer.js'
 
-provideInterceptor(VARIABLES.sanitizer.name, (_driver, value) => {
-  Sanitizer.start(optionsOf(value))
+provideInterceptor(VARIABLES.sanitizer.name, (driver, value) => {
+  const options = optionsOf(value)
+  if (isWholeProcess(value) && driver.name === 'cuda') checkAtTheEnd(value, options)
+  else Sanitizer.start(options)
 })
+
+/** The process is traced since CUDA was initialised (src/driver/cuda/libcuda). Another one reads the trace once this one has ended its work. */
+function checkAtTheEnd(value: string, { exitCode }: SanitizerOptions): void {
+  if (!process.getBuiltinModule('node:worker_threads').isMainThread) return
+  const folder = VARIABLES.trace.read()
+  process.once('exit', () => {
+    const command = process.getBuiltinModule('node:url').fileURLToPath(new URL('../cli/main.js', import.meta.url))
+    const more = value.split(',').includes('possible') ? ['--possible'] : []
+    const env = {
+      ...process.env,
+      [VARIABLES.sanitizer.name]: '',
+      [VARIABLES.trace.name]: '',
+      CUDA_INJECTION64_PATH: '',
+    }
+    const { spawnSync } = process.getBuiltinModule('node:child_process')
+    const { status } = spawnSync(process.execPath, [command, 'check', folder, ...more], {
+      stdio: ['ignore', 2, 2],
+      env,
+    })
+    process.getBuiltinModule('node:fs').rmSync(folder, { recursive: true, force: true })
+    if (status === 1 && exitCode !== undefined && !process.exitCode) process.exitCode = exitCode
+  })
+}
 
 /** Values by which the sanitizer is switched on, without saying how it reports. */
 const MEAN_PRINT = ['1', 'true']
@@ -28,6 +53,8 @@ const READERS: Record<keyof typeof SANITIZER_WORDS, (given: string | undefined) 
     return stacks === undefined ? undefined : { stacks }
   },
   suppressions: (given = '') => (given === '' ? undefined : { suppress: suppressionsIn(given) }),
+  process: (given) => (given === undefined ? {} : undefined),
+  possible: (given) => (given === undefined ? {} : undefined),
 }
 const readers = new Map(Object.entries(READERS))
 

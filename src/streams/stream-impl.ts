@@ -328,7 +328,10 @@ export class StreamImpl extends NativeResource {
    * Queues a wait for a promise. `start` is called once it is queued, with what to call when the promise settles.
    * @throws ERR_UNSUPPORTED while the stream captures
    */
-  waitForPromise(start: (passed: () => void, rejected: (reason: unknown) => void) => void): void {
+  waitForPromise(
+    called: QueuedPromiseWait['called'],
+    start: (passed: () => void, rejected: (reason: unknown) => void) => void,
+  ): void {
     this.reserve(1)
     if (this.isCapturing) {
       throw stateError(
@@ -336,7 +339,8 @@ export class StreamImpl extends NativeResource {
         `${this} captures: a promise settles once, and a graph is launched many times`,
       )
     }
-    const work: QueuedPromiseWait = { kind: 'promise', stream: this.handle, context: this.context, release: () => {} }
+    const { handle: stream, context } = this
+    const work: QueuedPromiseWait = { kind: 'promise', stream, context, called, release: () => {} }
     this.driver.queue(work)
     this.lastWork = 'wait(promise)'
     const wait = new PromiseWait(this, this.device)

@@ -122,7 +122,7 @@ describe('a misspelt variable', () => {
   test('that is like no other one gives a warning that says where they are listed', () => {
     assert.match(
       warnings({ CUDA_STREAM_POOL: '1' }),
-      /no environment variable CUDA_STREAM_POOL: docs\/environment\.md has/,
+      /no environment variable CUDA_STREAM_POOL: docs\/reference\/environment\.md has/,
     )
   })
 

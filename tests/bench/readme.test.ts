@@ -1,4 +1,4 @@
-/** The README and docs/benchmarks.md show the run of the bench that is stored, and no other numbers. */
+/** The README and docs/internals/benchmarks.md show the run of the bench that is stored, and no other numbers. */
 import assert from 'node:assert/strict'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -52,7 +52,7 @@ const played: Result = {
   ],
 }
 
-describe('the bench in the README and in docs/benchmarks.md', () => {
+describe('the bench in the README and in docs/internals/benchmarks.md', () => {
   it('is the run that is stored', () => {
     const stored = join(root, STORED)
     const result = readResult(stored)
@@ -64,7 +64,9 @@ describe('the bench in the README and in docs/benchmarks.md', () => {
   })
 
   it('has medians, the ratios of the rounds with the half in the middle, and no round that one of the two did not play', () => {
-    const lines = benchOf(pageWith('docs/benchmarks.md', pageOf('docs/benchmarks.md'), played)).split('\n')
+    const lines = benchOf(
+      pageWith('docs/internals/benchmarks.md', pageOf('docs/internals/benchmarks.md'), played),
+    ).split('\n')
     const cellsOf = (start: string): string[] =>
       (lines.find((line) => line.startsWith(start)) ?? '')
         .split('|')

@@ -30,7 +30,7 @@ async function communicatorFor(scene: Scene): Promise<Communicator> {
   return communicator
 }
 
-/** The first send between two ranks connects them, which no strict capture allows: docs/nccl.md. */
+/** The first send between two ranks connects them, which no strict capture allows: docs/guides/nccl.md. */
 async function connect(communicator: Communicator, { device }: Scene): Promise<void> {
   using stream = device.createStream()
   using from = device.alloc(4, { stream })

@@ -1,6 +1,6 @@
 /**
  * What a call may answer, by what it does and by what is captured at the time: the table "What a capture allows" of
- * docs/cuda-facts.md, and those of docs/graphs.md and docs/default-streams.md, line by line. Where nothing is captured a call
+ * docs/internals/cuda-facts.md, and those of docs/reference/graphs.md and docs/concepts/default-streams.md, line by line. Where nothing is captured a call
  * returns, unless `plain` says otherwise.
  *
  * A number is the CUresult of a CudaError; a LibraryError is called so; other errors are named by their code.
@@ -234,7 +234,7 @@ export function answerOf(act: Act, { stream, capture }: Situation): Answer {
   return byMode(rule.beside ?? plain)
 }
 
-/** What a call blocks for, by its name or by the list in docs/errors.md. Others never run a host function. */
+/** What a call blocks for, by its name or by the list in docs/reference/errors.md. Others never run a host function. */
 export type Waits =
   /** All work of its stream. */
   | 'stream'

@@ -94,7 +94,7 @@ describe('the command', { concurrency: 2 }, () => {
     [
       ['nurse'],
       2,
-      /^There is no command 'nurse': there are 'doctor', 'compile', 'check', 'timeline', 'why', 'what-if'\n/,
+      /^There is no command 'nurse': there are 'doctor', 'compile', 'check', 'timeline', 'why', 'what-if', 'sanitize'\n/,
     ],
     [['doctr'], 2, /^There is no command 'doctr': did you mean 'doctor'\?\n/],
     [['timeline'], 2, /^timeline needs one recording, which CUDA_STREAMS_RECORD=run.rec writes for a program\n/],
@@ -384,10 +384,10 @@ test('colours are for terminals that have them', () => {
   }
 })
 
-const page = (): string => readFileSync(join(root, 'docs', 'doctor.md'), 'utf8')
+const page = (): string => readFileSync(join(root, 'docs', 'guides', 'doctor.md'), 'utf8')
 const jsonOfThePage = (): string => /^```json\n([\s\S]*?)^```/m.exec(page())?.[1] ?? ''
 
-test('docs/doctor.md shows the shape of the report, and the text of that report', { skip }, async () => {
+test('docs/guides/doctor.md shows the shape of the report, and the text of that report', { skip }, async () => {
   const shown: Report = JSON.parse(jsonOfThePage())
   assert.ok(page().includes(`\n${textOf(shown)}\n`), textOf(shown))
   const { text: _, ...found } = await doctor({})
@@ -406,8 +406,8 @@ test('docs/doctor.md shows the shape of the report, and the text of that report'
   )
 })
 
-test('docs/environment.md and the doctor have the same variables', () => {
-  const text = readFileSync(join(root, 'docs', 'environment.md'), 'utf8')
+test('docs/reference/environment.md and the doctor have the same variables', () => {
+  const text = readFileSync(join(root, 'docs', 'reference', 'environment.md'), 'utf8')
   const [, section = ''] = text.split(/^## Of the library$/m)
   const tables = (section.split(/^## /m)[0] ?? '').split(/^### What `auto` takes$[\s\S]*?(?=^### )/m).join('')
   const names = [...tables.matchAll(/^\|([^|]*)\|/gm)].flatMap(([, cell = '']) =>

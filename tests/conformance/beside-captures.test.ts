@@ -1,6 +1,6 @@
 /**
  * R6 to R8: what the library does beside a capture, or with events of one, leaves the capture alone and keeps its promises. Each of
- * these was found by random programs on a GPU (docs/differential.md).
+ * these was found by random programs on a GPU (docs/internals/differential.md).
  */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'

@@ -152,7 +152,7 @@ onEveryBackend('transfers', (bench) => {
     assertSame(result.bytes, new Uint8Array(4096).fill(2))
   })
 
-  // CUDA itself reads so little at the call where the stream is idle: docs/cuda-facts.md.
+  // CUDA itself reads so little at the call where the stream is idle: docs/internals/cuda-facts.md.
   test('N1 a small copy reads pinned memory after what the null stream puts in front of it', async () => {
     const handle = bench.foreignStream(device, { nonBlocking: false })
     using foreign = new ExternalStream(handle, { device })

@@ -1,4 +1,4 @@
-/** What the library offers and the programs do not play is named in docs/differential.md, with the reason. */
+/** What the library offers and the programs do not play is named in docs/internals/differential.md, with the reason. */
 import assert from 'node:assert/strict'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -20,7 +20,7 @@ const SOURCES = ['.', 'driver', 'graphs', 'kernels', 'libraries/dlpack', 'memory
 /** Those of kernels and of the simulator are played by no step. */
 const OPTIONS = /^export interface (?!(?:Compile|SimDriver)Options\b)(\w+Options)\b[^{]*\{(.*?)^\}/gms
 
-const page = readFileSync(join(root, 'docs', 'differential.md'), 'utf8')
+const page = readFileSync(join(root, 'docs', 'internals', 'differential.md'), 'utf8')
 const named = new Set([...page.matchAll(/`([^`\n]+)`/g)].flatMap(([, name]) => name ?? []))
 const played = new Set(Object.values(PLAYED).flatMap((names) => names.split(/,\s*/)))
 
@@ -46,7 +46,7 @@ describe('the programs', () => {
     test(`play each ${what} of the library, or the page says why not`, () => {
       assert.ok(all.length > 30, `${all.length} are known`)
       const missing = all.filter((name) => !played.has(name) && !named.has(name))
-      assert.deepEqual(missing, [], 'add a step, or a row to the table in docs/differential.md')
+      assert.deepEqual(missing, [], 'add a step, or a row to the table in docs/internals/differential.md')
       const both = all.filter((name) => played.has(name) && named.has(name))
       assert.deepEqual(both, [], 'the page says that no step plays it')
     })
@@ -59,7 +59,7 @@ describe('the programs', () => {
       [],
     )
     const stale = [...named].filter((name) => /^(new \w+|\w+#\S+|[A-Z]\w+\.\w+)$/.test(name) && !all.has(name))
-    assert.deepEqual(stale, [], 'docs/differential.md names what is gone')
+    assert.deepEqual(stale, [], 'docs/internals/differential.md names what is gone')
   })
 
   test('contain every step', () => {

@@ -1,6 +1,6 @@
 /**
  * What CUDA's rules force in a program while it is played: written down a second time from CUDA's documentation and
- * docs/cuda-facts.md, and taken neither from the simulator nor from the library. Each piece of work has a number, and a
+ * docs/internals/cuda-facts.md, and taken neither from the simulator nor from the library. Each piece of work has a number, and a
  * set of numbers is a bigint with those bits set: so a point of a stream is the set of all work that comes before it.
  */
 import { openCells } from './races.js'

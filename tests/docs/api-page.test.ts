@@ -1,4 +1,4 @@
-/** docs/api.md names all that each entry point exports, and nothing else: scripts/api-page.mjs writes it. */
+/** docs/reference/api.md names all that each entry point exports, and nothing else: scripts/api-page.mjs writes it. */
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
@@ -50,8 +50,8 @@ function entryPoints(): readonly (readonly [name: string, path: string])[] {
   )
 }
 
-describe('docs/api.md', () => {
-  const page = readFileSync(join(root, 'docs', 'api.md'), 'utf8')
+describe('docs/reference/api.md', () => {
+  const page = readFileSync(join(root, 'docs', 'reference', 'api.md'), 'utf8')
   const named = namesByEntryPoint(page)
 
   it('is as scripts/api-page.mjs writes it', () => {

@@ -1,6 +1,6 @@
 /**
  * What each driver function may wait for is measured, not guessed: each that the library calls has a row in
- * docs/cuda-facts.md, and tests/gpu-facts/blocking.c tries it.
+ * docs/internals/cuda-facts.md, and tests/gpu-facts/blocking.c tries it.
  */
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
@@ -12,7 +12,7 @@ import { SIGNATURES } from '../../src/driver/cuda/libcuda/signatures.js'
 import { root } from '../helpers/root.js'
 
 const ledger = Object.keys(SIGNATURES)
-const page = readFileSync(join(root, 'docs', 'cuda-facts.md'), 'utf8')
+const page = readFileSync(join(root, 'docs', 'internals', 'cuda-facts.md'), 'utf8')
 const AGAIN = 'run node scripts/blocking-table.mjs'
 
 /** What the script would write, from these measurements or from those that the page has. */
@@ -31,7 +31,7 @@ const cellsOf = (row: string): readonly string[] =>
     .map((cell) => cell.trim())
 
 describe('what the driver waits for', () => {
-  it('has a row in docs/cuda-facts.md for each function of the ledger, and for no other', () => {
+  it('has a row in docs/internals/cuda-facts.md for each function of the ledger, and for no other', () => {
     const table = /<!-- calls: .*?-->(.*)<!-- end of calls -->/s.exec(page)?.[1] ?? ''
     const named = rowsOf(table).map((row) => cellsOf(row)[0])
     assert.deepEqual(

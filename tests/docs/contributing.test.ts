@@ -16,7 +16,7 @@ const skip = existsSync(join(root, 'CONTRIBUTING.md'))
   ? false
   : 'the sources are not here, only what was compiled of them'
 
-for (const page of ['CONTRIBUTING.md', 'docs/architecture.md', 'tests/README.md', 'native/README.md']) {
+for (const page of ['CONTRIBUTING.md', 'docs/internals/architecture.md', 'tests/README.md', 'native/README.md']) {
   test(`${page} names files that are there, and functions that are in them`, { skip }, () => {
     const text = readFileSync(join(root, page), 'utf8')
     const isMissing = (path: string): boolean => !MADE.includes(path) && !existsSync(join(root, path))

@@ -1,6 +1,6 @@
 /**
  * Every export of every entry point, and every member of it, has a doc comment, with a `@param` for each parameter and codes that
- * docs/errors.md and CUDA know in each `@throws`.
+ * docs/reference/errors.md and CUDA know in each `@throws`.
  */
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
@@ -12,7 +12,7 @@ import { root } from '../helpers/root.js'
 /** Printing, which all have, and what launches use among themselves. */
 const SAYS_ENOUGH = new Set(['toString', '[Symbol.toStringTag]', '[inspect.custom]', '[launchOn]'])
 
-const KNOWN_CODES = new Set(readFileSync(join(root, 'docs', 'errors.md'), 'utf8').match(/\bERR_\w+/g))
+const KNOWN_CODES = new Set(readFileSync(join(root, 'docs', 'reference', 'errors.md'), 'utf8').match(/\bERR_\w+/g))
 
 const DECLARATION = /^(?:export )?(?:declare )?(?:abstract )?(?:class|interface|type|function|const|let|enum) (\w+)/
 const MEMBER = /^(?:(?:static|readonly|abstract|get|set) )*(\[[\w.]+\]|\w+)\??(?:[(<:]| =)/

@@ -1,4 +1,4 @@
-/** docs/guarantees.md and the titles of the tests: each guarantee is tested by a test that names it, and no title names another. */
+/** docs/internals/guarantees.md and the titles of the tests: each guarantee is tested by a test that names it, and no title names another. */
 import assert from 'node:assert/strict'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -19,10 +19,10 @@ const tests = join(root, 'dist', 'tests')
 const titles = readdirSync(tests, { recursive: true, encoding: 'utf8' })
   .filter((name) => name.endsWith('.test.js'))
   .flatMap((name) => titlesOf(readFileSync(join(tests, name), 'utf8')).map((title) => ({ name, title })))
-const page = readFileSync(join(root, 'docs', 'guarantees.md'), 'utf8')
+const page = readFileSync(join(root, 'docs', 'internals', 'guarantees.md'), 'utf8')
 const guarantees = [...page.matchAll(/^- <a id="(?<anchor>\w+)"><\/a>\*\*(?<code>\w+)\*\*/gm)]
 
-describe('docs/guarantees.md', () => {
+describe('docs/internals/guarantees.md', () => {
   it('gives each guarantee a code of its own, by which it can be linked', () => {
     assert.ok(guarantees.length > 0)
     assert.equal(guarantees.length, page.match(/^- /gm)?.length, 'A guarantee begins with: - <a id="x1"></a>**X1** ')
@@ -46,7 +46,11 @@ describe('docs/guarantees.md', () => {
   it('has the guarantee of each code that a title begins with', () => {
     const known = new Set(guarantees.map(({ groups }) => groups?.['code']))
     const unknown = titles.filter(({ title }) => CODE.test(title) && !known.has(CODE.exec(title)?.[0]))
-    assert.deepEqual(unknown, [], 'Write the guarantee into docs/guarantees.md, or begin the title with words')
+    assert.deepEqual(
+      unknown,
+      [],
+      'Write the guarantee into docs/internals/guarantees.md, or begin the title with words',
+    )
   })
 
   it('is named by every title of the conformance suite', () => {

@@ -17,7 +17,7 @@ export interface Compiled {
   readonly script: string
 }
 
-/** The options that docs/quickstart.md recommends, and stricter ones. */
+/** The options that docs/tutorials/first-stream.md recommends, and stricter ones. */
 const STRICT = {
   strict: true,
   noUncheckedIndexedAccess: true,

@@ -38,7 +38,11 @@ const WRONG = ['```ts', 'const a: number = 1', "a.synchronise('')", '```'].join(
 const MOST_CONTINUED = 7
 
 /** Pages whose expressions between backticks are all of this library. */
-const TABLES = new Set(['docs/coming-from.md', 'docs/default-streams.md'])
+const TABLES = new Set([
+  'docs/guides/coming-from.md',
+  'docs/concepts/default-streams.md',
+  'docs/reference/cuda-runtime.md',
+])
 const EXPRESSION =
   /^(?:(?:await )?using \w+ = |new |(?:await |!)?(?:stream|event|device|buffer|pinned|pool|graph|exec|context|wrapped|other|Stream|Event|Device|DeviceBuffer|PinnedBuffer)\.|(?:to|from)(?:DLPack|CudaArrayInterface)\()/
 
@@ -176,7 +180,10 @@ it('docs/index.md names every guide', { skip }, () => {
   const pages = readPages()
   const linked = pages.find(({ path }) => path === 'docs/index.md')?.links.map(({ target }) => `docs/${target}`) ?? []
   const guides = pages.map(({ path }) => path).filter((path) => path.startsWith('docs/') && path !== 'docs/index.md')
-  assert.deepEqual(linked.filter((path) => path.startsWith('docs/') && !path.includes('/../')).sort(), guides)
+  assert.deepEqual(
+    [...new Set(linked.filter((path) => path.startsWith('docs/') && !path.includes('/../')))].sort(),
+    guides,
+  )
 })
 
 /** Every name of this form in the library's own code. */
@@ -197,13 +204,13 @@ describe('the guides leave out', { skip }, () => {
       .map(({ code }) => code)
       .join(' ')
 
-  it('no code of an error, and docs/errors.md names none that does not exist', () => {
+  it('no code of an error, and docs/reference/errors.md names none that does not exist', () => {
     const form = /\bERR_[A-Z_]+\b/g
-    const documented = [...new Set(spansOf((path) => path === 'docs/errors.md').match(form))].sort()
+    const documented = [...new Set(spansOf((path) => path === 'docs/reference/errors.md').match(form))].sort()
     assert.deepEqual(documented, namesIn('dist/src', form))
   })
 
-  it('no environment variable, and docs/environment.md names none of ours that does not exist', () => {
+  it('no environment variable, and docs/reference/environment.md names none of ours that does not exist', () => {
     const folders = ['src', 'bench', 'examples', 'tests'].map((name) => join('dist', name))
     const read = folders.flatMap((folder) => [
       ...namesIn(folder, /(?<=\benv\[')\w+(?='\])/g),
@@ -217,12 +224,14 @@ describe('the guides leave out', { skip }, () => {
     assert.deepEqual(
       codes,
       [
-        ...new Set(spansOf((path) => path === 'docs/errors.md').match(new RegExp(`\\b(?:${codes.join('|')})\\b`, 'g'))),
+        ...new Set(
+          spansOf((path) => path === 'docs/reference/errors.md').match(new RegExp(`\\b(?:${codes.join('|')})\\b`, 'g')),
+        ),
       ].sort(),
     )
     const variables = new Set([...read, ...namesIn('dist/src', ours)].filter((name) => !codes.includes(name)))
     assert.ok(variables.has('CUDA_STREAMS_DRIVER') && variables.has('HOME') && variables.has('CUDA_VISIBLE_DEVICES'))
-    const documented = spansOf((path) => path === 'docs/environment.md')
+    const documented = spansOf((path) => path === 'docs/reference/environment.md')
     const missing = [...variables].filter((name) => !new RegExp(`\\b${name}\\b`).test(documented))
     assert.deepEqual(missing, [])
     const known = new Set(folders.flatMap((folder) => namesIn(folder, ours)))
@@ -245,7 +254,7 @@ function membersOf(type: abstract new (...args: never) => object, made: object):
   return [...new Set([...own, ...inherited])]
 }
 
-describe('docs/coming-from.md', { skip }, () => {
+describe('docs/guides/coming-from.md', { skip }, () => {
   if (skip !== false) return
   const [device] = simulate().devices
   assert.ok(device)
@@ -271,7 +280,7 @@ describe('docs/coming-from.md', { skip }, () => {
     wrapped: new ExternalStream(foreignStream(device), { device }),
   }
   const page = (): Page => {
-    const found = readPages().find(({ path }) => path === 'docs/coming-from.md')
+    const found = readPages().find(({ path }) => path === 'docs/guides/coming-from.md')
     assert.ok(found)
     return found
   }
@@ -311,7 +320,7 @@ describe('docs/coming-from.md', { skip }, () => {
         if (member === inspect.custom) return !symbols.includes('inspect.custom')
         return !symbols.includes((member.description ?? '').replace(/^nodejs\./, 'Symbol.'))
       })
-      assert.deepEqual(missing, [], `docs/coming-from.md says nothing of these members of ${name}`)
+      assert.deepEqual(missing, [], `docs/guides/coming-from.md says nothing of these members of ${name}`)
     })
   }
 })

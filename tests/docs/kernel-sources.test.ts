@@ -80,7 +80,7 @@ describe('kernels in CUDA C++', () => {
   const kernels = allKernels()
 
   it('are found wherever they are written', () => {
-    for (const place of ['README.md', 'docs/kernels.md', 'bench/decode.ts', 'src/kernels/defined-kernel.ts']) {
+    for (const place of ['README.md', 'docs/guides/kernels.md', 'bench/decode.ts', 'src/kernels/defined-kernel.ts']) {
       assert.ok(
         kernels.some(({ where }) => where.startsWith(`${place}:`)),
         `none in ${place}`,

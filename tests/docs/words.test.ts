@@ -1,4 +1,4 @@
-/** Words that were replaced by those of the field (docs/glossary.md) do not come back: in the library, its docs and its messages. */
+/** Words that were replaced by those of the field (docs/internals/glossary.md) do not come back: in the library, its docs and its messages. */
 import assert from 'node:assert/strict'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'

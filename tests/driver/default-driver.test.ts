@@ -1,5 +1,5 @@
 /**
- * B1: a GPU is never simulated by accident. Each row of the table in docs/environment.md is tried in a process of its own,
+ * B1: a GPU is never simulated by accident. Each row of the table in docs/reference/environment.md is tried in a process of its own,
  * in a project that has the library installed, with each value of CUDA_STREAMS_DRIVER.
  */
 import assert from 'node:assert/strict'
@@ -192,8 +192,8 @@ async function chosenBy(
 
 type Chosen = Readonly<Record<'cuda' | 'unset' | 'auto' | 'sim' | 'warnings', string>>
 
-test('B1 the table in docs/environment.md has these rows', () => {
-  const page = readFileSync(join(root, 'docs', 'environment.md'), 'utf8')
+test('B1 the table in docs/reference/environment.md has these rows', () => {
+  const page = readFileSync(join(root, 'docs', 'reference', 'environment.md'), 'utf8')
   const [, section = ''] = page.split(/^### What `auto` takes$/m)
   const cells = [...(section.split(/^##/m, 1)[0]?.matchAll(/^\| (.*?) +\| (.*?) +\|/gm) ?? [])].slice(2)
   const rows = new Map(

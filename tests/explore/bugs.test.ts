@@ -14,7 +14,7 @@ const RACES: Readonly<Record<string, readonly [string, string]>> = {
   'one of two consumers waits': ['fill on stream 1', 'kernel scale on stream 3'],
   'one of two producers is waited for': ['fill on stream 2', 'kernel add on stream 3'],
   'wait the wrong way round': ['fill on stream 1', 'kernel scale on stream 2'],
-  'null stream and a non-blocking stream': ['fill on stream 1', 'kernel scale on null stream'],
+  'null stream and a non-blocking stream': ['fill on stream 1', 'kernel scale on the null stream'],
   'two writers': ['fill on stream 1', 'fill on stream 2'],
   'refilled while it is read': ['kernel scale on stream 2', 'fill (no. 2) on stream 1'],
   'ping-pong, off by one': ['kernel add (no. 2) on stream 2', 'fill (no. 4) on stream 1'],

@@ -1,6 +1,6 @@
 /*
  * A fake libcuda: streams, events, graphs and memory in the memory of the process, and above all its locks and
- * waits as they were measured on an H200 (docs/cuda-facts.md). The CUDA driver of the library runs on it as on a GPU, with
+ * waits as they were measured on an H200 (docs/internals/cuda-facts.md). The CUDA driver of the library runs on it as on a GPU, with
  * several threads, on a machine that has none. Where a program could crash a real one, this one says what was wrong and aborts.
  *
  *   cc -shared -fPIC -O2 -pthread -o libcuda.so.1 libcuda.c

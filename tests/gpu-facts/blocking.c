@@ -7,7 +7,7 @@
  *   gcc -O1 -I/usr/local/cuda/include tests/gpu-facts/blocking.c -o /tmp/blocking -ldl -lpthread
  *   /tmp/blocking > blocking.tsv                       one GPU, about a minute
  *   /tmp/blocking --devices 2 --seconds 300 > blocking.tsv    two GPUs: also semaphores of the other one, and memory of it
- *   node scripts/blocking-table.mjs blocking.tsv       writes the table of docs/cuda-facts.md
+ *   node scripts/blocking-table.mjs blocking.tsv       writes the table of docs/internals/cuda-facts.md
  *
  *   --only WORD        the groups whose name contains it        --jobs N       processes at one time (6)
  *   --list             names the groups                         --seconds N    gives up after so long (95)

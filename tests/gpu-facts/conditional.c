@@ -1,5 +1,5 @@
 /*
- * What does CUDA do with conditional nodes of graphs (if, while, switch)? It prints one line for each fact; docs/cuda-facts.md has what was
+ * What does CUDA do with conditional nodes of graphs (if, while, switch)? It prints one line for each fact; docs/internals/cuda-facts.md has what was
  * printed. Each group of facts runs in a process of its own, so that one that crashes or never ends does not end the others.
  *
  *   gcc -O1 -I/usr/local/cuda/include tests/gpu-facts/conditional.c -o /tmp/conditional -L/usr/local/cuda/lib64 -lcuda -lnvrtc

@@ -2,6 +2,7 @@
  * Pretends to be cuBLAS and NCCL, for machines without a GPU: writes down what it is asked, and answers as they would. So do the files of
  * other libraries in the folders here.
  */
+#define _GNU_SOURCE
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stddef.h>
@@ -9,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static char text[1 << 16];
 static size_t used;
@@ -103,14 +105,20 @@ typedef struct {
   unsigned magic, version;
   int blocking;
 } Config;
-typedef struct {
+/* The half of another blocks, and returns when that is aborted. */
+typedef struct Comm {
   int rank, polls, error;
+  struct Comm *whole;
+  atomic_int aborted;
 } Comm;
 
 static Comm *comms[64];
 static int made;
 static int polls = 3;
-static int depth;
+static _Thread_local int depth;
+static _Thread_local Comm *half_in_group;
+static int nccl_version = 22609;
+void fake_nccl_version(size_t version) { nccl_version = (int)version; }
 
 /* How many looks a call takes; -1: for ever. */
 void fake_polls(int count) { polls = count; }
@@ -119,13 +127,23 @@ void fake_error(int rank, int error) {
     if (comms[i]->rank == rank) comms[i]->error = error;
 }
 
+/* A half waits for ever where a look would be for ever. */
+static int wait_in(Comm *half) {
+  say("half %d, by %s thread\n", half->rank, getpid() == gettid() ? "this" : "another");
+  while (polls == -1 && !half->whole->aborted) usleep(100);
+  return half->whole->aborted ? 3 : half->error;
+}
 static int begin(Comm *comm) {
+  if (comm->whole != NULL) {
+    if (depth > 0) half_in_group = comm;
+    return depth > 0 ? 0 : wait_in(comm);
+  }
   comm->polls = polls;
   return 7;
 }
 
 int ncclGetVersion(int *version) {
-  *version = 22809;
+  *version = nccl_version;
   return 0;
 }
 int ncclGetUniqueId(Id *id) {
@@ -144,6 +162,15 @@ int ncclCommInitRankConfig(Comm **comm, int size, Id id, int rank, Config *confi
   comms[made++ % 64] = *comm;
   return begin(*comm);
 }
+int ncclCommSplit(Comm *comm, int color, int key, Comm **half, Config *config) {
+  say("split %d color %d key %d config %zu %u %d\n", comm->rank, color, key, config->size, config->version,
+      config->blocking);
+  *half = calloc(1, sizeof **half);
+  (*half)->rank = comm->rank;
+  (*half)->whole = comm;
+  comms[made++ % 64] = *half;
+  return begin(comm);
+}
 int ncclCommGetAsyncError(Comm *comm, int *error) {
   if (comm->polls != 0) {
     if (comm->polls > 0) comm->polls -= 1;
@@ -153,15 +180,16 @@ int ncclCommGetAsyncError(Comm *comm, int *error) {
   return 0;
 }
 int ncclCommFinalize(Comm *comm) {
-  say("finalize %d\n", comm->rank);
+  say("finalize %d%s\n", comm->rank, comm->whole ? " half" : "");
   return begin(comm);
 }
 int ncclCommDestroy(Comm *comm) {
-  say("destroy %d\n", comm->rank);
+  say("destroy %d%s\n", comm->rank, comm->whole ? " half" : "");
   return 0;
 }
 int ncclCommAbort(Comm *comm) {
-  say("abort %d\n", comm->rank);
+  say("abort %d%s\n", comm->rank, comm->whole ? " half" : "");
+  comm->aborted = 1;
   return 0;
 }
 int ncclGroupStart(void) {
@@ -171,7 +199,9 @@ int ncclGroupStart(void) {
 int ncclGroupEnd(void) {
   say("}\n");
   depth -= 1;
-  return 7;
+  Comm *half = half_in_group;
+  half_in_group = NULL;
+  return half == NULL ? 7 : wait_in(half);
 }
 const char *ncclGetErrorString(int result) { return result == 6 ? "remote process exited" : "some error"; }
 const char *ncclGetLastError(Comm *comm) {

@@ -28,7 +28,7 @@ import {
   type StreamHandle,
 } from '../../src/driver/driver.js'
 import type { Interceptor } from '../../src/driver/wrappable-driver.js'
-import { NativeThread } from '../../src/native/native-thread.js'
+import { NativeCalls, NativeThread } from '../../src/native/native-thread.js'
 import { scratchFolder } from '../helpers/scratch.js'
 
 /** The compiled tests lie in dist/, the C sources do not. */
@@ -108,6 +108,7 @@ export class FakeDriver implements Interceptor {
       while (thread.result === undefined) await turn()
       return thread.result
     },
+    makeOnThread: (calls) => new NativeCalls(0, calls),
     waitUntil: (isDone) => {
       while (!isDone()) {
         // Another look.

@@ -11,9 +11,11 @@ import {
 import {
   NCCL_CONFIG,
   NCCL_CONFIG_MAGIC,
+  NCCL_CONFIG_OF_SPLIT,
   NCCL_OPERATIONS,
   NCCL_RESULT,
   NCCL_SIGNATURES,
+  NCCL_THREADED,
   UNIQUE_ID_BYTES,
 } from '../../src/libraries/nccl/nccl-library.js'
 import { against, ledger, rows } from './c-ledger.js'
@@ -48,7 +50,7 @@ against('library_types.h', (header) => {
 
 against('nccl.h', (header) => {
   console.log(`NCCL ${header.macro('NCCL_VERSION_CODE')}`)
-  rows(header, NCCL_SIGNATURES)
+  rows(header, { ...NCCL_SIGNATURES, ...NCCL_THREADED })
   it('every result has its number', () => {
     for (const [name, value] of Object.entries(NCCL_RESULT)) assert.equal(header.enumerator(name), value, name)
   })
@@ -75,6 +77,14 @@ against('nccl.h', (header) => {
     ])
     // size_t has 8 bytes; the struct ends at a multiple of them.
     assert.deepEqual(NCCL_CONFIG, { size: 0, magic: 8, version: 12, blocking: 16, bytes: 24 })
+    const members = header.members('ncclConfig_t')
+    if (members.includes('int splitShare')) {
+      assert.deepEqual(members.slice(4, 9), [
+        ...['int cgaClusterSize', 'int minCTAs', 'int maxCTAs', 'const char *netName', 'int splitShare'],
+      ])
+    }
+    const more = { cgaClusterSize: 20, minCTAs: 24, maxCTAs: 28, splitShare: 40, bytes: 48 }
+    assert.deepEqual(NCCL_CONFIG_OF_SPLIT, { ...NCCL_CONFIG, ...more })
     const magic = header.macro('NCCL_API_MAGIC') ?? NCCL_CONFIG_MAGIC
     assert.equal(magic, NCCL_CONFIG_MAGIC)
   })

@@ -4,13 +4,13 @@
  */
 import assert from 'node:assert/strict'
 import { AsyncResource } from 'node:async_hooks'
-import { afterEach, describe, it } from 'node:test'
+import { after, afterEach, before, describe, it } from 'node:test'
 import { type DeviceBuffer, Stream } from 'cuda-streams'
 import { Cublas, type GemmOptions, LibraryError, type StridedBatchOptions } from 'cuda-streams/cublas'
 import { Communicator, group, ncclVersion, uniqueId } from 'cuda-streams/nccl'
 import { latch } from 'cuda-streams/sim'
 import { CUresult, cudaError } from '../../src/driver/cuda-results.js'
-import { collectUntil, follow, insideHostFunction, refused, rejected, turns } from '../conformance/expect.js'
+import { collectUntil, follow, insideHostFunction, refused, rejected, turns, until } from '../conformance/expect.js'
 import { fakeDevices, fakeLibraries } from './fake-libraries.js'
 
 process.env['CUDA_STREAMS_WARN_AFTER'] = '100'
@@ -237,7 +237,7 @@ describe('across the language border', { skip }, () => {
     it('a communicator is made without blocking: the configuration is that of NCCL 2.14', async () => {
       assert.equal(
         device.run(() => ncclVersion()),
-        22809,
+        22609,
       )
       await using communicator = await device.run(() => make({ rank: 3, size: 8 }))
       assert.deepEqual(fake.said(), ['init rank 3 of 8 id 1 config 24 cafebeef 21400 0'])
@@ -642,6 +642,201 @@ describe('across the language border', { skip }, () => {
         fake.said().filter((line) => line !== 'abort 0'),
         [],
       )
+    })
+  })
+
+  describe('NCCL of today: a communicator has a half that blocks', () => {
+    const f32 = { type: 'f32', stream } as const
+    const make = async (options: { rank?: number; size?: number; timeout?: number } = {}): Promise<Communicator> => {
+      const made = await device.run(() => Communicator.create({ id: uniqueId(), rank: 1, size: 4, device, ...options }))
+      fake.said()
+      return made
+    }
+    /** Which thread made the calls since the last time. */
+    const threads = (): string[] => fake.said().flatMap((line) => /^half .*by (\w+) thread/.exec(line)?.[1] ?? [])
+
+    before(() => fake.call('fake_nccl_version', 22809))
+    after(() => fake.call('fake_nccl_version', 22609))
+
+    it('which the communicator makes, without blocking, where the id says that all ranks do', async () => {
+      const id = device.run(uniqueId)
+      await using communicator = await Communicator.create({ id, rank: 1, size: 4, device })
+      assert.deepEqual(fake.said(), [
+        'init rank 1 of 4 id 1 config 48 cafebeef 21800 0',
+        'split 1 color 0 key 1 config 48 21800 1',
+      ])
+      assert.equal(communicator.closed, false)
+      // What another program made has no mark, nor does one rank wait for others.
+      id.fill(0, 120)
+      for (const options of [
+        { id, rank: 1, size: 4 },
+        { size: 1, rank: 0, id: device.run(uniqueId) },
+      ]) {
+        fake.said()
+        const whole = await Communicator.create({ ...options, device })
+        assert.match(fake.said().join(), /^init rank \d of \d id 1 config 24 cafebeef 21400 0$/)
+        await whole.close()
+      }
+    })
+
+    it('another thread makes the first call of a kind, and this one makes those that are alike', async () => {
+      await using communicator = await make()
+      const sum = (): unknown => communicator.allReduce(a, b, f32)
+      const both = (): void => group(() => void [sum(), communicator.send(a, { ...f32, peer: 0 })])
+      for (const [call, expected] of [
+        [sum, 'another'],
+        [sum, 'this'],
+        [() => communicator.allReduce(b, c, f32), 'this'],
+        [() => communicator.allReduce(a, b, { ...f32, type: 'u32' }), 'another'],
+        [() => communicator.allReduce(a, b, { ...f32, op: 'max' }), 'another'],
+        [() => communicator.allReduce(a.subarray(0, 64), b.subarray(0, 64), f32), 'another'],
+        [() => communicator.broadcast(undefined, b, f32), 'another'],
+        [() => communicator.broadcast(undefined, b, { ...f32, root: 2 }), 'another'],
+        [() => communicator.send(a, { ...f32, peer: 0 }), 'another'],
+        [() => communicator.send(a, { ...f32, peer: 2 }), 'another'],
+        [() => communicator.recv(a, { ...f32, peer: 0 }), 'another'],
+        [both, 'another'],
+        [both, 'this'],
+        [sum, 'this'],
+      ] as const) {
+        call()
+        assert.deepEqual(threads(), [expected], String(call))
+      }
+      await using next = await make()
+      next.allReduce(a, b, f32)
+      assert.deepEqual(threads(), ['another'], 'each communicator connects for itself')
+    })
+
+    it('a captured call is made by another thread, and stands for no other', async () => {
+      await using communicator = await make()
+      const sum = (): unknown => communicator.allReduce(a, b, f32)
+      const captured = (): void => stream.capture(() => void sum()).close()
+      for (const [call, expected] of [
+        [captured, 'another'],
+        [sum, 'another'],
+        [sum, 'this'],
+        [captured, 'another'],
+      ] as const) {
+        call()
+        assert.deepEqual(threads(), [expected])
+      }
+    })
+
+    it('both ranks of a thread are in one group, on either thread', async () => {
+      const communicators = await device.run(() => Communicator.createAll(devices))
+      const [left, right] = communicators
+      assert.ok(left !== undefined && right !== undefined)
+      fake.said()
+      for (const thread of ['another', 'this']) {
+        group(() => {
+          left.allReduce(a, a, f32)
+          right.allReduce(x, y, { type: 'f32', stream: other })
+        })
+        assert.deepEqual(fake.said(), [
+          'group 1{',
+          `allReduce 0: ${hex(a)} ${hex(a)} 1024 type 7 op 0 on ${hex(stream.handle)}`,
+          `allReduce 1: ${hex(x)} ${hex(y)} 1024 type 7 op 0 on ${hex(other.handle)}`,
+          '}',
+          `half 1, by ${thread} thread`,
+        ])
+      }
+      await Promise.all(communicators.map((each) => each.close()))
+    })
+
+    it('with one that has no half it makes two groups, since NCCL takes no two kinds in one', async () => {
+      await using half = await make()
+      const id = device.run(uniqueId).fill(0, 120)
+      await using whole = await Communicator.create({ id, rank: 0, size: 2, device })
+      fake.said()
+      group(() => {
+        half.allReduce(a, a, f32)
+        whole.allReduce(b, b, f32)
+      })
+      assert.deepEqual(
+        fake.said().map((line) => line.split(':')[0]),
+        ['allReduce 0', 'allReduce 1', 'half 1, by another thread'],
+      )
+    })
+
+    it('a call that waits for a rank that does not come is given up: the whole is aborted, which ends the call, then the half', async () => {
+      const communicator = await make({ timeout: 50 })
+      fake.polls(-1)
+      refused(() => communicator.allReduce(a, b, f32), 'ERR_DEADLOCK', /ncclAllReduce has waited.*50 ms/)
+      assert.equal(communicator.closed, true)
+      await communicator.abort()
+      assert.deepEqual(
+        fake.said().map((line) => line.split(':')[0]),
+        ['allReduce 1', 'half 1, by another thread', 'abort 1', 'abort 1 half'],
+      )
+      refused(() => communicator.allReduce(a, b, f32), 'ERR_CLOSED', /50 ms/)
+    })
+
+    it('calls that the GPU has not done are counted: when there are many, no call is made by this thread', async () => {
+      await using communicator = await make()
+      const sum = (): unknown => communicator.allReduce(a, b, f32)
+      sum()
+      const gate = latch(stream)
+      assert.deepEqual(threads(), ['another'])
+      for (let left = 400; left > 0; left -= 1) sum()
+      const made = threads()
+      const least = made.indexOf('another')
+      assert.ok(least >= 128 && least <= 256, `${least}`)
+      assert.ok(made.slice(least).every((thread) => thread === 'another'))
+      gate.open()
+      await communicator.finished()
+      sum()
+      assert.deepEqual(threads(), ['this'])
+    })
+
+    it('what a variable of NCCL makes wait always is never made by this thread', async () => {
+      process.env['NCCL_TUNER_PLUGIN'] = 'mine'
+      try {
+        await using communicator = await make()
+        for (let left = 2; left > 0; left -= 1) communicator.allReduce(a, b, f32)
+        assert.deepEqual(threads(), ['another', 'another'])
+      } finally {
+        delete process.env['NCCL_TUNER_PLUGIN']
+      }
+      process.env['NCCL_COMM_SPLIT_SHARE_RESOURCES'] = '0'
+      try {
+        const communicator = await make()
+        communicator.allReduce(a, b, f32)
+        assert.deepEqual(threads(), [], 'there is no half')
+        await communicator.close()
+      } finally {
+        delete process.env['NCCL_COMM_SPLIT_SHARE_RESOURCES']
+      }
+    })
+
+    for (const nth of ['first', 'second']) {
+      it(`an error of the ${nth} call is thrown, and ends both`, async () => {
+        const communicator = await make({ rank: 3 })
+        if (nth === 'second') communicator.allReduce(a, b, f32)
+        fake.error(3, 6)
+        fake.said()
+        assert.throws(() => communicator.allReduce(a, b, f32), { name: 'LibraryError', code: 'ncclRemoteError' })
+        await communicator.abort()
+        assert.deepEqual(fake.said().slice(-2), ['abort 3', 'abort 3 half'])
+      })
+    }
+
+    it('closing completes the work of the half on another thread, then frees both', async () => {
+      const communicator = await make()
+      communicator.allReduce(a, b, f32)
+      fake.said()
+      await communicator.close()
+      assert.deepEqual(fake.said(), ['finalize 1 half', 'half 1, by another thread', 'destroy 1 half', 'destroy 1'])
+    })
+
+    it('one that is given up while its half is being made leaves nothing', async () => {
+      fake.polls(0)
+      const creating = Communicator.create({ id: device.run(uniqueId), rank: 1, size: 4, device, timeout: 30 })
+      fake.polls(-1)
+      fake.said()
+      await rejected(() => creating, 'ERR_DEADLOCK', /ncclCommSplit/)
+      const heard: string[] = []
+      await until(() => heard.push(...fake.said()) >= 3)
+      assert.deepEqual(heard, ['split 1 color 0 key 1 config 48 21800 1', 'abort 1', 'abort 1 half'])
     })
   })
 })

@@ -7,7 +7,7 @@ import { isMainThread, parentPort, Worker, workerData } from 'node:worker_thread
 import { bindAll, callAt, declaration, own, shapeOf } from '../../src/native/c-functions.js'
 import { layer } from '../../src/native/layer.js'
 import { NativeMemory } from '../../src/native/native-memory.js'
-import { NativeThread } from '../../src/native/native-thread.js'
+import { NativeCalls, NativeThread } from '../../src/native/native-thread.js'
 import { SharedLibrary } from '../../src/native/shared-library.js'
 import { compiled, skip } from './compile.js'
 
@@ -53,6 +53,11 @@ uint64_t far(uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e, uint64_
   return a + 2 * b + 3 * c + 4 * d + 5 * e + 6 * f + 7 * g + h;
 }
 void mark(uint64_t *where) { *where = 77; }
+static uint64_t current;
+int set_current(uint64_t context) { current = context; return 0; }
+int note(uint64_t *list, uint64_t result, uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e, uint64_t f) {
+  list[++list[0]] = current * 1000 + a + b + c + d + e + f; return (int)result;
+}
 `
 const POINTER = 2 ** 47 - 8
 const ROUNDS = 20_000
@@ -174,6 +179,28 @@ else {
     while (thread.result === undefined) own().nap(100)
     assert.deepEqual([thread.result, frame.pointerAt(72)], [0, 2 ** 46 + 32])
     frame.free()
+  })
+
+  test('calls in turn: each in its context, until one is refused, and the last all the same', { skip }, async () => {
+    const library = SharedLibrary.open(file)
+    const [setContext, address] = [library.addressOf('set_current'), library.addressOf('note')]
+    const made = (results: readonly number[], set = setContext): readonly unknown[] => {
+      const list = new NativeMemory(80)
+      const call = (result: number, nth: number) => ({
+        address,
+        context: nth + 1,
+        args: [list.address, result, nth, 10, 20, 30, 40, ...(nth === 0 ? [] : [100])],
+      })
+      const calls = new NativeCalls(set, results.map(call))
+      while (calls.result === undefined) own().nap(100)
+      const notes = Array.from({ length: list.pointerAt(0) }, (_, nth) => list.pointerAt(8 + 8 * nth))
+      list.free()
+      return [calls.result, calls.result, notes]
+    }
+    assert.deepEqual(made([0]), [0, 0, [1100]])
+    assert.deepEqual(made([0, 0, 0]), [0, 0, [1100, 2201, 3202]])
+    assert.deepEqual(made([0, 7, 0, 9]), [7, 7, [1100, 2201, 4203]], 'the last ends what the first began')
+    assert.deepEqual(made([0, 0, 9], 0), [9, 9, [4100, 4201, 4202]], 'without contexts')
   })
 
   test('functions of one library are called by their own names, which stacks show', { skip }, () => {

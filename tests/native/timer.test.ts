@@ -165,6 +165,49 @@ if (!isMainThread) {
     assert.equal(number('queries'), before)
   })
 
+  test('an event is queried more often around the time that the last wait took', {
+    skip,
+    timeout: 60_000,
+  }, async () => {
+    // The event is done so many nanoseconds after its first query, of which the last tenth is counted.
+    const source = `
+      #include <time.h>
+      long begin, duration; _Atomic(long) late_queries;
+      static long now(void) { struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t); return t.tv_sec * 1000000000 + t.tv_nsec; }
+      int query(void *event) {
+        (void)event; if (begin == 0) begin = now();
+        long waited = now() - begin;
+        if (waited > duration * 9 / 10 && waited < duration) late_queries++;
+        return waited < duration ? 600 : 0;
+      }
+      int exchange(int *mode) { (void)mode; return 0; }`
+    const library = SharedLibrary.open(compiled('expected', source))
+    const word = (name: string): NativeMemory => new NativeMemory(8, library.find(name))
+    const [begin, duration, lateQueries] = [word('begin'), word('duration'), word('late_queries')]
+    duration.setPointer(0, 50 * MILLISECOND)
+    const timer = new BackOffTimer({
+      functions: [library.find('query') ?? 0, library.find('exchange') ?? 0],
+      awaited: () => [begin.address as EventHandle],
+    })
+    const isDone = (): boolean =>
+      begin.pointerAt(0) !== 0 && now() - begin.pointerAt(0) >= duration.pointerAt(0) && duration.pointerAt(0) > 0
+    const queriesOfWait = async (): Promise<number> => {
+      begin.setPointer(0, 0)
+      lateQueries.setPointer(0, 0)
+      while (!isDone()) await new Promise<void>((resolve) => timer.sleep(resolve))
+      timer.cancel()
+      return lateQueries.pointerAt(0)
+    }
+    const mostAtFirst = (5 * MILLISECOND) / (500 * MICROSECOND)
+    assert.ok((await queriesOfWait()) <= mostAtFirst + 1)
+    // On a busy machine the thread may sleep longer than it asks for.
+    while ((await queriesOfWait()) < 2 * mostAtFirst);
+    // What takes as long as half of it is not expected, and the next one like it is.
+    duration.setPointer(0, 100 * MILLISECOND)
+    await queriesOfWait()
+    while ((await queriesOfWait()) < 2 * mostAtFirst);
+  })
+
   test('a process is ended by a signal while it sleeps', { skip }, async () => {
     const text = `const { layer } = await import(${LAYER}); layer().timer(() => {}).start(600e9); console.log('up')`
     const sleeping = spawn(process.execPath, runsModule(text), { stdio: ['ignore', 'pipe', 'inherit'] })

@@ -1,4 +1,4 @@
-/** docs/quickstart.md leads from an empty folder to the outputs that it shows. */
+/** docs/tutorials/first-stream.md leads from an empty folder to the outputs that it shows. */
 import assert from 'node:assert/strict'
 import { mkdirSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -16,7 +16,7 @@ const INSTALLED: Readonly<Record<string, readonly string[]>> = {
   'npm install --save-dev typescript @types/node': ['typescript', '@typescript', '@types', 'undici-types'],
 }
 
-test('docs/quickstart.md leads from an empty folder to the outputs that it shows', { skip }, (context) => {
+test('docs/tutorials/first-stream.md leads from an empty folder to the outputs that it shows', { skip }, (context) => {
   const folder = mkdtempSync(join(tmpdir(), 'quickstart-'))
   const project = mkdtempSync(join(tmpdir(), 'quickstart-'))
   context.after(() => {

@@ -1,5 +1,5 @@
 /**
- * docs/quickstart.md, done as it says: its files are written, its commands run, and its outputs compared. As a program this takes the
+ * docs/tutorials/first-stream.md, done as it says: its files are written, its commands run, and its outputs compared. As a program this takes the
  * packed package and all else from the registry, as a reader does.
  */
 import assert from 'node:assert/strict'
@@ -24,7 +24,7 @@ const FENCE = /(?:^`(?<file>[\w.]+)`:\n\n)?^```(?<language>\w+)\n(?<code>.*?)^``
 const NODE = /^# Node (\d+)\n/
 
 export function steps(): readonly Step[] {
-  const page = readFileSync(join(root, 'docs', 'quickstart.md'), 'utf8')
+  const page = readFileSync(join(root, 'docs', 'tutorials', 'first-stream.md'), 'utf8')
   return [...page.matchAll(FENCE)].map(({ index, groups = {} }) => ({
     line: page.slice(0, index).split('\n').length,
     language: groups['language'] ?? '',
@@ -37,7 +37,7 @@ export function steps(): readonly Step[] {
 export function follow(folder: string, install: (command: string) => void): void {
   let printed: string | undefined
   for (const { line, language, code, file } of steps()) {
-    const where = `docs/quickstart.md:${line}`
+    const where = `docs/tutorials/first-stream.md:${line}`
     if (file !== undefined) writeFileSync(join(folder, file), code)
     if (language === 'sh') printed = isFor(code) ? runLines(folder, code, install) : undefined
     else if (language === 'text' && printed !== undefined) assert.equal(printed, code, where)
@@ -77,7 +77,7 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
       console.log(line)
       runIn(project, 'bash', '-c', line)
     })
-    console.log('docs/quickstart.md does what it says')
+    console.log('docs/tutorials/first-stream.md does what it says')
   } finally {
     for (const each of [folder, project]) rmSync(each, { recursive: true, force: true })
   }

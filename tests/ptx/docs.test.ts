@@ -1,4 +1,4 @@
-/** docs/ptx.md has the table of forms that the engine has. */
+/** docs/internals/ptx.md has the table of forms that the engine has. */
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -7,8 +7,8 @@ import { countForms, formTable } from '../../src/ptx/form-table.js'
 import { FORMS, matchForms } from '../../src/ptx/forms.js'
 import { root } from '../helpers/root.js'
 
-test('docs/ptx.md has every form of the table: `node scripts/ptx-forms.mjs` writes it', () => {
-  assert.ok(readFileSync(join(root, 'docs/ptx.md'), 'utf8').includes(formTable()))
+test('docs/internals/ptx.md has every form of the table: `node scripts/ptx-forms.mjs` writes it', () => {
+  assert.ok(readFileSync(join(root, 'docs/internals/ptx.md'), 'utf8').includes(formTable()))
 })
 
 test('the first form of every row is found by its name', () => {

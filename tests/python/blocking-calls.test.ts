@@ -1,5 +1,5 @@
 /**
- * The rule of docs/errors.md: before a blocking call of another library, drainHostFunctions(); and the watchdog, which
+ * The rule of docs/reference/errors.md: before a blocking call of another library, drainHostFunctions(); and the watchdog, which
  * tells where it was forgotten.
  */
 import assert from 'node:assert/strict'

@@ -1,5 +1,5 @@
 /**
- * docs/coming-from.md and docs/what-others-have.md leave out no name around streams, events, graphs, memory and green contexts of
+ * docs/guides/coming-from.md and docs/internals/what-others-have.md leave out no name around streams, events, graphs, memory and green contexts of
  * the libraries that people come from: each installed library is asked.
  */
 import assert from 'node:assert/strict'
@@ -9,8 +9,8 @@ import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { root } from '../helpers/root.js'
 
-const page = join(root, 'docs', 'coming-from.md')
-const others = join(root, 'docs', 'what-others-have.md')
+const page = join(root, 'docs', 'guides', 'coming-from.md')
+const others = join(root, 'docs', 'internals', 'what-others-have.md')
 
 interface Names {
   /** The members of all these are named. */
@@ -107,7 +107,7 @@ function membersOf(paths: readonly string[]): Readonly<Record<string, readonly s
 /** From its heading to the next of the same size. */
 function partOf(text: string, library: string): string {
   const found = text.split(/^## /m).find((part) => part.startsWith(`${library} `))
-  assert.ok(found !== undefined, `docs/coming-from.md has no part on ${library}`)
+  assert.ok(found !== undefined, `docs/guides/coming-from.md has no part on ${library}`)
   return found
 }
 
@@ -117,7 +117,7 @@ function missingFrom(part: string, members: readonly string[]): readonly string[
   return members.filter((name) => !new RegExp(`(?<!\\w)${name}(?!\\w)`).test(code))
 }
 
-describe('docs/coming-from.md and docs/what-others-have.md name all of', () => {
+describe('docs/guides/coming-from.md and docs/internals/what-others-have.md name all of', () => {
   for (const [library, { classes, modules }] of Object.entries(LIBRARIES)) {
     const members = existsSync(page) ? membersOf([...classes, ...Object.keys(modules)]) : `there is no ${page}`
     const skip = typeof members === 'string' ? members : false

@@ -17,7 +17,7 @@ const OF_HOST_FUNCTIONS: readonly string[] = [
   'fill queued by a host function',
 ]
 const SEEDS = Array.from({ length: 20 }, (_, index) => index + 1)
-const PAGE = 'docs/exploration.md'
+const PAGE = 'docs/internals/exploration.md'
 
 async function resultOf(program: Program, seed?: number): Promise<string> {
   using simulation = simulate({ devices: 2, seed })

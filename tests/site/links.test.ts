@@ -75,12 +75,16 @@ describe('the site', { skip }, () => {
   const pages = new Map(ours.map((path) => [path, parse(readFileSync(join(site, path), 'utf8'))]))
 
   it('has a page for each guide', () => {
-    const guides = readdirSync(join(root, 'docs')).filter((name) => name.endsWith('.md') && name !== 'index.md')
-    for (const name of guides) assert.ok(pages.has(name.replace(/\.md$/, '.html')), name)
+    const guides = readdirSync(join(root, 'docs'), { recursive: true, encoding: 'utf8' }).filter(
+      (name) => name.endsWith('.md') && name !== 'index.md',
+    )
+    for (const name of guides)
+      assert.ok(pages.has(name.replace(/^reference/, 'look-up').replace(/\.md$/, '.html')), name)
   })
 
-  it('has a page for each export, to which docs/api.md leads there', () => {
-    const reference = pages.get('api.html')?.links.filter((link) => link.includes('reference/cuda-streams/')) ?? []
+  it('has a page for each export, to which docs/reference/api.md leads there', () => {
+    const reference =
+      pages.get('look-up/api.html')?.links.filter((link) => link.includes('reference/cuda-streams/')) ?? []
     const exported = new Set(reference.map((link) => link.replace(/^[./]*/, '')))
     const made = ours.filter((path) => /^reference\/cuda-streams\/.*(?<!\/index)\.html$/.test(path))
     assert.ok(made.length > 100, `${made.length} pages`)

@@ -21,12 +21,12 @@ const SCHEMES = ['light', 'dark'] as const
 /** One page of each kind: the front, guides with code, tables and pictures, the reference. */
 const PAGES = [
   'index.html',
-  'guides.html',
-  'quickstart.html',
-  'coming-from.html',
-  'timeline.html',
-  'guarantees.html',
-  'cuda-facts.html',
+  'contents.html',
+  'tutorials/first-stream.html',
+  'guides/coming-from.html',
+  'guides/timeline.html',
+  'internals/guarantees.html',
+  'internals/cuda-facts.html',
   'examples/pipeline.html',
   'changelog.html',
   'reference/index.html',
@@ -178,6 +178,11 @@ describe('the site, in Chromium', { skip: missing ?? false, timeout: 300_000 }, 
     ['launchHostFunc', /launchHostFunc/],
     ['null stream', /null stream/],
     ['CUDA_STREAMS_RELEASE_THRESHOLD', /release_?threshold/i],
+    ['out of memory', /out of memory/i],
+    ['f16', /f16/],
+    ['jest', /jest/i],
+    ['struct', /struct/],
+    ['docker', /docker/i],
   ] as const) {
     it(`a search for "${words}" finds a page, by keyboard alone`, () =>
       using('index.html', 1440, async (page) => {
@@ -194,7 +199,7 @@ describe('the site, in Chromium', { skip: missing ?? false, timeout: 300_000 }, 
   const OF_SEARCH = ['nested-interactive', 'label-content-name-mismatch']
 
   it('the open search has nothing else that axe finds, and words that are nowhere find nothing', () =>
-    using('quickstart.html', 1440, async (page) => {
+    using('tutorials/first-stream.html', 1440, async (page) => {
       await page.locator('.DocSearch-Button').click()
       await page.locator('.VPLocalSearchBox input').fill('launch')
       await page.locator('.VPLocalSearchBox .result').first().waitFor()
@@ -204,7 +209,7 @@ describe('the site, in Chromium', { skip: missing ?? false, timeout: 300_000 }, 
     }))
 
   it('the switch makes it dark, which another page and the next visit keep', () =>
-    using('quickstart.html', 1440, async (page) => {
+    using('tutorials/first-stream.html', 1440, async (page) => {
       const isDark = (): Promise<boolean> => page.evaluate('document.documentElement.classList.contains("dark")')
       const background = (): Promise<string> => page.evaluate('getComputedStyle(document.body).backgroundColor')
       const light = await background()
@@ -220,7 +225,7 @@ describe('the site, in Chromium', { skip: missing ?? false, timeout: 300_000 }, 
     }))
 
   it('the playground, where there is one, is a click away and leads back', () =>
-    using('quickstart.html', 1440, async (page) => {
+    using('tutorials/first-stream.html', 1440, async (page) => {
       if (!existsSync(join(site, 'playground'))) return assert.equal(await page.getByText('Playground').count(), 0)
       await page.locator('.VPNavBarMenu').getByText('Playground').click()
       await page.waitForURL('**/playground/')
@@ -229,14 +234,14 @@ describe('the site, in Chromium', { skip: missing ?? false, timeout: 300_000 }, 
     }))
 
   it('the first stop of the keyboard leads to the content', () =>
-    using('memory.html', 1440, async (page) => {
+    using('concepts/memory.html', 1440, async (page) => {
       await page.keyboard.press('Tab')
       await page.keyboard.press('Enter')
       await page.waitForURL((url) => url.hash === '#VPContent')
     }))
 
   it('at 390 pixels the menus open, without anything that axe finds', () =>
-    using('memory.html', 390, async (page) => {
+    using('concepts/memory.html', 390, async (page) => {
       await page.locator('.VPNavBarHamburger').click()
       await page.locator('.VPNavScreen').getByText('Reference').waitFor()
       assert.deepEqual(await violationsOf(page), [])

@@ -1,6 +1,6 @@
 /**
  * A soak: random right use of everything public, and mistakes that must be refused, from several threads at once, on a GPU
- * or on the simulator. Every byte is checked; docs/soak.md says more.
+ * or on the simulator. Every byte is checked; docs/internals/soak.md says more.
  *
  *   npm run soak -- --seconds 60 --seed 1 --workers 4
  *

@@ -10,7 +10,7 @@ export interface Options {
   /** Threads beside the main one, which come and go besides; 0 for the main thread alone. */
   readonly workers: number
   readonly driver: Driver
-  /** Do workers fill hardware queues too? Two threads may then block for each other: docs/processes.md. */
+  /** Do workers fill hardware queues too? Two threads may then block for each other: docs/guides/processes.md. */
   readonly bursts: boolean
   /** Does no other process take part? */
   readonly alone: boolean

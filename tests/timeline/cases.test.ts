@@ -1,4 +1,4 @@
-/** The cases that docs/timeline.md names: nothing to record, a fault, too much, captures, graphs, older work. */
+/** The cases that docs/guides/timeline.md names: nothing to record, a fault, too much, captures, graphs, older work. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { type Device, type GraphExec, Stream } from 'cuda-streams'

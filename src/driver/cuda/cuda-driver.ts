@@ -73,6 +73,8 @@ export interface CudaDriverParts extends LibcudaParts {
   readonly callsOnThreads: CallsOnThreads
   readonly valueWaits: ValueWaits
   readonly pool: EventPool
+  /** The address of `cuCtxSetCurrent`. */
+  readonly setContext: number
 }
 
 const NAME_BYTES = 256
@@ -608,8 +610,8 @@ export class CudaDriver implements Driver {
   }
 
   #waitForPromise(work: QueuedPromiseWait): void {
-    const { stream, context } = work
-    const wait = (): (() => void) => this.#hostFunctions.queueWait(stream, cudaHandleOf(stream))
+    const { stream, context, called } = work
+    const wait = (): (() => void) => this.#hostFunctions.queueWait(stream, cudaHandleOf(stream), called)
     work.release = isDefaultStream(stream) ? this.parts.contexts.within(context, wait) : wait()
   }
 

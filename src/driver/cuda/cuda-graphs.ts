@@ -528,9 +528,9 @@ export class CudaGraphs implements GraphDriver {
         'cuGraphExecDestroy',
         relaxed.run(() => library.cuGraphExecDestroy(exec)),
       )
-    // CUDA waits for the device, and if a loop of the instance still runs the context is lost (docs/cuda-facts.md).
+    // CUDA waits for the device, and if a loop of the instance still runs the context is lost (docs/internals/cuda-facts.md).
     if (instance?.hasConditionals) idleDevices.whenIdle(destroy)
-    // CUDA waits for the device in few of these calls: why in those is not known (docs/cuda-facts.md).
+    // CUDA waits for the device in few of these calls: why in those is not known (docs/internals/cuda-facts.md).
     else idleDevices.whenNothingStands(destroy)
   }
 
@@ -570,7 +570,7 @@ export class CudaGraphs implements GraphDriver {
   }
 
   /**
-   * A wait for a primary context includes its green contexts, but not graphs that are launched there (docs/cuda-facts.md). So the launch is made on a
+   * A wait for a primary context includes its green contexts, but not graphs that are launched there (docs/internals/cuda-facts.md). So the launch is made on a
    * stream of the primary context. The event is waited for before it is recorded again.
    */
   #launchFromGreen(exec: GraphExecHandle, stream: StreamHandle, launchStream: StreamHandle): void {
@@ -678,7 +678,7 @@ export class CudaGraphs implements GraphDriver {
 
   /**
    * A fill that is off writes elsewhere. If CUDA switched it off, and a graph began with it, the context would be lost as soon as two launches are under
-   * way (docs/cuda-facts.md).
+   * way (docs/internals/cuda-facts.md).
    */
   #switchFill(
     exec: GraphExecHandle,

@@ -1,14 +1,18 @@
 /** The work of other libraries on a real GPU. They are called with CUDA's own handles, and queue what they like. */
 
-import { NativeThread } from '../../native/native-thread.js'
+import { NativeCalls, NativeThread } from '../../native/native-thread.js'
 import { CUresult, cudaError } from '../cuda-results.js'
 import {
+  type CallOfLibrary,
   type ContextHandle,
   cudaHandleOf,
+  isDefaultStream,
   LIBRARY_ENTRIES,
+  type LibraryCall,
   type LibraryDriver,
   type QueuedLibraryCalls,
   type StreamHandle,
+  type ThreadedCalls,
 } from '../driver.js'
 import type { PendingHostFunctions } from './host-functions/pending-host-functions.js'
 import type { LibcudaParts } from './libcuda/driver-calls.js'
@@ -22,6 +26,8 @@ export interface CudaLibrariesParts extends LibcudaParts {
   readonly hostFunctions: PendingHostFunctions
   readonly blocking: Blocking
   readonly callsOnThreads: CallsOnThreads
+  /** The address of `cuCtxSetCurrent`. */
+  readonly setContext: number
 }
 
 export class CudaLibraries implements LibraryDriver {
@@ -31,13 +37,25 @@ export class CudaLibraries implements LibraryDriver {
     return this.parts.hostFunctions.pending
   }
 
-  queue({ calls: work, together = (calls) => calls() }: QueuedLibraryCalls): void {
+  queue({ calls: work, together }: QueuedLibraryCalls): void {
     const { contexts, hostFunctions } = this.parts
+    const [first] = work
+    if (first === undefined) return
     for (const { stream } of work) this.#refuseQueuing(stream)
     for (const { stream, entries = LIBRARY_ENTRIES } of work) hostFunctions.countEntries(stream, entries)
-    together(() => {
-      for (const each of work) contexts.within(each.context, () => each.call(cudaHandleOf(each.stream)))
-    })
+    const makeAll = (): void =>
+      contexts.within(first.context, () => {
+        for (const each of work) this.#make(each, first.context)
+      })
+    if (together === undefined) makeAll()
+    else together(makeAll)
+  }
+
+  #make(call: LibraryCall, current: ContextHandle): void {
+    const { context, stream, inAnyContext = false } = call
+    const raw = cudaHandleOf(stream)
+    if (context === current || (inAnyContext && !isDefaultStream(stream))) call.call(raw)
+    else this.parts.contexts.within(context, () => call.call(raw))
   }
 
   /** The library's own code would run, and only its calls of CUDA would be refused, which it may not even notice. */
@@ -55,6 +73,10 @@ export class CudaLibraries implements LibraryDriver {
 
   callOnThread(address: number, argument: number, patience: number): Promise<number> {
     return this.parts.callsOnThreads.make(() => new NativeThread(address, argument), patience)
+  }
+
+  makeOnThread(calls: readonly CallOfLibrary[]): ThreadedCalls {
+    return new NativeCalls(this.parts.setContext, calls)
   }
 
   waitUntil(isDone: () => boolean, what: string): void {

@@ -95,7 +95,7 @@ export function openCudaDriver(): Driver | undefined {
     (event) => pool.hides(event),
     () => learn(libcuda, spares, memoryCheck),
   )
-  const waiting = { hostFunctions, blocking, promises, callsOnThreads }
+  const waiting = { hostFunctions, blocking, promises, callsOnThreads, setContext: addressOf('cuCtxSetCurrent') }
   const driver: CudaDriver = new CudaDriver({ ...parts, ...waiting, spares, nodes, graphSemaphores, handles })
   return driver
 }

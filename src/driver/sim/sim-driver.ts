@@ -429,7 +429,7 @@ export class SimDriver implements Driver, WorkQueue {
   #waitForPromise(work: QueuedPromiseWait): void {
     const stream = this.#registry.liveStream(work.stream, 'cuStreamBatchMemOp')
     this.#captures.refuseToTell(stream, 'cuStreamIsCapturing')
-    const wait = this.machine.enqueueHold(stream, shortCallSite())
+    const wait = this.machine.enqueueHold(stream, shortCallSite(work.called))
     work.release = () => this.machine.open(wait)
   }
 

@@ -36,6 +36,10 @@ export class SimLibraries implements LibraryDriver {
     throw refusedLibrary('This call')
   }
 
+  makeOnThread(): never {
+    throw refusedLibrary('This call')
+  }
+
   waitUntil(): never {
     throw refusedLibrary('This wait')
   }

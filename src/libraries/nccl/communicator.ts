@@ -136,7 +136,7 @@ export class Communicator extends LibraryObject implements AsyncDisposable {
       waiting = made
       const begin = (): NcclHandle => new NcclHandle(library, id, clique, rank, timeout, made)
       handle = libraries.call(context, begin)
-      await handle.done('ncclCommInitRankConfig', signal)
+      await handle.made(signal)
       return new Communicator(handle, device)
     } catch (error) {
       if (handle !== undefined) handle.fail(error)
@@ -361,7 +361,7 @@ export class Communicator extends LibraryObject implements AsyncDisposable {
     handle.closing = true
     try {
       signal?.throwIfAborted()
-      handle.library.finalize(handle.address)
+      handle.finalize()
       await handle.done('ncclCommFinalize', signal)
     } catch (error) {
       handle.fail(error)

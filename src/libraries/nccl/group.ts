@@ -2,16 +2,16 @@
  * Calls of communicators, which are queued on streams at once, or at the end of a group. Until then NCCL is not called, so a
  * group that fails half-way has done nothing.
  */
-import { performance } from 'node:perf_hooks'
 import { Ambient } from '../../base/ambient.js'
 import { checkFunction, isThenable } from '../../base/arguments.js'
 import { invalidType, invalidValue, messageOf, stateError } from '../../base/errors.js'
-import { LIBRARY_ENTRIES, type LibraryCall } from '../../driver/driver.js'
+import { LIBRARY_ENTRIES } from '../../driver/driver.js'
 import { queueAllWith, reserveInAll } from '../../memory/queue-with-memory.js'
 import { recordOf } from '../../streams/capture-record.js'
-import { openStream } from '../../streams/stream-impl.js'
+import { openStream, type StreamImpl } from '../../streams/stream-impl.js'
 import { openGiven } from '../library-call.js'
 import { checkTogether, type NcclHandle, type NcclOperation } from './nccl-handle.js'
+import { handlesOf, operationsOf, queueReal } from './queue-real.js'
 import { type OpenOperation, queueSimulated } from './simulated-nccl.js'
 
 interface Group {
@@ -72,10 +72,10 @@ export function enqueue(operation: NcclOperation): void {
 }
 
 function queueOperations(operations: readonly NcclOperation[]): void {
-  const handles = [...new Set(operations.map(({ handle }) => handle))]
+  const handles = handlesOf(operations)
   for (const handle of handles) checkAlive(handle)
   checkTogether(operations)
-  reserveInAll(new Set(operations.map(({ stream }) => openStream(stream))), LIBRARY_ENTRIES)
+  reserveInAll(distinct(operations.map(({ stream }) => openStream(stream))), LIBRARY_ENTRIES)
   // Host functions may have run.
   for (const handle of handles) checkAlive(handle)
   const parts = operations.map((operation): OpenOperation => {
@@ -84,70 +84,38 @@ function queueOperations(operations: readonly NcclOperation[]): void {
   })
   const [first] = parts
   if (first === undefined) return
-  const foreign = parts.find(({ use }) => use.driver !== first.use.driver)
-  if (foreign !== undefined) {
-    const [one, another] = [first.operation.stream.device, foreign.operation.stream.device]
+  const { driver } = first.use
+  for (const { operation, use } of parts) {
+    if (use.driver === driver) continue
+    const [one, another] = [first.operation.stream.device, operation.stream.device]
     const what = `${one} and ${another} belong to two drivers: make a group for each of them`
     throw stateError('ERR_DEVICE_MISMATCH', what)
   }
   checkCallsApart(parts)
-  const { driver } = first.use
-  const { libraries, name } = driver
-  const queueReal = (): void =>
-    driver.queue({
-      kind: 'library',
-      calls: parts.map(callOf),
-      together: (calls) => {
-        const { name } = first.operation
-        const since = performance.now()
-        const wait = (): void =>
-          libraries.waitUntil(() => handles.every((handle) => isQueued(handle, name, since)), `${name}()`)
-        try {
-          // This may be a host function that runs while an earlier call waits: NCCL accepts one at a time.
-          wait()
-          makeTogether(first.operation.handle, parts.length, calls)
-          wait()
-        } catch (error) {
-          for (const handle of handles) handle.fail(error)
-          throw error
-        }
-      },
-    })
   for (const { operation, use } of parts) {
-    use.driver.streamEscaped(use.handle)
+    driver.streamEscaped(use.handle)
     recordOf(use)?.retained.add(operation.handle)
   }
-  queueAllWith(parts, name === 'sim' ? () => queueSimulated(parts) : queueReal)
+  const uses = distinct(parts.map(({ use }) => use))
+  const captured = uses.filter(({ handle }) => driver.streamIsCapturing(handle))
+  queueAllWith(parts, () => (driver.name === 'sim' ? queueSimulated(parts) : queueReal(driver, parts, captured)))
   for (const handle of handles) {
     const own = parts.filter(({ operation }) => operation.handle === handle)
-    for (const use of new Map(own.map(({ use }) => [use.serial, use])).values()) handle.queuedOn(use)
-  }
-}
-
-function callOf({ operation, use, memory }: OpenOperation): LibraryCall {
-  const pointers = memory.map(({ pointer }) => pointer)
-  const call = (stream: number): void => operation.call(pointers, stream)
-  return { name: operation.name, stream: use.handle, context: use.context, memory, call, host: undefined }
-}
-
-/** NCCL's group ends also if a call in it is refused, since NCCL counts groups by thread. */
-function makeTogether({ library }: NcclHandle, count: number, calls: () => void): void {
-  if (count === 1) {
-    calls()
-    return
-  }
-  library.call('ncclGroupStart')
-  try {
-    calls()
-  } catch (refused) {
-    try {
-      library.call('ncclGroupEnd')
-    } catch {
-      // NCCL reports the same error again.
+    let isCaptured = false
+    for (const use of distinct(own.map((part) => part.use))) {
+      if (captured.includes(use)) isCaptured = true
+      else handle.queuedOn(use, own.length)
     }
-    throw refused
+    if (!isCaptured) handle.queued(operationsOf(handle, own))
   }
-  library.call('ncclGroupEnd')
+}
+
+/** Mostly one or two, among which a search costs less than a set. */
+function distinct(uses: readonly StreamImpl[]): readonly StreamImpl[] {
+  if (uses.length === 1) return uses
+  const found: StreamImpl[] = []
+  for (const use of uses) if (!found.includes(use)) found.push(use)
+  return found
 }
 
 /**
@@ -155,17 +123,21 @@ function makeTogether({ library }: NcclHandle, count: number, calls: () => void)
  * on two H200s one of two sums in place was lost.
  */
 function checkCallsApart(parts: readonly OpenOperation[]): void {
-  if (parts.length < 2) return
-  const ranges = parts.flatMap(({ memory }, call) =>
-    memory.map(({ pointer, byteLength, access }) => {
-      return { begin: pointer, end: pointer + byteLength, writes: access !== 'in', call }
-    }),
-  )
+  if (parts.length < 2 || (parts.length <= FEW && areApart(parts))) return
+  const ranges: UsedRange[] = []
+  for (const [call, { memory }] of parts.entries()) {
+    for (const { pointer, byteLength, access } of memory) {
+      ranges.push({ begin: pointer, end: pointer + byteLength, writes: access !== 'in', call })
+    }
+  }
   ranges.sort((a, b) => a.begin - b.begin)
-  for (const [index, range] of ranges.entries()) {
-    for (let next = index + 1; (ranges[next]?.begin ?? range.end) < range.end; next += 1) {
+  for (let index = 0; index < ranges.length; index += 1) {
+    const range = ranges[index]
+    if (range === undefined) continue
+    for (let next = index + 1; next < ranges.length; next += 1) {
       const other = ranges[next]
-      if (other === undefined || other.call === range.call || !(range.writes || other.writes)) continue
+      if (other === undefined || other.begin >= range.end) break
+      if (other.call === range.call || !(range.writes || other.writes)) continue
       const [first, second] = [range.call, other.call].sort((a, b) => a - b).map((call) => parts[call]?.operation.name)
       const shared = Math.min(range.end, other.end) - other.begin
       throw invalidValue(
@@ -175,10 +147,30 @@ function checkCallsApart(parts: readonly OpenOperation[]): void {
   }
 }
 
-function isQueued(handle: NcclHandle, call: string, since: number): boolean {
-  if (handle.isDone(call)) return true
-  handle.checkTime(since, call)
-  return false
+/** So many calls are compared with each other without anything that has to be allocated. */
+const FEW = 4
+
+function areApart(parts: readonly OpenOperation[]): boolean {
+  for (const [index, { memory }] of parts.entries()) {
+    for (let next = index + 1; next < parts.length; next += 1) {
+      for (const one of memory) {
+        for (const other of parts[next]?.memory ?? []) {
+          const isApart =
+            one.pointer + one.byteLength <= other.pointer || other.pointer + other.byteLength <= one.pointer
+          if (!isApart && (one.access !== 'in' || other.access !== 'in')) return false
+        }
+      }
+    }
+  }
+  return true
+}
+
+/** Memory that one call of a group uses. */
+interface UsedRange {
+  readonly begin: number
+  readonly end: number
+  readonly writes: boolean
+  readonly call: number
 }
 
 /** Throws ERR_CLOSED, with the reason if the communicator was aborted. */

@@ -8,7 +8,7 @@ import type { DeviceBuffer } from '../../memory/device-buffer.js'
 import { isStream, Stream } from '../../stream.js'
 import { checkDeviceBuffer, type GivenMemory } from '../library-call.js'
 import { checkAlive, enqueue } from './group.js'
-import type { NcclHandle } from './nccl-handle.js'
+import type { NcclHandle, NcclOperation } from './nccl-handle.js'
 import type { NcclFunction, NcclReduction, NcclType } from './nccl-library.js'
 import { NCCL_OPERATIONS, UNIQUE_ID_BYTES } from './nccl-library.js'
 
@@ -157,33 +157,53 @@ export class NcclCall {
    * Queues the call, or adds it to the open group.
    * @param buffersOf Returns NCCL's arguments for the buffers, given the addresses of the memory: by default these.
    */
-  enqueue(
-    name: NcclFunction,
-    count: number,
-    memory: readonly GivenMemory[],
-    buffersOf: (pointers: readonly number[]) => readonly number[] = (pointers) => pointers,
-  ): void {
-    const { handle, root } = this
+  enqueue(name: NcclFunction, count: number, memory: readonly GivenMemory[], buffersOf?: BuffersOf): void {
     const [type, op, peer, stream] = [this.#type, this.#op, this.#peer, this.#stream]
+    enqueue(new Operation(this.handle, stream, memory, name, count, type, op, peer, this.root, buffersOf))
+  }
+}
+
+type BuffersOf = (pointers: readonly number[]) => readonly number[]
+
+/** A class, since its methods are made once. */
+class Operation implements NcclOperation {
+  readonly op: NcclReduction
+
+  constructor(
+    readonly handle: NcclHandle,
+    readonly stream: Stream,
+    readonly memory: readonly GivenMemory[],
+    readonly name: NcclFunction,
+    readonly count: number,
+    readonly type: NcclType,
+    private readonly givenOp: NcclReduction | undefined,
+    readonly peer: number | undefined,
+    readonly root: number | undefined,
+    private readonly buffersOf: BuffersOf | undefined,
+  ) {
+    this.op = givenOp ?? 'sum'
+  }
+
+  describe(): string {
+    const { name, count, type, givenOp, root, peer } = this
+    const parts = [`${count} x ${type}`, givenOp ?? '', root === undefined ? '' : `root ${root}`]
+    const what = parts.filter((part) => part !== '').join(', ')
+    // A send and its receive are described alike.
+    return peer === undefined ? `${name}(${what})` : what
+  }
+
+  argumentsFor(memory: readonly { readonly pointer: number }[], stream: number): readonly number[] {
+    const { handle, count, type, givenOp, root, peer, buffersOf } = this
+    const args: number[] = []
+    for (const { pointer } of memory) args.push(pointer)
+    if (buffersOf !== undefined) args.splice(0, args.length, ...buffersOf([...args]))
+    args.push(count, ELEMENT_TYPES[type].nccl)
     // The functions of NCCL that have these parameters have them in this order.
-    const numbers = [op && NCCL_OPERATIONS[op], root, peer].filter((number) => number !== undefined)
-    const describe = (): string => {
-      const parts = [`${count} x ${type}`, op ?? '', root === undefined ? '' : `root ${root}`]
-      const what = parts.filter((part) => part !== '').join(', ')
-      // A send and its receive are described alike.
-      return peer === undefined ? `${name}(${what})` : what
-    }
-    const call = (pointers: readonly number[], raw: number): void =>
-      handle.library.call(
-        name,
-        ...buffersOf(pointers),
-        count,
-        ELEMENT_TYPES[type].nccl,
-        ...numbers,
-        handle.address,
-        raw,
-      )
-    enqueue({ handle, stream, memory, name, type, op: op ?? 'sum', peer, root, describe, call })
+    if (givenOp !== undefined) args.push(NCCL_OPERATIONS[givenOp])
+    if (root !== undefined) args.push(root)
+    if (peer !== undefined) args.push(peer)
+    args.push(handle.address, stream)
+    return args
   }
 }
 

@@ -8,54 +8,100 @@ import { NativeResource } from '../../base/finalization.js'
 import { nextSerial } from '../../base/library-object.js'
 import { pollUntil } from '../../base/poll-until.js'
 import { seconds, warnAfter, warnOnce } from '../../base/warnings.js'
-import type { Driver } from '../../driver/driver.js'
+import type { Driver, ThreadedCalls } from '../../driver/driver.js'
 import { finished } from '../../driver/finished.js'
 import { unlessLost } from '../../memory/allocation-stream.js'
 import { MOST_EVENTS, StreamUses } from '../../memory/stream-uses.js'
 import type { Stream } from '../../stream.js'
 import type { StreamImpl } from '../../streams/stream-impl.js'
 import type { GivenMemory } from '../library-call.js'
-import type { EndCall, NcclBackend, NcclFunction, NcclReduction, NcclType } from './nccl-library.js'
+import { type CallByNumbers, ConnectedCalls, OutstandingCalls } from './calls-of-half.js'
+import type { EndCall, NcclBackend, NcclFunction, NewCommunicator, ThreadedCall } from './nccl-library.js'
 
 const MOST_NAMED = 8
 const WHY =
   'Do all ranks make the same calls in the same order, those of create() with one id and size, and are their processes alive'
 
+/**
+ * A rank's communicator is a pair where that is possible: one that never blocks, and its half, which does. The first makes the second, and is
+ * only there to end it: a call that waits in the half for a rank that does not come is made on another thread, and returns when the first is aborted,
+ * since both share what they have. Calls that need not wait for any rank are made in the half by JavaScript's thread: NCCL
+ * starts a thread for every call of a communicator that does not block, which costs more than the call.
+ */
 export class NcclHandle extends NativeResource {
-  readonly address: number
+  readonly #made: NewCommunicator
   /** Events behind the last work on each stream, so that it can be waited for when the stream is closed or captures. */
   readonly #work = new StreamUses()
+  /** Calls that another thread makes in the half. */
+  #threaded: ThreadedCalls | undefined
+  /** The calls that need not wait for other ranks; undefined without a half. */
+  #connected: ConnectedCalls | undefined
+  #outstanding: OutstandingCalls | undefined
   /** The reason why it was aborted. */
   failure: unknown
   /** `close()` was called: no more work is accepted, and queued work completes. */
   closing = false
-  readonly #memory: { free(): void }
   #ended: Promise<void> | undefined
   /** The beginning of the wait that was warned of. */
   #warnedOf: number | undefined
 
   /**
-   * Begins to make the communicator. `done()` resolves when it exists.
+   * Begins to make the communicator. `made()` resolves when it exists.
    * @param timeout The longest time in milliseconds that a call may wait for other ranks.
    * @param waiting A stream on which `finished()` waits: CUDA may not make one while NCCL waits for other ranks.
    */
   constructor(
     readonly library: NcclBackend,
-    id: Uint8Array,
+    private readonly id: Uint8Array,
     readonly clique: Clique,
     readonly rank: number,
     readonly timeout: number,
     private readonly waiting: StreamImpl,
   ) {
     super()
-    const { address, memory } = library.initRank(id, rank, clique.size)
-    this.address = address
-    this.#memory = memory
+    this.#made = library.initRank(id, rank, clique.size)
+  }
+
+  /** The communicator that calls are made in. */
+  get address(): number {
+    return this.#connected === undefined ? this.#made.address : this.#made.half()
+  }
+
+  /** Is this a pair, in whose half calls block? */
+  get hasHalf(): boolean {
+    return this.#connected !== undefined
   }
 
   /** Does the communicator accept no more calls? */
   get ended(): boolean {
     return this.closing || this.#ended !== undefined
+  }
+
+  /** Resolves when all ranks have come. Rejects as `done()`. */
+  async made(signal: AbortSignal | undefined): Promise<void> {
+    const { library, id, clique } = this
+    await this.done('ncclCommInitRankConfig', signal)
+    if (!library.halves(id, clique.size)) return
+    this.makeOnThread([this.threaded('ncclCommSplit', this.#made.split)])
+    await this.done('ncclCommSplit', signal)
+    this.#connected = new ConnectedCalls()
+    this.#outstanding = new OutstandingCalls(this.waiting)
+  }
+
+  /** A call of NCCL for `makeOnThread()`. */
+  threaded(name: ThreadedCall['name'], args: readonly number[]): ThreadedCall {
+    return { name, args, context: this.waiting.context }
+  }
+
+  /** Makes calls on another thread. `isDone()` is false until they have returned. */
+  makeOnThread(calls: readonly ThreadedCall[]): ThreadedCalls {
+    this.#threaded = this.library.makeOnThread(this.clique.driver, calls)
+    return this.#threaded
+  }
+
+  /** Another rank of this thread has begun calls that this one is part of, too. */
+  joinThread(calls: ThreadedCalls): void {
+    this.#threaded = calls
   }
 
   /**
@@ -66,7 +112,19 @@ export class NcclHandle extends NativeResource {
     if (this.failure !== undefined) throw this.failure
     // An ended communicator must not be passed to NCCL.
     if (this.#ended !== undefined) return true
+    if (this.#threaded !== undefined) {
+      const { result } = this.#threaded
+      if (result === undefined) return false
+      this.#threaded = undefined
+      this.library.check(call, result)
+    }
     return this.library.isDone(this.address, call)
+  }
+
+  /** Are these calls of this rank, which are made together, such that NCCL waits for no other rank, nor for the GPU, before it returns? */
+  waitsForNobody(calls: readonly NcclOperation[]): boolean {
+    if (this.#connected === undefined || this.#outstanding === undefined) return false
+    return this.#connected.has(calls) && this.#outstanding.hasRoomFor(calls.length)
   }
 
   /** Resolves when NCCL is done, which it polls for. Rejects with its error, ERR_DEADLOCK or the signal's reason. */
@@ -101,11 +159,16 @@ export class NcclHandle extends NativeResource {
     warnOnce('CUDA_STREAMS_RANKS', `${what}, of at most ${seconds(timeout)} (options.timeout). ${which}. ${WHY}?`)
   }
 
-  /** Work was queued on the stream. Captured work does not run, and is not waited for. */
-  queuedOn(use: StreamImpl): void {
-    if (use.driver.streamIsCapturing(use.handle)) return
+  /** A call was queued on the stream, which does not capture: captured work does not run, and is not waited for. */
+  queuedOn(use: StreamImpl, calls: number): void {
     this.#work.prepare(use, this.waiting.device)
     this.#work.record(use)
+    this.#outstanding?.queued(calls, use)
+  }
+
+  /** These calls were queued together, and none was captured. */
+  queued(calls: readonly NcclOperation[]): void {
+    this.#connected?.add(calls)
   }
 
   /** Resolves when all work is done that was queued until now. Rejects with a fault, a refusal or the signal's reason. */
@@ -115,6 +178,12 @@ export class NcclHandle extends NativeResource {
     this.#work.orderBefore(this.waiting)
     const what = (): string => 'the calls of a communicator'
     await finished({ signal }, what, (settle) => driver.streamFinished(handle, context, settle))
+  }
+
+  /** Begins to complete its work, for `done()`. */
+  finalize(): void {
+    if (this.hasHalf) this.makeOnThread([this.threaded('ncclCommFinalize', [this.address])])
+    else this.library.finalize(this.address)
   }
 
   /**
@@ -132,15 +201,35 @@ export class NcclHandle extends NativeResource {
       this.clique.leave(this.rank)
       const { driver } = this.clique
       unlessLost(() => this.#work.recycle(driver))
+      unlessLost(() => this.#outstanding?.forget())
       unlessLost(() => this.waiting.close())
-      this.#ended = this.library.callOnThread(how, this.address, driver, this.waiting.ordinal).finally(() => {
-        this.#memory.free()
+      this.#ended = this.#endBoth(how).finally(() => {
+        this.#made.free()
         this.dispose()
       })
       // Its error is for callers that await it, and no unhandled rejection otherwise.
       this.#ended.catch(() => {})
     }
     return this.#ended
+  }
+
+  async #endBoth(how: EndCall): Promise<void> {
+    const { library, clique, waiting } = this
+    const { address, half } = this.#made
+    const end = (which: number): Promise<void> =>
+      which === 0 ? Promise.resolve() : library.callOnThread(how, which, clique.driver, waiting.ordinal)
+    const threaded = this.#threaded
+    const returned = async (): Promise<void> => {
+      if (threaded !== undefined) await pollUntil(() => threaded.result)
+    }
+    // The call that makes the half is one of the whole, and returns at once.
+    if (!this.hasHalf) await returned()
+    if (how === 'ncclCommDestroy') await end(half())
+    await end(address)
+    if (how === 'ncclCommDestroy') return
+    // Whatever a call in the half has waited for, it returns now.
+    await returned()
+    await end(half())
   }
 
   /** The communicator has become unreachable: no call can follow, and its work on the GPU still completes. */
@@ -153,21 +242,14 @@ const listRanks = (ranks: readonly number[]): string =>
   `${ranks.length === 1 ? 'rank' : 'ranks'} ${ranks.slice(0, MOST_NAMED).join(', ')}${ranks.length > MOST_NAMED ? ', ...' : ''}`
 
 /** A call of a rank. */
-export interface NcclOperation {
+export interface NcclOperation extends CallByNumbers {
   readonly handle: NcclHandle
   readonly stream: Stream
   readonly memory: readonly GivenMemory[]
-  readonly name: NcclFunction
-  readonly type: NcclType
-  readonly op: NcclReduction
-  /** The rank that it sends to or receives from; undefined for collective operations. */
-  readonly peer: number | undefined
-  /** The rank that gives or gets all; undefined where no rank does. */
-  readonly root: number | undefined
   /** The function, types and sizes, as the other ranks must call it. */
   describe(): string
-  /** Calls NCCL with the addresses of the memory, in its order, and CUDA's handle of the stream. */
-  call(pointers: readonly number[], stream: number): void
+  /** NCCL's arguments, given the memory when it is open, in its order, and CUDA's handle of the stream. */
+  argumentsFor(memory: readonly { readonly pointer: number }[], stream: number): readonly number[]
 }
 
 const cliques = new Map<string, Clique>()
@@ -216,39 +298,61 @@ export class Clique {
 
 /** Throws ERR_DEADLOCK if the calls that are made together leave out a rank of this thread. */
 export function checkTogether(operations: readonly NcclOperation[]): void {
-  for (const clique of new Set(operations.map(({ handle }) => handle.clique))) {
-    const own = operations.filter(({ handle }) => handle.clique === clique)
-    checkCollectives(clique, own)
-    checkPairs(clique, own)
+  const [first] = operations
+  if (first === undefined) return
+  const { clique } = first.handle
+  if (operations.every(({ handle }) => handle.clique === clique)) {
+    checkCollectives(clique, operations)
+    checkPairs(clique, operations)
+    return
+  }
+  for (const each of new Set(operations.map(({ handle }) => handle.clique))) {
+    checkTogether(operations.filter(({ handle }) => handle.clique === each))
   }
 }
 
 function checkCollectives({ ranks }: Clique, operations: readonly NcclOperation[]): void {
+  if (ranks.size === 1) return
   const collectives = operations.filter(({ peer }) => peer === undefined)
   const [first] = collectives
   if (first === undefined) return
-  const callsOf = (rank: number): string =>
-    collectives.flatMap((each) => (each.handle.rank === rank ? [each.describe()] : [])).join(', then ') || 'nothing'
+  const callsOf = (rank: number): readonly NcclOperation[] => collectives.filter(({ handle }) => handle.rank === rank)
   const expected = callsOf(first.handle.rank)
   for (const rank of ranks) {
     const other = callsOf(rank)
-    if (other === expected) continue
+    if (areAlike(other, expected)) continue
     const which = `rank ${rank}, which is in this thread too`
-    throw deadlock(`rank ${first.handle.rank} calls ${expected}, and ${which}, calls ${other}`)
+    throw deadlock(`rank ${first.handle.rank} calls ${listed(expected)}, and ${which}, calls ${listed(other)}`)
   }
 }
 
 function checkPairs({ ranks }: Clique, operations: readonly NcclOperation[]): void {
   const pairs = operations.filter(({ peer }) => peer !== undefined && ranks.has(peer))
-  const callsOf = (pair: string, name: NcclFunction): string =>
-    pairs.flatMap((each) => (each.name === name && pairOf(each) === pair ? [each.describe()] : [])).join(', then ') ||
-    'nothing'
+  if (pairs.length === 0) return
+  const callsOf = (pair: string, name: NcclFunction): readonly NcclOperation[] =>
+    pairs.filter((each) => each.name === name && pairOf(each) === pair)
   for (const pair of new Set(pairs.map(pairOf))) {
     const [sent, received] = [callsOf(pair, 'ncclSend'), callsOf(pair, 'ncclRecv')]
-    if (sent === received) continue
-    throw deadlock(`from rank ${pair}, which are both in this thread, ${sent} is sent and ${received} received`)
+    if (areAlike(sent, received)) continue
+    const which = `from rank ${pair}, which are both in this thread`
+    throw deadlock(`${which}, ${listed(sent)} is sent and ${listed(received)} received`)
   }
 }
+
+/** Without texts, which cost more than the calls. */
+const areAlike = (some: readonly NcclOperation[], others: readonly NcclOperation[]): boolean =>
+  some.length === others.length && some.every((each, index) => isAlike(each, others[index]))
+
+const isAlike = (a: NcclOperation, b: NcclOperation | undefined): boolean =>
+  b !== undefined &&
+  a.count === b.count &&
+  a.type === b.type &&
+  a.op === b.op &&
+  a.root === b.root &&
+  (a.name === b.name || a.peer !== undefined)
+
+const listed = (operations: readonly NcclOperation[]): string =>
+  operations.map((each) => each.describe()).join(', then ') || 'nothing'
 
 /** The ranks that an operation is between, the sender first; 'all' for a collective operation. */
 export function pairOf({ handle: { rank }, name, peer }: NcclOperation): string {

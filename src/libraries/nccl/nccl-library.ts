@@ -4,7 +4,7 @@ import type { OwnBytes } from '../../base/bytes.js'
 import type { ELEMENT_TYPES, ElementTypeName } from '../../base/element-types.js'
 import { VARIABLES } from '../../base/environment-variables.js'
 import { LibraryError, stateError } from '../../base/errors.js'
-import type { Driver } from '../../driver/driver.js'
+import type { ContextHandle, Driver, ThreadedCalls } from '../../driver/driver.js'
 import type { CFunction } from '../../native/c-functions.js'
 import { NativeMemory } from '../../native/native-memory.js'
 import { loadLibrary, type SharedLibrary } from '../../native/shared-library.js'
@@ -33,6 +33,12 @@ export const NCCL_SIGNATURES = {
 } as const satisfies Readonly<Record<string, string>>
 
 export type NcclFunction = keyof typeof NCCL_SIGNATURES
+
+/** Functions that are called on other threads only, and that an old NCCL may lack. */
+export const NCCL_THREADED = {
+  ncclCommSplit:
+    'ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *newcomm, ncclConfig_t *config)',
+} as const
 
 /** ncclResult_t. */
 export const NCCL_RESULT: Readonly<Record<string, number>> = {
@@ -65,8 +71,32 @@ export const UNIQUE_ID_BYTES = 128
  * and use defaults for members that the version stated here did not have.
  */
 export const NCCL_CONFIG = { bytes: 24, size: 0, magic: 8, version: 12, blocking: 16 } as const
+/** The members that followed until 2.18, when `splitShare` came. */
+export const NCCL_CONFIG_OF_SPLIT = {
+  ...NCCL_CONFIG,
+  bytes: 48,
+  cgaClusterSize: 20,
+  minCTAs: 24,
+  maxCTAs: 28,
+  splitShare: 40,
+} as const
 export const NCCL_CONFIG_MAGIC = 0xcafebeef
 const CONFIG_VERSION = 21400
+const CONFIG_VERSION_OF_SPLIT = 21800
+/** NCCL_CONFIG_UNDEF_INT */
+const UNDEFINED_INT = -(2 ** 31)
+
+/** The memory of a communicator: its address and its configuration, then the same of its blocking half. */
+const PAIR = { parent: 0, parentConfig: 8, child: 56, childConfig: 64, bytes: 112 } as const
+
+/**
+ * The last bytes of an id of which all ranks make a blocking half, as `NcclHandle` describes. NCCL leaves them zero, so an id that another
+ * program made has none, and its ranks, of which some may be no communicators of this library, make none.
+ */
+const MARK = Uint8Array.of(0x63, 0x73, 0x2d, 0x68, 0x61, 0x6c, 0x76, 0x31)
+const MARK_AT = UNIQUE_ID_BYTES - MARK.length
+/** The oldest NCCL for which this was tried. */
+const OLDEST_WITH_HALVES = 22700
 
 /**
  * The longest time in milliseconds that the end of a communicator waits for host functions. They may be behind the work of an
@@ -97,33 +127,49 @@ export class NcclLibrary {
 
   uniqueId(): OwnBytes {
     this.call('ncclGetUniqueId', this.#memory.address)
-    return this.#memory.bytes.slice(0, UNIQUE_ID_BYTES)
+    const id = this.#memory.bytes.slice(0, UNIQUE_ID_BYTES)
+    if (this.#canHalve() && id.subarray(MARK_AT).every((byte) => byte === 0)) id.set(MARK, MARK_AT)
+    return id
+  }
+
+  /**
+   * Halves share what they have, so that to abort one ends what the other waits for. The program may have forbidden that, by a variable of
+   * NCCL's, which must be the same in all processes.
+   */
+  #canHalve(): boolean {
+    const isAllowed = (process.env['NCCL_COMM_SPLIT_SHARE_RESOURCES'] ?? '') === ''
+    return isAllowed && this.library.find('ncclCommSplit') !== undefined && this.version() >= OLDEST_WITH_HALVES
+  }
+
+  /** Do the ranks of this id make a blocking half? */
+  halves(id: Uint8Array, size: number): boolean {
+    return size > 1 && MARK.every((byte, index) => id[MARK_AT + index] === byte)
   }
 
   /**
    * Begins to make a communicator, which a thread of NCCL completes. That thread may write the address again, so the memory
    * must not be freed before the communicator has ended.
    */
-  initRank(
-    id: Uint8Array,
-    rank: number,
-    size: number,
-  ): { readonly address: number; readonly memory: { free(): void } } {
-    const memory = new NativeMemory(8 + NCCL_CONFIG.bytes)
-    const config = new DataView(memory.bytes.buffer, 8, NCCL_CONFIG.bytes)
+  initRank(id: Uint8Array, rank: number, size: number): NewCommunicator {
+    const memory = new NativeMemory(PAIR.bytes)
     this.#memory.bytes.set(id)
-    config.setBigUint64(NCCL_CONFIG.size, BigInt(NCCL_CONFIG.bytes), true)
-    config.setUint32(NCCL_CONFIG.magic, NCCL_CONFIG_MAGIC, true)
-    config.setUint32(NCCL_CONFIG.version, CONFIG_VERSION, true)
-    config.setInt32(NCCL_CONFIG.blocking, 0, true)
+    if (this.halves(id, size)) {
+      writeConfig(memory, PAIR.parentConfig, { blocking: 0, splitShare: 1 })
+      writeConfig(memory, PAIR.childConfig, { blocking: 1 })
+    } else writeConfig(memory, PAIR.parentConfig, { blocking: 0 })
     const { address } = memory
     try {
-      this.call('ncclCommInitRankConfig', address, size, this.#memory.address, rank, address + 8)
+      this.call('ncclCommInitRankConfig', address, size, this.#memory.address, rank, address + PAIR.parentConfig)
     } catch (error) {
       memory.free()
       throw error
     }
-    return { address: memory.pointerAt(0), memory }
+    return {
+      address: memory.pointerAt(PAIR.parent),
+      half: () => memory.pointerAt(PAIR.child),
+      split: [memory.pointerAt(PAIR.parent), 0, rank, address + PAIR.child, address + PAIR.childConfig],
+      free: () => memory.free(),
+    }
   }
 
   /** Is a communicator done with its latest call? Throws its error, as an error of `call`. */
@@ -132,13 +178,13 @@ export class NcclLibrary {
     this.call('ncclCommGetAsyncError', communicator, address)
     const state = int32[0] ?? 0
     if (state === IN_PROGRESS) return false
-    this.#check(call, state)
+    this.check(call, state)
     return true
   }
 
   /** Calls a function of NCCL. Throws a LibraryError unless that succeeds or is in progress. */
   call(name: NcclFunction, ...args: number[]): void {
-    this.#check(name, this.#functions[name](...args))
+    this.check(name, this.#functions[name](...args))
   }
 
   /** Begins to complete the work of a communicator. */
@@ -146,18 +192,61 @@ export class NcclLibrary {
     this.call('ncclCommFinalize', communicator)
   }
 
-  /** Makes the call on another thread, since it waits for the device. */
-  async callOnThread(call: EndCall, communicator: number, driver: Driver, _device: number): Promise<void> {
-    this.#check(call, await driver.libraries.callOnThread(this.library.find(call) ?? 0, communicator, PATIENCE[call]))
+  /** Makes calls on a thread of their own, with the context current. NCCL's numbers of what it cannot do are thrown by `check()`. */
+  makeOnThread(driver: Driver, calls: readonly ThreadedCall[]): ThreadedCalls {
+    const calls_ = calls.map(({ name, ...call }) => ({ ...call, address: this.library.find(name) ?? 0 }))
+    return driver.libraries.makeOnThread(calls_)
   }
 
-  #check(call: string, result: number): void {
+  /** Makes the call on another thread, since it waits for the device. */
+  async callOnThread(call: EndCall, communicator: number, driver: Driver, _device: number): Promise<void> {
+    this.check(call, await driver.libraries.callOnThread(this.library.find(call) ?? 0, communicator, PATIENCE[call]))
+  }
+
+  /** Throws what a call has returned, unless it has succeeded or is in progress. */
+  check(call: string, result: number): void {
     if (result === SUCCESS || result === IN_PROGRESS) return
     const name = Object.keys(NCCL_RESULT).find((key) => NCCL_RESULT[key] === result) ?? `ncclResult_${result}`
     const { ncclGetErrorString, ncclGetLastError } = this.#texts
     const said = [ncclGetErrorString(result), ncclGetLastError(0)].filter((text) => text.trim() !== '')
     throw new LibraryError(call, result, name, said.join('. NCCL says: '))
   }
+}
+
+/** A communicator that is being made, and the memory that NCCL writes its addresses to. */
+export interface NewCommunicator {
+  readonly address: number
+  /** The address of its blocking half; 0 as long as there is none. */
+  half(): number
+  /** The arguments of the call that makes the half. */
+  readonly split: readonly number[]
+  free(): void
+}
+
+/** A call of NCCL that another thread makes. */
+export interface ThreadedCall {
+  readonly name: NcclFunction | keyof typeof NCCL_THREADED
+  readonly context: ContextHandle
+  readonly args: readonly number[]
+}
+
+/** Writes a configuration of NCCL, in which what is not named is left to NCCL. */
+function writeConfig(
+  memory: NativeMemory,
+  at: number,
+  given: { readonly blocking: 0 | 1; readonly splitShare?: 1 },
+): void {
+  const layout = NCCL_CONFIG_OF_SPLIT
+  const isPlain = given.splitShare === undefined && given.blocking === 0
+  const config = new DataView(memory.bytes.buffer, at, layout.bytes)
+  config.setBigUint64(layout.size, BigInt(isPlain ? NCCL_CONFIG.bytes : layout.bytes), true)
+  config.setUint32(layout.magic, NCCL_CONFIG_MAGIC, true)
+  config.setUint32(layout.version, isPlain ? CONFIG_VERSION : CONFIG_VERSION_OF_SPLIT, true)
+  config.setInt32(layout.blocking, given.blocking, true)
+  for (const member of ['cgaClusterSize', 'minCTAs', 'maxCTAs'] as const) {
+    config.setInt32(layout[member], UNDEFINED_INT, true)
+  }
+  config.setInt32(layout.splitShare, given.splitShare ?? UNDEFINED_INT, true)
 }
 
 /** NCCL itself, or its simulation. */

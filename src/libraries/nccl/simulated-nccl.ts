@@ -20,6 +20,7 @@ import {
   type NcclBackend,
   type NcclReduction,
   type NcclType,
+  type NewCommunicator,
   UNIQUE_ID_BYTES,
 } from './nccl-library.js'
 import { type Gift, RankFile, writeMeetingPlace } from './rank-files.js'
@@ -133,7 +134,11 @@ export class SimulatedNccl implements NcclBackend {
     return id
   }
 
-  initRank(id: Uint8Array, rank: number, size: number): ReturnType<NcclBackend['initRank']> {
+  halves(): boolean {
+    return false
+  }
+
+  initRank(id: Uint8Array, rank: number, size: number): NewCommunicator {
     const key = Buffer.from(id).toString('latin1')
     const inThread = this.#incomplete.get(key) ?? new Set()
     inThread.add(rank)
@@ -142,7 +147,7 @@ export class SimulatedNccl implements NcclBackend {
     else this.#incomplete.set(key, inThread)
     this.#lastAddress += 1
     this.#members.set(this.#lastAddress, new Member(id.slice(), rank, size, inThread))
-    return { address: this.#lastAddress, memory: { free: () => {} } }
+    return { address: this.#lastAddress, half: () => 0, split: [], free: () => {} }
   }
 
   isDone(communicator: number): boolean {
@@ -154,6 +159,12 @@ export class SimulatedNccl implements NcclBackend {
   call(): never {
     throw stateError('ERR_UNSUPPORTED', 'The simulator runs no code of NCCL')
   }
+
+  makeOnThread(): never {
+    return this.call()
+  }
+
+  check(): void {}
 
   finalize(): void {}
 

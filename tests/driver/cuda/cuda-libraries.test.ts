@@ -71,8 +71,18 @@ test('counts what it may queue, then calls each in its context, with CUDA’s ow
     },
   })
   assert.deepEqual(withoutRepeats(log), [
-    ...['8 on 20480', '8 on 5', '{', 'enter 1', 'call on 20480', 'leave', 'enter 2', 'call on 1', 'leave', '}'],
+    ...['8 on 20480', '8 on 5', '{', 'enter 1', 'call on 20480', 'enter 2', 'call on 1', 'leave', '}'],
   ])
+})
+
+test('of a library that finds the context by itself, only calls on default streams are made in theirs', () => {
+  const inAnyContext = true
+  libraries.queue({
+    kind: 'library',
+    calls: [work(0x5000, 1), work(0x6000, 2, { inAnyContext }), work(5, 2, { inAnyContext })],
+  })
+  const calls = ['call on 20480', 'call on 24576', 'enter 2', 'call on 1', 'leave']
+  assert.deepEqual(withoutRepeats(log), ['8 on 20480', '8 on 24576', '8 on 5', 'enter 1', ...calls])
 })
 
 test('the context is put back also where the library refuses', () => {

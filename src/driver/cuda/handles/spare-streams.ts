@@ -70,7 +70,7 @@ export interface SpareStreamsParts extends Pick<LibcudaParts, 'library' | 'must'
 
 /**
  * CUDA keeps streams in blocks of a few dozen, and to begin another block it waits for the whole device. While a stream waits at a host
- * function, that is forever (docs/cuda-facts.md). So some streams are made before the first host function, and nothing is queued on them. While
+ * function, that is forever (docs/internals/cuda-facts.md). So some streams are made before the first host function, and nothing is queued on them. While
  * any host function is pending, one of them is destroyed to make place for each stream that is wanted.
  */
 export class SpareStreams {

@@ -6,7 +6,7 @@
 
 import { blockedBy } from '../../blocked-by.js'
 import { CUresult } from '../../cuda-results.js'
-import type { ContextHandle, EventHandle, HostFunction, StreamHandle } from '../../driver.js'
+import type { ContextHandle, EventHandle, HostFunction, QueuedPromiseWait, StreamHandle } from '../../driver.js'
 import type { EventLoopPoller } from '../../event-loop-poller.js'
 import type { StreamRecord, StreamRecords } from '../handles/stream-records.js'
 import type { RelaxedCaptures } from '../libcuda/driver-calls.js'
@@ -75,10 +75,10 @@ export class PendingHostFunctions {
   }
 
   /** Blocks the stream until the result is called. `raw` is as for `queue`. */
-  queueWait(handle: StreamHandle, raw: number): () => void {
+  queueWait(handle: StreamHandle, raw: number, called: QueuedPromiseWait['called']): () => void {
     const { streams, semaphores, poller } = this.parts
     const stream = streams.of(handle)
-    const call = semaphores.queueWait(stream, raw)
+    const call = semaphores.queueWait(stream, raw, called)
     this.#queued(stream, call)
     return () => {
       semaphores.endWait(call)

@@ -131,7 +131,7 @@ function* placesOf(device: number): Iterable<number> {
 
 /**
  * The captures that the threads have under way. Recording an event behind the work of a whole device invalidates every capture there, of any
- * thread and in any mode (docs/cuda-facts.md). Changed and read only with the lock `capturing`, apart from `has()` and `threadEnded()`.
+ * thread and in any mode (docs/internals/cuda-facts.md). Changed and read only with the lock `capturing`, apart from `has()` and `threadEnded()`.
  */
 class CaptureList {
   /** The number of places up to the last one in use. */

@@ -8,7 +8,7 @@ import { shortCallSite } from '../../../base/stack.js'
 import { layer } from '../../../native/layer.js'
 import { NativeMemory } from '../../../native/native-memory.js'
 import { noteLoss } from '../../cuda-results.js'
-import type { ContextHandle, HostFunction, StreamHandle } from '../../driver.js'
+import type { ContextHandle, HostFunction, QueuedPromiseWait, StreamHandle } from '../../driver.js'
 import { check, type Library } from '../libcuda/libcuda.js'
 import { LABEL_BYTES, Label, type ProcessRegistry, singleThread } from './process-registry.js'
 
@@ -163,13 +163,13 @@ const NO_FUNCTION: HostFunction = { run() {}, runsAfterFault: false, internal: t
 const ALL_UP_TO = 4
 
 /** Where the caller's host function is queued. Undefined when it is not looked up, or cannot be, as at the end of the stack. */
-export function siteOf(sequence: number): string | undefined {
+export function siteOf(sequence: number, called?: QueuedPromiseWait['called']): string | undefined {
   if (sequence >>> 0 > ALL_UP_TO && (sequence & (sequence - 1)) !== 0) return undefined
   // The program's own function for stack traces must not run here.
   const { prepareStackTrace } = Error
   try {
     Reflect.set(Error, 'prepareStackTrace', undefined)
-    return shortCallSite()
+    return shortCallSite(called)
   } catch {
     return undefined
   } finally {
@@ -266,8 +266,8 @@ export class Semaphores {
   }
 
   /** Queues a wait that `endWait` ends. `raw` is as for `queue`. */
-  queueWait(stream: SemaphoreStream, raw: number): PendingCall {
-    return this.#announced(() => this.#queue(stream, raw, NO_FUNCTION, new PendingWait()))
+  queueWait(stream: SemaphoreStream, raw: number, called: QueuedPromiseWait['called']): PendingCall {
+    return this.#announced(() => this.#queue(stream, raw, NO_FUNCTION, new PendingWait(), called))
   }
 
   /** Ends a wait as soon as the calls before it in its stream have completed. */
@@ -287,11 +287,18 @@ export class Semaphores {
     }
   }
 
-  #queue(stream: SemaphoreStream, raw: number, host: HostFunction, wait?: PendingWait): PendingCall {
+  #queue(
+    stream: SemaphoreStream,
+    raw: number,
+    host: HostFunction,
+    wait?: PendingWait,
+    called?: QueuedPromiseWait['called'],
+  ): PendingCall {
     const semaphore = stream.semaphore ?? this.#open(stream)
     const { index } = semaphore
     const sequence = ((this.#sequences[index] ?? 0) + 1) | 0
-    const call = { semaphore, stream, sequence, host, site: siteOf(wait === undefined ? sequence : 1), wait }
+    const site = siteOf(wait === undefined ? sequence : 1, called)
+    const call = { semaphore, stream, sequence, host, site, wait }
     if (semaphore.calls.length === 0) semaphore.label(call)
     const operations = this.memory.describe(index, [
       { write: wait === undefined ? 'waiting' : 'held', value: sequence },

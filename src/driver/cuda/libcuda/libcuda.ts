@@ -2,11 +2,13 @@
  * libcuda, the library of the NVIDIA driver: finding out whether this machine has one, loading it, declaring its functions, starting it, and
  * asking it why it refused a call.
  */
-import { existsSync, readFileSync, statSync } from 'node:fs'
+import { existsSync, mkdtempSync, readFileSync, statSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { isWholeProcess, VARIABLES } from '../../../base/environment-variables.js'
 import { explained, messageOf, stateError } from '../../../base/errors.js'
 import { type CFunction, own } from '../../../native/c-functions.js'
-import { isMusl, layer } from '../../../native/layer.js'
+import { injectionFile, isMusl, layer } from '../../../native/layer.js'
 import { NativeMemory } from '../../../native/native-memory.js'
 import { fileOf, SharedLibrary } from '../../../native/shared-library.js'
 import { askDriverWhy, cudaError, isContextLost, noteLoss } from '../../cuda-results.js'
@@ -85,7 +87,7 @@ export interface StartedLibcuda {
   /** The number of hardware queues that it was started with. */
   readonly connections: number
   /** Where a function is that other threads call. */
-  addressOf(name: 'cuEventQuery' | 'cuThreadExchangeStreamCaptureMode'): number
+  addressOf(name: 'cuCtxSetCurrent' | 'cuEventQuery' | 'cuThreadExchangeStreamCaptureMode'): number
 }
 
 /**
@@ -99,6 +101,7 @@ export function startLibcuda(): StartedLibcuda | undefined {
   if (version !== undefined && version < OLDEST_CUDA) throw unusable(loaded, `is too old: ${OLDEST}`)
   const library = declare(loaded)
   const connections = askForConnections(library)
+  traceIfAsked()
   const result = library.cuInit(0)
   if (result !== 0) {
     const wayOut = result === NO_DEVICE ? wayToADevice() : (WAYS_OUT[result] ?? 'nvidia-smi may print more')
@@ -163,11 +166,27 @@ function askForConnections(library: Library): number {
   if (Number.isInteger(set) && set > 0) return Math.min(set, MOST_CONNECTIONS)
   const byDefault = 8
   if (started) return byDefault
-  const texts = ['CUDA_DEVICE_MAX_CONNECTIONS', String(MOST_CONNECTIONS)].map((text) => NativeMemory.ofText(text))
+  setVariable('CUDA_DEVICE_MAX_CONNECTIONS', String(MOST_CONNECTIONS))
+  return MOST_CONNECTIONS
+}
+
+/** CUDA reads the variables that name the library which traces the process when it is initialised. */
+function traceIfAsked(): void {
+  if (!isWholeProcess(VARIABLES.sanitizer.read()) || VARIABLES.trace.read() !== '') return
+  const { trace } = VARIABLES
+  const folder = mkdtempSync(join(tmpdir(), 'cuda-streams-trace-'))
+  setVariable('CUDA_INJECTION64_PATH', injectionFile())
+  setVariable(trace.name, folder)
+  // A worker has variables of its own.
+  process.env[trace.name] = folder
+}
+
+/** Sets a variable of the process that C libraries read, from any thread. */
+function setVariable(...nameAndValue: readonly [string, string]): void {
+  const texts = nameAndValue.map((text) => NativeMemory.ofText(text))
   const [name = 0, value = 0] = texts.map(({ address }) => address)
   own().setVariable(name, value)
   for (const text of texts) text.free()
-  return MOST_CONNECTIONS
 }
 
 /**

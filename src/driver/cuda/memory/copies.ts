@@ -21,7 +21,7 @@ import type { EventPool } from '../waiting/event-pool.js'
 
 /**
  * When a copy's stream has nothing to do, CUDA reads a small source in pinned memory at the call, although work that the null stream puts before
- * the copy may still write there (docs/cuda-facts.md). That was seen up to 24 KiB, and not from 32 KiB on; other GPUs may differ.
+ * the copy may still write there (docs/internals/cuda-facts.md). That was seen up to 24 KiB, and not from 32 KiB on; other GPUs may differ.
  */
 const MOST_READ_AT_THE_CALL = 65_536
 /** CU_MEMCPY_SRC_ACCESS_ORDER_STREAM. */
@@ -140,7 +140,7 @@ export class Copies {
   }
 
   /**
-   * `cuMemcpyAsync` within the host returns only when the stream has come to the copy (docs/cuda-facts.md), which behind a host function is never.
+   * `cuMemcpyAsync` within the host returns only when the stream has come to the copy (docs/internals/cuda-facts.md), which behind a host function is never.
    * `cuMemcpyBatchAsync` queues the copy like any other.
    */
   #copyWithinHost(destination: Pointer, source: Pointer, byteLength: number, stream: StreamHandle): void {

@@ -28,8 +28,18 @@ const LONGEST_WITH_QUERIES = 250n * MILLISECOND
 /** The most events that the native thread queries, and where they are: see Queries in native/timer.c. */
 const MOST_EVENTS = 16
 const PERIOD_AT = 16
-const COUNT_AT = 24
-const EVENTS_AT = 32
+const EXPECTED_AT = 24
+const COUNT_AT = 48
+const EVENTS_AT = 56
+
+/**
+ * Work mostly takes as long as the work before it. So events are queried this often around the time that the last wait took, a tenth of it at
+ * most: where the shares above would be late by 80 microseconds after 10 milliseconds, this is by 12.
+ */
+const SHARE_WHEN_EXPECTED = 400n
+const LEAST_WHEN_EXPECTED = 20n * MICROSECOND
+/** So much earlier the work may be done: the last wait was noticed late itself. */
+const EARLIER = 100n * MICROSECOND
 
 /** What a thread of its own needs to query events of the driver. */
 export interface EventQueries {
@@ -45,6 +55,8 @@ const { setImmediate } = globalThis
 export class BackOffTimer implements BackOff {
   polls = true
   #since: bigint | undefined
+  /** How long the last wait took, of those in which the event loop slept. */
+  #expected = 0n
   /** The number of sleeps so far. Cancelling the latest one counts as another. */
   #sleeps = 0
   #wake: () => void = () => {}
@@ -80,15 +92,24 @@ export class BackOffTimer implements BackOff {
     if (events.length === 0 || events.length > MOST_EVENTS) this.#timer.start(between(SHORTEST, wanted, LONGEST))
     else {
       const period = between(SHORTEST, waited / SHARE_BETWEEN_QUERIES, LONGEST_BETWEEN_QUERIES)
-      this.#timer.start(between(SHORTEST, waited, LONGEST_WITH_QUERIES), this.#queriesOf(events, period))
+      this.#timer.start(between(SHORTEST, waited, LONGEST_WITH_QUERIES), this.#queriesOf(events, period, waited))
     }
   }
 
   /** Returns the address of what native/timer.c calls Queries. */
-  #queriesOf(events: readonly EventHandle[], period: number): number {
+  #queriesOf(events: readonly EventHandle[], period: number, waited: bigint): number {
     this.#memory ??= this.#newQueries()
     const memory = this.#memory
     memory.setPointer(PERIOD_AT, period)
+    const expected = this.#expected
+    const from = expected - expected / 20n - EARLIER - waited
+    const until = expected + expected / 20n - waited
+    memory.setPointer(EXPECTED_AT, from > 0n ? Number(from) : 0)
+    memory.setPointer(EXPECTED_AT + 8, until > 0n ? Number(until) : 0)
+    memory.setPointer(
+      EXPECTED_AT + 16,
+      Math.min(period, between(LEAST_WHEN_EXPECTED, expected / SHARE_WHEN_EXPECTED, LONGEST)),
+    )
     memory.setPointer(COUNT_AT, events.length)
     events.forEach((event, index) => void memory.setPointer(EVENTS_AT + 8 * index, event))
     return memory.address
@@ -101,6 +122,7 @@ export class BackOffTimer implements BackOff {
   }
 
   cancel(): void {
+    if (this.#since !== undefined && !this.polls) this.#expected = process.hrtime.bigint() - this.#since
     this.polls = true
     this.#since = undefined
     // The immediate is not cleared: once one has thrown, Node fails for good if the next one is cleared.

@@ -1,0 +1,653 @@
+/*
+ * Writes down what a process does with CUDA, of every library and thread. The CUDA driver loads this library when it
+ * is initialised, if CUDA_INJECTION64_PATH names it; CUPTI then calls it before and after each call of the driver. The
+ * trace is read by src/recording/process-trace.ts. It goes to the file that CUDA_STREAMS_TRACE names, through a mapping,
+ * so that nothing is lost when the process is killed.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <execinfo.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define EXPORT __attribute__((visibility("default")))
+
+/* CUPTI: of its interface only what is used. */
+enum { DOMAIN_DRIVER = 1, SITE_ENTER = 0 };
+typedef struct {
+  int site;
+  const char *functionName;
+  const void *functionParams;
+  void *functionReturnValue;
+  const char *symbolName;
+  void *context;
+  uint32_t contextUid;
+  uint64_t *correlationData;
+  uint32_t correlationId;
+} CallbackData;
+typedef void (*Callback)(void *, int, uint32_t, const void *);
+
+/*
+ * The calls that are written, with the types of their parameters: p a word, u 32 bits, c less, o a pointer to a word
+ * that the call sets, 2 a pointer to the 16 words of a CUDA_MEMCPY2D, k the arguments of a kernel, x the same in another
+ * form, l a CUlaunchConfig, t code that may be the text of PTX. A call ending in `!` is written before it is made: it ends
+ * what another thread may be given at once.
+ */
+static const struct {
+  const char *name, *types;
+} KNOWN[] = {
+    {"cuMemAlloc_v2", "op"},
+    {"cuMemAllocPitch_v2", "oopp"},
+    {"cuMemAllocManaged", "opu"},
+    {"cuMemAllocAsync", "opp"},
+    {"cuMemAllocFromPoolAsync", "oppp"},
+    {"cuMemFree_v2", "p!"},
+    {"cuMemFreeAsync", "pp!"},
+    {"cuMemMap", "pp"},
+    {"cuMemUnmap", "pp!"},
+    {"cuMemAllocHost_v2", "op"},
+    {"cuMemHostAlloc", "opu"},
+    {"cuMemFreeHost", "p!"},
+    {"cuMemHostRegister_v2", "ppu"},
+    {"cuMemHostUnregister", "p!"},
+    {"cuMemcpy", "ppp"},
+    {"cuMemcpyAsync", "pppp"},
+    {"cuMemcpyHtoD_v2", "ppp"},
+    {"cuMemcpyHtoDAsync_v2", "pppp"},
+    {"cuMemcpyDtoH_v2", "ppp"},
+    {"cuMemcpyDtoHAsync_v2", "pppp"},
+    {"cuMemcpyDtoD_v2", "ppp"},
+    {"cuMemcpyDtoDAsync_v2", "pppp"},
+    {"cuMemcpyPeerAsync", "pppppp"},
+    {"cuMemcpy2D_v2", "2"},
+    {"cuMemcpy2DUnaligned_v2", "2"},
+    {"cuMemcpy2DAsync_v2", "2p"},
+    {"cuMemsetD8_v2", "pcp"},
+    {"cuMemsetD8Async", "pcpp"},
+    {"cuMemsetD16_v2", "pcp"},
+    {"cuMemsetD16Async", "pcpp"},
+    {"cuMemsetD32_v2", "pup"},
+    {"cuMemsetD32Async", "pupp"},
+    {"cuMemsetD2D8Async", "ppcppp"},
+    {"cuMemsetD2D16Async", "ppcppp"},
+    {"cuMemsetD2D32Async", "ppuppp"},
+    {"cuLaunchKernel", "puuuuuuupkx"},
+    {"cuLaunchCooperativeKernel", "puuuuuuupk"},
+    {"cuLaunchKernelEx", "lpkx"},
+    {"cuLaunchHostFunc", "pp"},
+    {"cuStreamCreate", "ou"},
+    {"cuStreamCreateWithPriority", "ouu"},
+    {"cuStreamDestroy_v2", "p!"},
+    {"cuStreamSynchronize", "p"},
+    {"cuStreamQuery", "p"},
+    {"cuStreamWaitEvent", "ppu"},
+    {"cuEventCreate", "ou"},
+    {"cuEventDestroy_v2", "p!"},
+    {"cuEventRecord", "pp"},
+    {"cuEventRecordWithFlags", "ppu"},
+    {"cuEventQuery", "p"},
+    {"cuEventSynchronize", "p"},
+    {"cuCtxSynchronize", ""},
+    {"cuCtxSynchronize_v2", "p"},
+    {"cuStreamWaitValue32", "ppuu"},
+    {"cuStreamWaitValue32_v2", "ppuu"},
+    {"cuStreamWaitValue64", "pppu"},
+    {"cuStreamWaitValue64_v2", "pppu"},
+    {"cuStreamBatchMemOp", "pup"},
+    {"cuStreamBatchMemOp_v2", "pup"},
+    {"cuStreamBeginCapture", "p"},
+    {"cuStreamBeginCapture_v2", "pu"},
+    {"cuStreamBeginCaptureToGraph", "pp"},
+    {"cuStreamEndCapture", "po"},
+    {"cuGraphInstantiate", "op"},
+    {"cuGraphInstantiate_v2", "op"},
+    {"cuGraphInstantiateWithFlags", "op"},
+    {"cuGraphInstantiateWithParams", "op"},
+    {"cuGraphExecUpdate", "pp"},
+    {"cuGraphExecUpdate_v2", "pp"},
+    {"cuGraphExecDestroy", "p!"},
+    {"cuGraphDestroy", "p!"},
+    {"cuGraphLaunch", "pp"},
+    {"cuModuleLoadData", "ot"},
+    {"cuModuleLoadDataEx", "ot"},
+    {"cuModuleLoadFatBinary", "ot"},
+    {"cuLibraryLoadData", "ot"},
+};
+enum { FUNCTIONS = sizeof KNOWN / sizeof *KNOWN, IDS = 4096, WORDS = 128, FRAMES = 12, SITES = 1 << 16, TEXT = 4096 };
+
+/* What a record is. Each begins with its length in bytes and its kind, and is a multiple of eight bytes long. */
+enum { IS_FUNCTION = 1, IS_SITE, IS_CALL, IS_KERNEL, IS_PTX, IS_CONTEXT };
+
+static struct {
+  int file;
+  size_t size, used;
+  char *map;
+  pthread_mutex_t lock;
+  int isOpen;
+} trace = {.file = -1, .lock = PTHREAD_MUTEX_INITIALIZER};
+static const size_t PIECE = 16u << 20;
+static size_t mapped; /* where the mapping begins in the file */
+
+/* By CUPTI's number: one more than the index in KNOWN; 0 not seen yet, -1 of no interest. */
+static int16_t known[IDS];
+static char isDefined[FUNCTIONS];
+static __thread int busy;
+static __thread uint32_t site;
+/* The line of the language that has no stack in memory, such as JavaScript; told by `cuda_streams_site`. */
+static __thread uint32_t given;
+static uint32_t threads;
+static __thread uint32_t thread;
+
+static int grow(size_t more) {
+  if (trace.map != NULL && trace.used - mapped + more <= PIECE) return 1;
+  if (trace.map != NULL) munmap(trace.map, PIECE);
+  mapped = trace.used & ~(size_t)4095;
+  if (more > PIECE - 4096 || ftruncate(trace.file, (off_t)(mapped + PIECE)) != 0) {
+    trace.map = NULL;
+    return 0;
+  }
+  trace.map = mmap(NULL, PIECE, PROT_READ | PROT_WRITE, MAP_SHARED, trace.file, (off_t)mapped);
+  if (trace.map == MAP_FAILED) trace.map = NULL;
+  return trace.map != NULL;
+}
+
+/* The place for a record of so many bytes; NULL once the file can grow no more. The lock is held. */
+static char *record(uint32_t kind, size_t bytes) {
+  size_t whole = (bytes + 8 + 7) & ~(size_t)7;
+  if (!trace.isOpen || !grow(whole)) {
+    trace.isOpen = 0;
+    return NULL;
+  }
+  char *at = trace.map + (trace.used - mapped);
+  memcpy(at + 4, &kind, 4);
+  uint32_t length = (uint32_t)whole;
+  memcpy(at, &length, 4);
+  trace.used += whole;
+  return at + 8;
+}
+
+static void text(uint32_t kind, uint64_t number, const char *bytes, size_t length) {
+  char *at = record(kind, 8 + length + 1);
+  if (at == NULL) return;
+  memcpy(at, &number, 8);
+  memcpy(at + 8, bytes, length);
+  at[8 + length] = 0;
+}
+
+/* ---- Where a call comes from ---------------------------------------------------------------------------------------- */
+
+static struct {
+  int (*isInitialized)(void);
+  int (*isFinalizing)(void);
+  int (*check)(void);
+  void *(*thisThread)(void);
+  int (*ensure)(void);
+  void (*release)(int);
+  void *(*frame)(void);
+  void *(*back)(void *);
+  void *(*code)(void *);
+  int (*line)(void *);
+  void *(*attribute)(void *, const char *);
+  const char *(*utf8)(void *);
+  void (*forget)(void *);
+} python;
+
+static void *find(const char *name) { return dlsym(RTLD_DEFAULT, name); }
+
+static int hasPython(void) {
+  static int state; /* 1: found; the interpreter may be loaded late */
+  if (state == 1) return 1;
+  *(void **)&python.isInitialized = find("Py_IsInitialized");
+  if (python.isInitialized == NULL) return 0;
+  *(void **)&python.isFinalizing = find("Py_IsFinalizing");
+  if (python.isFinalizing == NULL) *(void **)&python.isFinalizing = find("_Py_IsFinalizing");
+  *(void **)&python.check = find("PyGILState_Check");
+  *(void **)&python.thisThread = find("PyGILState_GetThisThreadState");
+  *(void **)&python.ensure = find("PyGILState_Ensure");
+  *(void **)&python.release = find("PyGILState_Release");
+  *(void **)&python.frame = find("PyEval_GetFrame");
+  *(void **)&python.back = find("PyFrame_GetBack");
+  *(void **)&python.code = find("PyFrame_GetCode");
+  *(void **)&python.line = find("PyFrame_GetLineNumber");
+  *(void **)&python.attribute = find("PyObject_GetAttrString");
+  *(void **)&python.utf8 = find("PyUnicode_AsUTF8");
+  *(void **)&python.forget = find("Py_DecRef");
+  if (python.back == NULL || python.code == NULL || python.utf8 == NULL || python.forget == NULL) return 0;
+  state = 1;
+  return 1;
+}
+
+/* Sites by hash. Number 0 is no site. Full, it gives no new numbers. */
+static struct {
+  uint64_t hash;
+  uint32_t number;
+} sites[SITES];
+static uint32_t siteCount;
+
+static uint32_t siteOf(uint64_t hash, int *isNew) {
+  *isNew = 0;
+  for (uint32_t at = (uint32_t)(hash % SITES), tried = 0; tried < SITES; tried++, at = (at + 1) % SITES) {
+    if (sites[at].number != 0 && sites[at].hash != hash) continue;
+    if (sites[at].number == 0) {
+      if (siteCount >= SITES / 2) return 0;
+      sites[at].hash = hash;
+      sites[at].number = ++siteCount;
+      *isNew = 1;
+    }
+    return sites[at].number;
+  }
+  return 0;
+}
+
+static uint64_t mix(uint64_t hash, uint64_t value) {
+  hash ^= value;
+  hash *= 0x9e3779b97f4a7c15u;
+  return hash ^ (hash >> 29);
+}
+
+static size_t put(char *text, size_t used, void *object, const char *name) {
+  void *value = python.attribute(object, name);
+  const char *bytes = value == NULL ? NULL : python.utf8(value);
+  used += (size_t)snprintf(text + used, TEXT - used, "%s", bytes == NULL ? "?" : bytes);
+  if (value != NULL) python.forget(value);
+  return used < TEXT ? used : TEXT - 1;
+}
+
+static uint32_t pythonSite(void) {
+  void *frames[FRAMES];
+  int count = 0;
+  uint64_t hash = 1;
+  for (void *frame = python.frame(); frame != NULL && count < FRAMES;) {
+    void *code = python.code(frame);
+    hash = mix(mix(hash, (uint64_t)(uintptr_t)code), (uint64_t)python.line(frame));
+    python.forget(code);
+    frames[count++] = frame;
+    frame = python.back(frame);
+    if (frame != NULL && count == FRAMES) python.forget(frame);
+  }
+  uint32_t number = 0;
+  if (count > 0) {
+    int isNew;
+    pthread_mutex_lock(&trace.lock);
+    number = siteOf(hash, &isNew);
+    pthread_mutex_unlock(&trace.lock);
+    if (isNew) {
+      static __thread char lines[TEXT];
+      size_t used = 0;
+      for (int at = 0; at < count && used < TEXT - 64; at++) {
+        void *code = python.code(frames[at]);
+        used += (size_t)snprintf(lines + used, TEXT - used, "%sat ", at == 0 ? "" : "\n");
+        used = put(lines, used, code, "co_name");
+        used += (size_t)snprintf(lines + used, TEXT - used, " (");
+        if (used >= TEXT) used = TEXT - 1;
+        used = put(lines, used, code, "co_filename");
+        used += (size_t)snprintf(lines + used, TEXT - used, ":%d)", python.line(frames[at]));
+        if (used >= TEXT) used = TEXT - 1;
+        python.forget(code);
+      }
+      pthread_mutex_lock(&trace.lock);
+      text(IS_SITE, number, lines, used);
+      pthread_mutex_unlock(&trace.lock);
+    }
+  }
+  /* The first is borrowed. */
+  for (int at = 1; at < count; at++) python.forget(frames[at]);
+  return number;
+}
+
+/* The innermost functions of the program and of libraries that are not CUDA's own. */
+static uint32_t nativeSite(void) {
+  void *addresses[24];
+  int count = backtrace(addresses, 24);
+  uint64_t hash = 2;
+  for (int at = 0; at < count; at++) hash = mix(hash, (uint64_t)(uintptr_t)addresses[at]);
+  int isNew;
+  pthread_mutex_lock(&trace.lock);
+  uint32_t number = siteOf(hash, &isNew);
+  if (isNew) {
+    static char lines[TEXT];
+    size_t used = 0;
+    for (int at = 1; at < count && used < TEXT - 64; at++) {
+      Dl_info info;
+      if (dladdr(addresses[at], &info) == 0 || info.dli_fname == NULL) continue;
+      const char *slash = strrchr(info.dli_fname, '/');
+      const char *file = slash == NULL ? info.dli_fname : slash + 1;
+      if (strstr(file, "libcuda") || strstr(file, "libcupti") || strstr(file, "injection") || strstr(file, "libc.so"))
+        continue;
+      unsigned long offset = (unsigned long)((uintptr_t)addresses[at] - (uintptr_t)info.dli_fbase);
+      used += (size_t)snprintf(lines + used, TEXT - used, "%sat %s (%s+0x%lx)", used == 0 ? "" : "\n",
+                               info.dli_sname == NULL ? "?" : info.dli_sname, file, offset - 1);
+      if (used >= TEXT) used = TEXT - 1;
+    }
+    text(IS_SITE, number, lines, used);
+  }
+  pthread_mutex_unlock(&trace.lock);
+  return number;
+}
+
+static uint32_t here(void) {
+  if (given != 0) return given;
+  if (!hasPython() || !python.isInitialized()) return nativeSite();
+  if (python.isFinalizing != NULL && python.isFinalizing()) return 0;
+  if (python.check()) return pythonSite();
+  /* A thread that Python does not know, such as those of a backward pass, has none of its lines. */
+  if (python.thisThread() == NULL) return 0;
+  int state = python.ensure();
+  uint32_t number = pythonSite();
+  python.release(state);
+  return number;
+}
+
+/* The lines of JavaScript that make the calls of this thread until the next call of this function. NULL: none. */
+EXPORT void cuda_streams_site(const char *lines) {
+  if (lines == NULL) {
+    given = 0;
+    return;
+  }
+  uint64_t hash = 3;
+  size_t length = strlen(lines);
+  for (size_t at = 0; at < length; at++) hash = mix(hash, (unsigned char)lines[at]);
+  int isNew;
+  pthread_mutex_lock(&trace.lock);
+  given = siteOf(hash, &isNew);
+  if (isNew) text(IS_SITE, given, lines, length);
+  pthread_mutex_unlock(&trace.lock);
+}
+
+/* ---- Kernels ---------------------------------------------------------------------------------------------------------- */
+
+/* The sizes of a kernel's parameters, of which the words that may be addresses are written. */
+enum { KERNELS = 1 << 14, PARAMETERS = 64 };
+typedef struct {
+  uint64_t handle;
+  int count;
+  uint16_t sizes[PARAMETERS];
+  uint32_t offsets[PARAMETERS];
+} Kernel;
+static Kernel *kernels[KERNELS];
+static struct {
+  int (*parameter)(void *, size_t, size_t *, size_t *);
+  int (*parameterOfKernel)(void *, size_t, size_t *, size_t *);
+  int (*contextDevice)(int *);
+  char *(*demangle)(const char *, char *, size_t *, int *);
+} cuda;
+
+static Kernel *kernelOf(uint64_t handle, const char *name) {
+  uint32_t at = (uint32_t)(mix(0, handle) % KERNELS);
+  for (uint32_t tried = 0; tried < KERNELS; tried++, at = (at + 1) % KERNELS) {
+    if (kernels[at] != NULL && kernels[at]->handle == handle) return kernels[at];
+    if (kernels[at] == NULL) break;
+  }
+  if (kernels[at] != NULL) return NULL;
+  Kernel *kernel = calloc(1, sizeof *kernel);
+  if (kernel == NULL) return NULL;
+  kernel->handle = handle;
+  int (*parameter)(void *, size_t, size_t *, size_t *) = cuda.parameter;
+  size_t offset, size;
+  if (parameter != NULL && parameter((void *)(uintptr_t)handle, 0, &offset, &size) != 0) parameter = cuda.parameterOfKernel;
+  while (parameter != NULL && kernel->count < PARAMETERS &&
+         parameter((void *)(uintptr_t)handle, (size_t)kernel->count, &offset, &size) == 0) {
+    kernel->offsets[kernel->count] = (uint32_t)offset;
+    kernel->sizes[kernel->count++] = (uint16_t)(size > 4096 ? 4096 : size);
+  }
+  kernels[at] = kernel;
+  char both[TEXT * 2];
+  int status = -1;
+  char *readable = cuda.demangle == NULL || name == NULL ? NULL : cuda.demangle(name, NULL, NULL, &status);
+  int length = snprintf(both, sizeof both, "%s\n%s", name == NULL ? "?" : name, status == 0 ? readable : "");
+  free(readable);
+  text(IS_KERNEL, handle, both, length < (int)sizeof both ? (size_t)length : sizeof both - 1);
+  return kernel;
+}
+
+static int mayBeAddress(uint64_t word) { return word >= 1u << 20 && word < (uint64_t)1 << 48; }
+
+/* Each word that may be an address, behind its parameter and its place in it. */
+static int words(uint64_t *out, int count, const unsigned char *bytes, uint32_t size, uint64_t parameter) {
+  for (uint32_t at = 0; at + 8 <= size && count + 2 <= WORDS; at += 8) {
+    uint64_t word;
+    memcpy(&word, bytes + at, 8);
+    if (!mayBeAddress(word)) continue;
+    out[count++] = parameter << 32 | at;
+    out[count++] = word;
+  }
+  return count;
+}
+
+/* ---- Calls ------------------------------------------------------------------------------------------------------------ */
+
+static size_t aligned(size_t at, size_t size) { return (at + size - 1) & ~(size - 1); }
+
+static void ptx(const char *code) {
+  if (code == NULL || (code[0] != '/' && code[0] != '.' && code[0] != '\n' && code[0] != ' ')) return;
+  size_t length = strnlen(code, 4u << 20);
+  if (strstr(code, ".version") == NULL) return;
+  text(IS_PTX, 0, code, length);
+}
+
+static void call(int index, const CallbackData *data) {
+  const char *types = KNOWN[index].types;
+  const unsigned char *params = data->functionParams;
+  uint64_t values[WORDS + 32];
+  int count = 0;
+  size_t at = 0;
+  uint64_t function = 0;
+  const void *const *arguments = NULL;
+  const void *const *extra = NULL;
+  for (; *types != 0 && *types != '!'; types++) {
+    if (*types == 'u' || *types == 'c') {
+      uint32_t value = 0;
+      at = *types == 'u' ? aligned(at, 4) : at;
+      memcpy(&value, params + at, *types == 'u' ? 4 : 1);
+      values[count++] = value;
+      at += *types == 'u' ? 4 : 1;
+      continue;
+    }
+    at = aligned(at, 8);
+    uint64_t value;
+    memcpy(&value, params + at, 8);
+    at += 8;
+    const void *pointer = (const void *)(uintptr_t)value;
+    switch (*types) {
+      case 'o':
+        values[count] = 0;
+        if (pointer != NULL) memcpy(&values[count], pointer, 8);
+        count++;
+        break;
+      case '2':
+        memcpy(&values[count], pointer, 128);
+        count += 16;
+        break;
+      case 'l':
+        for (int word = 0; word < 7; word++) {
+          uint32_t part;
+          memcpy(&part, (const char *)pointer + 4 * word, 4);
+          values[count++] = part;
+        }
+        memcpy(&values[count++], (const char *)pointer + 32, 8);
+        break;
+      case 'k':
+        arguments = pointer;
+        break;
+      case 'x':
+        extra = pointer;
+        break;
+      case 't':
+        ptx(pointer);
+        break;
+      default:
+        if (function == 0 && strncmp(KNOWN[index].name, "cuLaunchK", 9) == 0) function = value;
+        else if (function == 0 && strncmp(KNOWN[index].name, "cuLaunchC", 9) == 0) function = value;
+        values[count++] = value;
+    }
+  }
+  if (function != 0) {
+    Kernel *kernel = kernelOf(function, data->symbolName);
+    if (kernel != NULL && arguments != NULL) {
+      for (int each = 0; each < kernel->count; each++)
+        if (arguments[each] != NULL)
+          count = words(values, count, arguments[each], kernel->sizes[each], (uint64_t)each);
+    } else if (kernel != NULL && extra != NULL) {
+      const unsigned char *buffer = NULL;
+      size_t size = 0;
+      for (; extra[0] != NULL; extra += 2) {
+        if ((uintptr_t)extra[0] == 1) buffer = extra[1];
+        if ((uintptr_t)extra[0] == 2) memcpy(&size, extra[1], sizeof size);
+      }
+      for (int each = 0; buffer != NULL && each < kernel->count; each++) {
+        if (kernel->offsets[each] + kernel->sizes[each] > size) break;
+        count = words(values, count, buffer + kernel->offsets[each], kernel->sizes[each], (uint64_t)each);
+      }
+    }
+  }
+  char *out = record(IS_CALL, 24 + 8 * (size_t)count);
+  if (out == NULL) return;
+  uint32_t head[6] = {(uint32_t)index, thread, site, data->contextUid, (uint32_t)count, 0};
+  memcpy(out, head, 24);
+  memcpy(out + 24, values, 8 * (size_t)count);
+}
+
+/* A call of a stream of the calling thread's own null stream has another name, and is told by number 2^16. */
+static int indexOf(const char *name) {
+  size_t length = strlen(name);
+  int ofThread = 0;
+  if (length > 5 && strcmp(name + length - 5, "_ptsz") == 0) {
+    length -= 5;
+    ofThread = 1;
+  } else if (length > 5 && strcmp(name + length - 5, "_ptds") == 0) {
+    length -= 5;
+    ofThread = 1;
+  }
+  for (int at = 0; at < (int)FUNCTIONS; at++)
+    if (strlen(KNOWN[at].name) == length && strncmp(KNOWN[at].name, name, length) == 0) return at << 1 | ofThread;
+  return -1;
+}
+
+static void define(int index) {
+  if (isDefined[index]) return;
+  isDefined[index] = 1;
+  text(IS_FUNCTION, (uint64_t)index, KNOWN[index].name, strlen(KNOWN[index].name));
+}
+
+static void contextSeen(uint32_t uid) {
+  static uint32_t seen[64];
+  static int count;
+  for (int at = 0; at < count; at++)
+    if (seen[at] == uid) return;
+  int device = 0;
+  if (cuda.contextDevice == NULL || cuda.contextDevice(&device) != 0 || count == 64) return;
+  seen[count++] = uid;
+  char *out = record(IS_CONTEXT, 8);
+  if (out == NULL) return;
+  memcpy(out, &uid, 4);
+  memcpy(out + 4, &device, 4);
+}
+
+static void called(void *user, int domain, uint32_t id, const void *info) {
+  (void)user;
+  const CallbackData *data = info;
+  if (domain != DOMAIN_DRIVER || id >= IDS || busy || !trace.isOpen) return;
+  int state = known[id];
+  if (state == 0) {
+    int index = indexOf(data->functionName);
+    state = index < 0 ? -1 : index + 1;
+    known[id] = (int16_t)state;
+  }
+  if (state < 0) return;
+  busy = 1;
+  int index = (state - 1) >> 1;
+  const char *types = KNOWN[index].types;
+  int isBefore = types[0] != 0 && types[strlen(types) - 1] == '!';
+  if (data->site == SITE_ENTER) site = here();
+  /* A call that fails does nothing, and a query is asked again and again until it does not. */
+  int hasFailed = data->site != SITE_ENTER && data->functionReturnValue != NULL && *(const int *)data->functionReturnValue != 0;
+  if ((data->site == SITE_ENTER) == isBefore && !hasFailed) {
+    pthread_mutex_lock(&trace.lock);
+    if (thread == 0) thread = ++threads;
+    define(index);
+    contextSeen(data->contextUid);
+    uint32_t own = thread;
+    /* The null stream of a thread: told with the call, by its highest bit. */
+    if ((state - 1) & 1) thread |= 1u << 31;
+    call(index, data);
+    thread = own;
+    pthread_mutex_unlock(&trace.lock);
+  }
+  busy = 0;
+}
+
+static void forked(void) { trace.isOpen = 0; }
+
+static void *openCupti(void) {
+  const char *chosen = getenv("CUDA_STREAMS_CUPTI");
+  if (chosen != NULL && *chosen != 0) return dlopen(chosen, RTLD_NOW | RTLD_GLOBAL);
+  static const char *const NAMES[] = {"libcupti.so.13", "libcupti.so.12", "libcupti.so",
+                                      "/usr/local/cuda/extras/CUPTI/lib64/libcupti.so",
+                                      "/usr/local/cuda/lib64/libcupti.so"};
+  for (size_t at = 0; at < sizeof NAMES / sizeof *NAMES; at++) {
+    /* One that the process has already is the one to use. */
+    void *library = dlopen(NAMES[at], RTLD_NOW | RTLD_NOLOAD);
+    if (library != NULL) return library;
+  }
+  for (size_t at = 0; at < sizeof NAMES / sizeof *NAMES; at++) {
+    void *library = dlopen(NAMES[at], RTLD_NOW | RTLD_GLOBAL);
+    if (library != NULL) return library;
+  }
+  return NULL;
+}
+
+static int failed(const char *what, int number) {
+  fprintf(stderr, "cuda-streams: this process is not traced: %s", what);
+  if (number != 0) fprintf(stderr, " (%d)", number);
+  fprintf(stderr, "\n");
+  return 0;
+}
+
+/* Called by the CUDA driver in cuInit. */
+EXPORT int InitializeInjection(void) {
+  static int isDone;
+  const char *path = getenv("CUDA_STREAMS_TRACE");
+  if (isDone || path == NULL || *path == 0) return 1;
+  isDone = 1;
+  char own[4096];
+  snprintf(own, sizeof own, "%s/%ld.trace", path, (long)getpid());
+  trace.file = open(own, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  if (trace.file < 0) return failed("its file cannot be made", 0);
+  void *library = openCupti();
+  if (library == NULL) return failed("libcupti.so is not found; CUDA_STREAMS_CUPTI=path names it", 0);
+  int (*subscribe)(void **, Callback, void *);
+  int (*enable)(uint32_t, void *, int, uint32_t);
+  int (*nameOf)(int, uint32_t, const char **);
+  *(void **)&subscribe = dlsym(library, "cuptiSubscribe");
+  *(void **)&enable = dlsym(library, "cuptiEnableCallback");
+  *(void **)&nameOf = dlsym(library, "cuptiGetCallbackName");
+  if (subscribe == NULL || enable == NULL || nameOf == NULL) return failed("this CUPTI lacks cuptiSubscribe", 0);
+  void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+  if (driver == NULL) driver = RTLD_DEFAULT;
+  *(void **)&cuda.parameter = dlsym(driver, "cuFuncGetParamInfo");
+  *(void **)&cuda.parameterOfKernel = dlsym(driver, "cuKernelGetParamInfo");
+  *(void **)&cuda.contextDevice = dlsym(driver, "cuCtxGetDevice");
+  void *runtime = dlopen("libstdc++.so.6", RTLD_NOW);
+  *(void **)&cuda.demangle = runtime == NULL ? NULL : dlsym(runtime, "__cxa_demangle");
+  trace.isOpen = 1;
+  pthread_atfork(NULL, NULL, forked);
+  void *subscriber;
+  int result = subscribe(&subscriber, called, NULL);
+  if (result != 0) return failed("another tool uses CUPTI, a profiler perhaps: cuptiSubscribe", result);
+  /* A call that is not written costs nothing. */
+  int count = 0;
+  for (uint32_t id = 1; id < IDS; id++) {
+    const char *name = NULL;
+    if (nameOf(DOMAIN_DRIVER, id, &name) != 0 || name == NULL || indexOf(name) < 0) continue;
+    if (enable(1, subscriber, DOMAIN_DRIVER, id) == 0) count++;
+  }
+  if (count == 0) return failed("CUPTI knows none of the calls", 0);
+  return 1;
+}

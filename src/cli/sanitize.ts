@@ -1,0 +1,70 @@
+/** Runs a program of any language under the trace of its process, and looks for missing waits in what it did. */
+import { spawn } from 'node:child_process'
+import { mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
+import { constants, tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { printError } from '../base/standard-error.js'
+import { injectionFile } from '../native/layer.js'
+import { checkRecording } from '../recording/check.js'
+import { recordTrace } from '../recording/process-trace.js'
+import { Reader } from '../recording/reader.js'
+
+export interface SanitizeRequest {
+  readonly program: string
+  readonly args: readonly string[]
+  readonly possible: boolean
+  /** Where the recordings are left. */
+  readonly keep: string | undefined
+}
+
+/** Returns the exit code. The program has the terminal to itself; what is found is printed to standard error when it has ended. */
+export async function sanitizeProgram({ program, args, possible, keep }: SanitizeRequest): Promise<number> {
+  const folder = mkdtempSync(join(tmpdir(), 'cuda-streams-trace-'))
+  const recordings = keep ?? folder
+  try {
+    if (keep !== undefined) mkdirSync(keep, { recursive: true })
+    const code = await run(program, args, {
+      ...process.env,
+      CUDA_INJECTION64_PATH: injectionFile(),
+      CUDA_STREAMS_TRACE: folder,
+    })
+    const errors = await checkTraces(folder, recordings, possible)
+    return code === 0 && errors > 0 ? 1 : code
+  } finally {
+    rmSync(folder, { recursive: true })
+  }
+}
+
+/** Checks the traces of processes, of which the recordings are written to a folder. Returns how many errors there are. */
+export async function checkTraces(folder: string, recordings: string, possible: boolean): Promise<number> {
+  let errors = 0
+  const traces = readdirSync(folder).filter((name) => name.endsWith('.trace'))
+  for (const name of traces) {
+    const recording = join(recordings, name.replace('.trace', '.rec'))
+    recordTrace(join(folder, name), recording, { possible })
+    errors += await check(recording, traces.length > 1 ? `Process ${name.replace('.trace', '')}: ` : '')
+  }
+  if (traces.length === 0)
+    printError('cuda-streams: nothing was traced: the program did not use CUDA, or did before it was to be traced')
+  return errors
+}
+
+/** Prints what is found in a recording. Returns how many errors there are. */
+async function check(recording: string, before: string): Promise<number> {
+  const { reports, calls } = await checkRecording(new Reader(recording))
+  for (const { message } of reports) printError(`${message}\n`)
+  const found = reports.length === 0 ? 'No findings' : `${reports.length} finding(s)`
+  printError(`cuda-streams: ${before}${found} in ${calls} calls`)
+  return reports.filter(({ severity }) => severity === 'error').length
+}
+
+function run(program: string, args: readonly string[], env: NodeJS.ProcessEnv): Promise<number> {
+  const child = spawn(program, args, { stdio: 'inherit', env })
+  // The program decides what a Ctrl+C means.
+  const ignore = (): void => {}
+  process.on('SIGINT', ignore)
+  return new Promise<number>((resolve, reject) => {
+    child.on('error', reject)
+    child.on('close', (code, signal) => resolve(code ?? 128 + (signal === null ? 0 : constants.signals[signal])))
+  }).finally(() => process.off('SIGINT', ignore))
+}

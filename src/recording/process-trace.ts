@@ -1,0 +1,478 @@
+/**
+ * Makes a recording of the trace of a whole process: of all calls of the CUDA driver that any library made in it, which
+ * native/injection/trace.c has written.
+ */
+import { invalidValue } from '../base/errors.js'
+import { process } from '../base/node-modules.js'
+import type { MemoryRows, Pointer, TouchedMemory } from '../driver/driver.js'
+import { type ForeignAccess, ForeignKernel, type KernelPointer, usesInPtx } from './foreign-kernels.js'
+import { Journal } from './journal.js'
+import type { RecordedCall, RecordedWork, StreamFacts } from './lines.js'
+import { VERSION } from './lines.js'
+
+/** The kinds of records, as in trace.c. */
+const FUNCTION = 1
+const SITE = 2
+const CALL = 3
+const KERNEL = 4
+const PTX = 5
+const CONTEXT = 6
+
+/** The words of a call's head, and the bit of the thread that says that null streams are those of threads. */
+const HEAD = 24
+const OF_THREAD = 2 ** 31
+
+/** Stream handles that CUDA gives a meaning. */
+const LEGACY = 1
+const PER_THREAD = 2
+/** Handles of the null streams of threads, which no other stream has. */
+const THREAD_STREAMS = 2 ** 50
+
+/** The numbers of null streams, which no other stream has. */
+const NULL_STREAMS = 2 ** 40
+
+/** CU_STREAM_NON_BLOCKING */
+const NON_BLOCKING = 1
+
+/** What stands in a CUDA_MEMCPY2D, by word. */
+const ROW = {
+  sourceX: 0,
+  sourceY: 1,
+  sourceType: 2,
+  sourceHost: 3,
+  sourceDevice: 4,
+  sourcePitch: 6,
+  targetX: 7,
+  targetY: 8,
+  targetType: 9,
+  targetHost: 10,
+  targetDevice: 11,
+  targetPitch: 13,
+  width: 14,
+  height: 15,
+} as const
+/** CU_MEMORYTYPE_HOST, CU_MEMORYTYPE_ARRAY */
+const [ON_HOST, IN_ARRAY] = [1, 3]
+
+export interface TraceOptions {
+  /** Is memory of which it is not known whether a kernel reads or writes it taken to be written? */
+  readonly possible: boolean
+}
+
+/** Writes the recording of a trace. Returns how many calls it has. @throws {Error} ERR_INVALID_ARG_VALUE for a file that is no trace */
+export function recordTrace(path: string, recording: string, options: TraceOptions): number {
+  const bytes = process.getBuiltinModule('node:fs').readFileSync(path)
+  const conversion = new Conversion(new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength), recording, options)
+  return conversion.run(path)
+}
+
+class Conversion {
+  readonly #journal: Journal
+  readonly #functions: string[] = []
+  readonly #sites: string[] = ['']
+  readonly #kernels = new Map<number, ForeignKernel>()
+  readonly #ptx = new Map<string, readonly ('none' | 'read' | 'write' | 'read-write' | 'unknown')[]>()
+  /** By number of a context, its device. */
+  readonly #devices = new Map<number, number>()
+  readonly #memory = new Allocations()
+  /** The streams of which the facts are written, with whether they were captured to. */
+  readonly #streams = new Set<number>()
+  readonly #flags = new Map<number, number>()
+  /** How many streams were met. */
+  #made = 0
+  #site = ''
+  #thread = 0
+  #device = 0
+  #captures = 0
+
+  constructor(
+    private readonly view: DataView,
+    recording: string,
+    private readonly options: TraceOptions,
+  ) {
+    const header = {
+      recording: VERSION,
+      driver: 'cuda',
+      clock: 'host',
+      stacks: 'all',
+      epoch: 0,
+      devices: Array.from({ length: 16 }, (_, device) => ({
+        name: `GPU ${device}`,
+        multiprocessors: 1,
+        threads: 2048,
+      })),
+    } as const
+    this.#journal = new Journal(
+      recording,
+      header,
+      () => 0,
+      () => this.#site,
+    )
+  }
+
+  run(path: string): number {
+    const { view } = this
+    for (let at = 0; at + 8 <= view.byteLength; ) {
+      const length = view.getUint32(at, true)
+      if (length === 0) break
+      if (length % 8 !== 0 || at + length > view.byteLength)
+        throw invalidValue(`${path} is no trace, or damaged at byte ${at}`)
+      this.#record(view.getUint32(at + 4, true), at + 8, at + length)
+      at += length
+    }
+    this.#journal.close()
+    return this.#journal.calls
+  }
+
+  #record(kind: number, at: number, end: number): void {
+    const { view } = this
+    if (kind === CALL) this.#called(at)
+    else if (kind === CONTEXT) this.#devices.set(view.getUint32(at, true), view.getUint32(at + 4, true))
+    else {
+      const number = Number(view.getBigUint64(at, true))
+      const text = this.#text(at + 8, end)
+      if (kind === FUNCTION) this.#functions[number] = text
+      else if (kind === SITE) this.#sites[number] = ofProgram(text)
+      else if (kind === PTX) for (const [name, uses] of usesInPtx(text)) this.#ptx.set(name, uses)
+      else if (kind === KERNEL) {
+        const [name = '', readable = ''] = text.split('\n')
+        this.#kernels.set(number, new ForeignKernel(name, readable, this.#ptx.get(name)))
+      }
+    }
+  }
+
+  #text(at: number, end: number): string {
+    const bytes = new Uint8Array(this.view.buffer, this.view.byteOffset + at, end - at)
+    const zero = bytes.indexOf(0)
+    return new TextDecoder().decode(zero < 0 ? bytes : bytes.subarray(0, zero))
+  }
+
+  #called(at: number): void {
+    const { view } = this
+    const word = (index: number): number => view.getUint32(at + 4 * index, true)
+    const values = Array.from({ length: word(4) }, (_, index) => Number(view.getBigUint64(at + HEAD + 8 * index, true)))
+    this.#thread = word(1)
+    this.#site = this.#sites[word(2)] ?? ''
+    this.#device = this.#devices.get(word(3)) ?? 0
+    const name = (this.#functions[word(0)] ?? '').replace(/_v\d+$/, '')
+    const read = READERS[name]
+    read?.(this.steps, values, name)
+  }
+
+  /** What the calls of the driver come to. */
+  readonly steps = {
+    allocated: (pointer: number, byteLength: number): void => {
+      if (byteLength === 0) return
+      this.#memory.add(pointer, byteLength, 'device')
+      this.#put({ call: 'allocateShared', pointer, byteLength })
+    },
+    pinned: (pointer: number, byteLength: number): void => {
+      this.#memory.add(pointer, byteLength, 'host')
+      this.#put({ call: 'allocateShared', pointer, byteLength })
+    },
+    /** It waits for the device where `waits`. */
+    freed: (pointer: number, waits: boolean): void => {
+      if (!this.#memory.remove(pointer)) return
+      if (waits) this.steps.deviceDone()
+      this.#put({ call: 'freeShared', pointer, after: [] })
+    },
+    queuedAllocation: (pointer: number, byteLength: number, handle: number): void => {
+      this.#memory.add(pointer, byteLength, 'device')
+      this.#queue({ kind: 'allocate', stream: this.#stream(handle), pointer, byteLength })
+    },
+    queuedFree: (pointer: number, handle: number): void => {
+      if (!this.#memory.remove(pointer)) return
+      this.#queue({ kind: 'free', stream: this.#stream(handle), pointer })
+    },
+    /** `waits`: for a copy to or from memory that is not page-locked. */
+    copied: (destination: number, source: number, byteLength: number, handle: number, waits: boolean): void => {
+      const stream = this.#stream(handle)
+      const [to, from] = [this.#memory.at(destination), this.#memory.at(source)]
+      const work = [
+        ...(from === undefined ? [] : [touched(source, byteLength, 'in')]),
+        ...(to === undefined ? [] : [touched(destination, byteLength, 'out')]),
+      ]
+      if (work.length > 0 && byteLength > 0)
+        this.#queue({ kind: 'library', calls: [{ name: 'copy', stream, memory: work }] })
+      if (waits || to === undefined) this.steps.streamDone(handle)
+    },
+    filled: (pointer: number, byteLength: number, handle: number): void => {
+      if (this.#memory.at(pointer) === undefined || byteLength === 0) return
+      const stream = this.#stream(handle)
+      this.#queue({ kind: 'library', calls: [{ name: 'fill', stream, memory: [touched(pointer, byteLength, 'out')] }] })
+    },
+    rows: (words: readonly number[], handle: number, waits: boolean): void => {
+      const get = (name: keyof typeof ROW): number => words[ROW[name]] ?? 0
+      const sides = (['source', 'target'] as const).flatMap((side) => {
+        const type = get(`${side}Type`) % 2 ** 32
+        if (type === IN_ARRAY) return []
+        const base = get(type === ON_HOST ? `${side}Host` : `${side}Device`)
+        const pitch = get(`${side}Pitch`) || get('width')
+        const pointer = base + get(`${side}Y`) * pitch + get(`${side}X`)
+        if (this.#memory.at(pointer) === undefined) return []
+        const [rows, rowLength] = [get('height'), get('width')]
+        const access = side === 'source' ? 'in' : 'out'
+        const byteLength = (rows - 1) * pitch + rowLength
+        const inRows = { rows, rowLength, rowDistance: pitch, matrices: 1, matrixDistance: 0 }
+        return [touched(pointer, byteLength, access, pitch === rowLength ? undefined : inRows)]
+      })
+      const stream = this.#stream(handle)
+      if (sides.length > 0) this.#queue({ kind: 'library', calls: [{ name: 'copy', stream, memory: sides }] })
+      if (waits) this.steps.streamDone(handle)
+    },
+    launched: (handle: number, stream: number, words: readonly number[]): void => {
+      const kernel = this.#kernels.get(handle) ?? new ForeignKernel('?', '', undefined)
+      const pointers: KernelPointer[] = []
+      for (let at = 0; at + 1 < words.length; at += 2) {
+        const [place = 0, pointer = 0] = [words[at], words[at + 1]]
+        if (this.#memory.at(pointer) === undefined) continue
+        pointers.push({ parameter: Math.floor(place / 2 ** 32), offset: place % 2 ** 32, pointer })
+      }
+      if (pointers.length === 0) return
+      const accesses = kernel.accesses(pointers)
+      const memory = pointers.map(({ pointer }, at) => touched(pointer, 1, this.#accessOf(accesses[at] ?? 'either')))
+      const on = this.#stream(stream)
+      this.#queue({ kind: 'library', calls: [{ name: `kernel ${kernel.title}`, stream: on, memory: merged(memory) }] })
+    },
+    streamMade: (stream: number, flags: number): void => {
+      this.#streams.delete(stream)
+      this.#flags.set(stream, flags)
+      this.#stream(stream)
+      this.#put({ call: 'createStream', stream, context: this.#device + 1, flags })
+    },
+    streamEnded: (stream: number): void => {
+      if (!this.#streams.delete(stream)) return
+      this.#put({ call: 'destroyStream', stream })
+    },
+    streamDone: (handle: number): void => this.#waited({ call: 'synchronizeStream', stream: this.#stream(handle) }),
+    streamIsIdle: (handle: number): void => this.#put({ call: 'streamIsIdle', stream: this.#stream(handle) }),
+    deviceDone: (): void => this.#waited({ call: 'synchronizeDevice', device: this.#device }),
+    eventMade: (event: number, flags: number): void =>
+      this.#put({ call: 'createEvent', event, context: this.#device + 1, flags }),
+    eventEnded: (event: number): void => this.#put({ call: 'destroyEvent', event }),
+    recorded: (event: number, handle: number, flags: number): void =>
+      this.#put({ call: 'record', event, stream: this.#stream(handle), external: flags === 1 ? 1 : 0 }),
+    awaited: (handle: number, event: number, flags: number): void =>
+      this.#put({ call: 'wait', stream: this.#stream(handle), event, external: flags === 1 ? 1 : 0 }),
+    eventDone: (event: number): void => this.#waited({ call: 'synchronizeEvent', event }),
+    eventIsDone: (event: number): void => this.#put({ call: 'eventIsDone', event }),
+    /** Who writes the value, and when, is not seen: it may come after all that was queued. */
+    valueAwaited: (handle: number): void => {
+      const stream = this.#stream(handle)
+      for (const other of this.#streams)
+        if (other !== stream) this.#put({ call: 'waitStream', stream, other, context: 0 })
+    },
+    captureBegan: (handle: number): void => {
+      this.#captures += 1
+      this.#put({ call: 'beginCapture', stream: this.#stream(handle) })
+    },
+    captureEnded: (handle: number, graph: number): void => {
+      this.#captures -= 1
+      this.#put({ call: 'endCapture', stream: this.#stream(handle), graph })
+    },
+    instantiated: (exec: number, graph: number): void => this.#put({ call: 'instantiate', exec, graph }),
+    updated: (exec: number, graph: number): void => this.#put({ call: 'updateGraph', exec, graph }),
+    execEnded: (exec: number): void => this.#put({ call: 'destroyExec', exec }),
+    graphEnded: (graph: number): void => this.#put({ call: 'destroyGraph', graph }),
+    graphLaunched: (exec: number, handle: number): void =>
+      this.#queue({ kind: 'graph', stream: this.#stream(handle), exec }),
+  }
+
+  #accessOf(access: ForeignAccess): TouchedMemory['access'] {
+    if (access !== 'either') return access
+    return this.options.possible ? 'inout' : 'in'
+  }
+
+  #queue(work: RecordedWork): void {
+    this.#put({ call: 'queue', work })
+  }
+
+  #put(call: RecordedCall): void {
+    this.#journal.call(call, 0, 0, this.#captures > 0 && call.call === 'queue' ? { captured: true } : undefined)
+  }
+
+  #waited(call: RecordedCall): void {
+    this.#put(call)
+    this.#journal.call({ call: 'return' }, 0, 0, undefined, false)
+  }
+
+  /** The recording's number of a stream, of which the facts are written at its first use. */
+  #stream(handle: number): number {
+    const ofThread = this.#thread >= OF_THREAD
+    const isOfThread = handle === PER_THREAD || (handle === 0 && ofThread)
+    const isNull = !isOfThread && (handle === 0 || handle === LEGACY)
+    const stream = isNull
+      ? this.#device * 4
+      : isOfThread
+        ? THREAD_STREAMS + this.#device * 2 ** 20 + (this.#thread % OF_THREAD) * 16
+        : handle
+    if (!this.#streams.has(stream)) {
+      this.#streams.add(stream)
+      const nonBlocking = !isNull && ((this.#flags.get(stream) ?? 0) & NON_BLOCKING) !== 0
+      const facts: StreamFacts = {
+        stream,
+        device: this.#device,
+        context: this.#device + 1,
+        id: String(isNull ? NULL_STREAMS + this.#device : ++this.#made),
+        nonBlocking,
+        priority: 0,
+        escaped: false,
+        name: '',
+        given: false,
+      }
+      this.#journal.object(facts)
+    }
+    return stream
+  }
+}
+
+function touched(
+  pointer: number,
+  byteLength: number,
+  access: TouchedMemory['access'],
+  rows?: MemoryRows,
+): TouchedMemory {
+  return { pointer: pointer as Pointer, byteLength, access, argument: undefined, rows }
+}
+
+/** The lines of a stack that belong to the program, not to packages of Python; all of them where none does. */
+function ofProgram(stack: string): string {
+  const lines = stack.split('\n')
+  const own = lines.filter((line) => !/\/(?:site|dist)-packages\/|\/lib\/python3|\(<cuda-streams>:/.test(line))
+  return (own.length === 0 ? lines : own).join('\n')
+}
+
+/** One access of each address: a kernel may be given a pointer twice. */
+function merged(memory: readonly TouchedMemory[]): readonly TouchedMemory[] {
+  const byPointer = new Map<number, TouchedMemory>()
+  for (const each of memory) {
+    const known = byPointer.get(each.pointer)
+    const access = known === undefined || known.access === each.access ? each.access : 'inout'
+    byPointer.set(each.pointer, { ...each, access })
+  }
+  return [...byPointer.values()]
+}
+
+/** What is allocated, by its addresses. */
+class Allocations {
+  #starts: number[] = []
+  readonly #byStart = new Map<number, { readonly byteLength: number; readonly place: 'device' | 'host' }>()
+
+  add(pointer: number, byteLength: number, place: 'device' | 'host'): void {
+    if (!this.#byStart.has(pointer)) this.#starts.splice(this.#after(pointer), 0, pointer)
+    this.#byStart.set(pointer, { byteLength, place })
+  }
+
+  remove(pointer: number): boolean {
+    if (!this.#byStart.delete(pointer)) return false
+    this.#starts.splice(this.#after(pointer) - 1, 1)
+    return true
+  }
+
+  at(pointer: number): 'device' | 'host' | undefined {
+    const start = this.#starts[this.#after(pointer) - 1]
+    const found = start === undefined ? undefined : this.#byStart.get(start)
+    return found !== undefined && start !== undefined && pointer < start + found.byteLength ? found.place : undefined
+  }
+
+  /** How many begin at this address or before it. */
+  #after(pointer: number): number {
+    let [low, high] = [0, this.#starts.length]
+    while (low < high) {
+      const middle = (low + high) >> 1
+      if ((this.#starts[middle] ?? 0) <= pointer) low = middle + 1
+      else high = middle
+    }
+    return low
+  }
+}
+
+type Steps = Conversion['steps']
+type Read = (steps: Steps, values: readonly number[], name: string) => void
+
+/** The words of a call, with zeros for those that are missing. */
+const at = (values: readonly number[], index: number): number => values[index] ?? 0
+
+const copy =
+  (waits: boolean): Read =>
+  (steps, v) =>
+    steps.copied(at(v, 0), at(v, 1), at(v, 2), waits ? 0 : at(v, 3), waits)
+const fill =
+  (width: number, isQueued: boolean): Read =>
+  (steps, v) =>
+    steps.filled(at(v, 0), width * at(v, 2), isQueued ? at(v, 3) : 0)
+const fillRows =
+  (width: number): Read =>
+  (steps, v) =>
+    steps.filled(at(v, 0), (at(v, 4) - 1) * at(v, 1) + width * at(v, 3), at(v, 5))
+const launch: Read = (steps, v) => steps.launched(at(v, 0), at(v, 8), v.slice(9))
+const awaitValue: Read = (steps, v) => steps.valueAwaited(at(v, 0))
+const instantiate: Read = (steps, v) => steps.instantiated(at(v, 0), at(v, 1))
+
+/** By the name of a function, without its version, what it does. */
+const READERS: Readonly<Record<string, Read>> = {
+  cuMemAlloc: (steps, v) => steps.allocated(at(v, 0), at(v, 1)),
+  cuMemAllocPitch: (steps, v) => steps.allocated(at(v, 0), at(v, 1) * at(v, 3)),
+  cuMemAllocManaged: (steps, v) => steps.allocated(at(v, 0), at(v, 1)),
+  cuMemMap: (steps, v) => steps.allocated(at(v, 0), at(v, 1)),
+  cuMemUnmap: (steps, v) => steps.freed(at(v, 0), false),
+  cuMemFree: (steps, v) => steps.freed(at(v, 0), true),
+  cuMemAllocAsync: (steps, v) => steps.queuedAllocation(at(v, 0), at(v, 1), at(v, 2)),
+  cuMemAllocFromPoolAsync: (steps, v) => steps.queuedAllocation(at(v, 0), at(v, 1), at(v, 3)),
+  cuMemFreeAsync: (steps, v) => steps.queuedFree(at(v, 0), at(v, 1)),
+  cuMemAllocHost: (steps, v) => steps.pinned(at(v, 0), at(v, 1)),
+  cuMemHostAlloc: (steps, v) => steps.pinned(at(v, 0), at(v, 1)),
+  cuMemHostRegister: (steps, v) => steps.pinned(at(v, 0), at(v, 1)),
+  cuMemFreeHost: (steps, v) => steps.freed(at(v, 0), true),
+  cuMemHostUnregister: (steps, v) => steps.freed(at(v, 0), true),
+  cuMemcpy: copy(true),
+  cuMemcpyHtoD: copy(true),
+  cuMemcpyDtoH: copy(true),
+  cuMemcpyDtoD: (steps, v) => steps.copied(at(v, 0), at(v, 1), at(v, 2), 0, false),
+  cuMemcpyAsync: copy(false),
+  cuMemcpyHtoDAsync: copy(false),
+  cuMemcpyDtoHAsync: copy(false),
+  cuMemcpyDtoDAsync: copy(false),
+  cuMemcpyPeerAsync: (steps, v) => steps.copied(at(v, 0), at(v, 2), at(v, 4), at(v, 5), false),
+  cuMemcpy2D: (steps, v) => steps.rows(v, 0, true),
+  cuMemcpy2DUnaligned: (steps, v) => steps.rows(v, 0, true),
+  cuMemcpy2DAsync: (steps, v) => steps.rows(v, at(v, 16), false),
+  cuMemsetD8: fill(1, false),
+  cuMemsetD16: fill(2, false),
+  cuMemsetD32: fill(4, false),
+  cuMemsetD8Async: fill(1, true),
+  cuMemsetD16Async: fill(2, true),
+  cuMemsetD32Async: fill(4, true),
+  cuMemsetD2D8Async: fillRows(1),
+  cuMemsetD2D16Async: fillRows(2),
+  cuMemsetD2D32Async: fillRows(4),
+  cuLaunchKernel: launch,
+  cuLaunchCooperativeKernel: launch,
+  // The configuration comes first: seven numbers and the stream.
+  cuLaunchKernelEx: (steps, v) => steps.launched(at(v, 8), at(v, 7), v.slice(9)),
+  cuStreamCreate: (steps, v) => steps.streamMade(at(v, 0), at(v, 1)),
+  cuStreamCreateWithPriority: (steps, v) => steps.streamMade(at(v, 0), at(v, 1)),
+  cuStreamDestroy: (steps, v) => steps.streamEnded(at(v, 0)),
+  cuStreamSynchronize: (steps, v) => steps.streamDone(at(v, 0)),
+  cuStreamQuery: (steps, v) => steps.streamIsIdle(at(v, 0)),
+  cuStreamWaitEvent: (steps, v) => steps.awaited(at(v, 0), at(v, 1), at(v, 2)),
+  cuEventCreate: (steps, v) => steps.eventMade(at(v, 0), at(v, 1)),
+  cuEventDestroy: (steps, v) => steps.eventEnded(at(v, 0)),
+  cuEventRecord: (steps, v) => steps.recorded(at(v, 0), at(v, 1), 0),
+  cuEventRecordWithFlags: (steps, v) => steps.recorded(at(v, 0), at(v, 1), at(v, 2)),
+  cuEventQuery: (steps, v) => steps.eventIsDone(at(v, 0)),
+  cuEventSynchronize: (steps, v) => steps.eventDone(at(v, 0)),
+  cuCtxSynchronize: (steps) => steps.deviceDone(),
+  cuStreamWaitValue32: awaitValue,
+  cuStreamWaitValue64: awaitValue,
+  cuStreamBatchMemOp: awaitValue,
+  cuStreamBeginCapture: (steps, v) => steps.captureBegan(at(v, 0)),
+  cuStreamEndCapture: (steps, v) => steps.captureEnded(at(v, 0), at(v, 1)),
+  cuGraphInstantiate: instantiate,
+  cuGraphInstantiateWithFlags: instantiate,
+  cuGraphInstantiateWithParams: instantiate,
+  cuGraphExecUpdate: (steps, v) => steps.updated(at(v, 0), at(v, 1)),
+  cuGraphExecDestroy: (steps, v) => steps.execEnded(at(v, 0)),
+  cuGraphDestroy: (steps, v) => steps.graphEnded(at(v, 0)),
+  cuGraphLaunch: (steps, v) => steps.graphLaunched(at(v, 0), at(v, 1)),
+}

@@ -1,0 +1,81 @@
+/**
+ * In a process that is traced (`npx cuda-streams sanitize`), the trace learns which lines of JavaScript make each call: it finds those of
+ * Python by itself.
+ */
+import { VARIABLES } from '../base/environment-variables.js'
+import { process } from '../base/node-modules.js'
+import { programLines, takeStack } from '../base/stack.js'
+import type { ContextHandle, Driver, EventHandle, ExternalFlag, QueuedWork, StreamHandle } from '../driver/driver.js'
+import { provideInterceptor } from '../driver/environment-interceptors.js'
+import type { Interceptor } from '../driver/wrappable-driver.js'
+import { injectionFile } from '../native/layer.js'
+import { NativeMemory } from '../native/native-memory.js'
+import { SharedLibrary } from '../native/shared-library.js'
+
+provideInterceptor(VARIABLES.trace.name, (driver) => {
+  if (driver.name !== 'cuda') return
+  const lines = new CallLines()
+  driver.wrap((next) => new TracedCalls(next, lines))
+})
+
+const FRAMES = 20
+/** Texts that are kept, each of a place in the program. */
+const MOST_TEXTS = 4096
+
+class CallLines {
+  readonly #tell = SharedLibrary.open(process.env['CUDA_INJECTION64_PATH'] ?? injectionFile()).functions({
+    cuda_streams_site: 'const char *lines',
+  }).cuda_streams_site
+  readonly #texts = new Map<string, NativeMemory>()
+
+  /** Makes a call of the driver, of which the trace is told the lines of the program. */
+  during<R>(call: () => R): R {
+    this.#tell(this.#here())
+    try {
+      return call()
+    } finally {
+      this.#tell(0)
+    }
+  }
+
+  #here(): number {
+    const stack = takeStack(FRAMES, this.during)
+    const known = this.#texts.get(stack)
+    if (known !== undefined) return known.address
+    if (this.#texts.size >= MOST_TEXTS) {
+      for (const text of this.#texts.values()) text.free()
+      this.#texts.clear()
+    }
+    const text = NativeMemory.ofText(programLines(stack).join('\n'))
+    this.#texts.set(stack, text)
+    return text.address
+  }
+}
+
+/** The calls that queue and order work. */
+class TracedCalls implements Interceptor {
+  constructor(
+    private readonly next: Driver,
+    private readonly lines: CallLines,
+  ) {}
+
+  queue(work: QueuedWork): void {
+    this.lines.during(() => this.next.queue(work))
+  }
+
+  streamCreate(context: ContextHandle, flags: number, priority: number): StreamHandle {
+    return this.lines.during(() => this.next.streamCreate(context, flags, priority))
+  }
+
+  eventRecord(event: EventHandle, stream: StreamHandle, external: ExternalFlag): void {
+    this.lines.during(() => this.next.eventRecord(event, stream, external))
+  }
+
+  streamWaitEvent(stream: StreamHandle, event: EventHandle, external: ExternalFlag): void {
+    this.lines.during(() => this.next.streamWaitEvent(stream, event, external))
+  }
+
+  streamWaitStream(stream: StreamHandle, other: StreamHandle, otherContext: ContextHandle): void {
+    this.lines.during(() => this.next.streamWaitStream(stream, other, otherContext))
+  }
+}

@@ -1,0 +1,212 @@
+/**
+ * What a whole process did, of all its libraries: the trace that a C library writes within it, and the races that are found there. The
+ * traces of PyTorch, CuPy and CUDA C++ were made on an H100 by the programs beside this file.
+ */
+import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, describe, it } from 'node:test'
+import { gunzipSync } from 'node:zlib'
+import { injectionFile } from '../../src/native/layer.js'
+import { checkRecording } from '../../src/recording/check.js'
+import { ForeignKernel, usesInPtx } from '../../src/recording/foreign-kernels.js'
+import { recordTrace } from '../../src/recording/process-trace.js'
+import { Reader } from '../../src/recording/reader.js'
+import { root } from '../helpers/root.js'
+
+const home = join(root, 'tests', 'process-trace')
+const folder = mkdtempSync(join(tmpdir(), 'cuda-streams-process-trace-'))
+after(() => rmSync(folder, { recursive: true }))
+
+async function messagesIn(trace: string, possible = false): Promise<readonly string[]> {
+  const recording = join(folder, 'run.rec')
+  recordTrace(trace, recording, { possible })
+  const { reports, isComplete } = await checkRecording(new Reader(recording))
+  assert.ok(isComplete)
+  return reports.map(({ message }) => message)
+}
+
+function unpacked(name: string): string {
+  const path = join(folder, name)
+  writeFileSync(path, gunzipSync(readFileSync(join(home, 'traces', `${name}.gz`))))
+  return path
+}
+
+describe('traces of programs on an H100', () => {
+  /** The functions of a program, each of which has one missing wait. */
+  const functionsOf = (file: string, pattern: RegExp): readonly string[] =>
+    Array.from(readFileSync(join(home, file), 'utf8').matchAll(pattern), ([, name = '']) => name)
+  const inPython = functionsOf('programs.py', /^def (\w+)\(\):$/gm).filter((name) => name !== 'cupyx_pinned')
+
+  it('each missing wait between PyTorch, CuPy and their streams is found, with the line of Python', async () => {
+    const messages = await messagesIn(unpacked('programs-racy.trace'))
+    assert.equal(inPython.length, 20)
+    for (const name of inPython) {
+      const found = messages.filter((message) => new RegExp(`at ${name} \\(\\S*/programs\\.py:\\d+\\)`).test(message))
+      assert.ok(found.length > 0, `nothing is found in ${name}`)
+    }
+    for (const message of messages) assert.match(message, /^ {2}Add `.*\.wait\(.*\)` before/m)
+  })
+
+  it('the same programs with their waits are silent, also of what is possible', async () => {
+    const trace = unpacked('programs-right.trace')
+    assert.deepEqual(await messagesIn(trace), [])
+    assert.deepEqual(await messagesIn(trace, true), [])
+  })
+
+  it('plain CUDA C++: kernels by their types, copies, and memory that is freed too early', async () => {
+    const messages = await messagesIn(unpacked('plain-racy.trace'))
+    for (const says of [
+      /kernel 'scale' writes on stream 1[\s\S]*kernel 'scale' reads on stream 2/,
+      /kernel 'set' writes on stream 1[\s\S]*copy reads on stream 2/,
+      /copy writes on stream 1[\s\S]*kernel 'scale' reads on stream 2/,
+      /kernel 'set' writes on stream 1[\s\S]*free on stream 2/,
+    ]) {
+      assert.ok(
+        messages.some((message) => says.test(message)),
+        String(says),
+      )
+    }
+  })
+
+  it('a file that is no trace is said to be none', () => {
+    const path = join(folder, 'no.trace')
+    writeFileSync(path, 'something else')
+    assert.throws(() => recordTrace(path, join(folder, 'no.rec'), { possible: false }), {
+      code: 'ERR_INVALID_ARG_VALUE',
+      message: /no\.trace is no trace/,
+    })
+  })
+})
+
+describe('the library that CUDA loads', () => {
+  const program = compiled()
+
+  for (const [how, ...more] of [['racy'], ['right'], ['racy', 'extra']] as const) {
+    it(`writes what CUPTI tells it of two threads: ${[how, ...more].join(' ')}`, async () => {
+      const traces = join(folder, [how, ...more].join('-'))
+      mkdirSync(traces)
+      const { status, stderr } = spawnSync(program, [injectionFile(), how, ...more], {
+        encoding: 'utf8',
+        env: { ...process.env, CUDA_STREAMS_TRACE: traces, CUDA_STREAMS_CUPTI: join(folder, 'libfake-cupti.so') },
+      })
+      assert.equal(status, 0, stderr)
+      const [name = ''] = readdirSync(traces)
+      const messages = await messagesIn(join(traces, name))
+      if (how === 'right') assert.deepEqual(messages, [])
+      else {
+        assert.equal(messages.length, 1)
+        assert.match(messages[0] ?? '', /kernel 'set' writes on stream 1[\s\S]*copy reads on stream 2/)
+      }
+    })
+  }
+
+  function compiled(): string {
+    const [library, path] = [join(folder, 'libfake-cupti.so'), join(folder, 'program')]
+    const run = (args: readonly string[], input?: string): void => {
+      const { status, stderr } = spawnSync('cc', args, { encoding: 'utf8', input })
+      assert.equal(status, 0, stderr)
+    }
+    const source = join(home, 'fake-cupti.c')
+    run([
+      '-std=gnu11',
+      '-Wall',
+      '-Wextra',
+      '-Werror',
+      '-shared',
+      '-fPIC',
+      '-fvisibility=hidden',
+      '-pthread',
+      '-o',
+      library,
+      source,
+      '-ldl',
+    ])
+    const main = 'int play(int, char **); int main(int count, char **arguments) { return play(count, arguments); }'
+    run(['-x', 'c', '-', '-o', path, '-x', 'none', library, `-Wl,-rpath,${folder}`], main)
+    return path
+  }
+})
+
+describe('what a kernel of another library touches', () => {
+  const accesses = (readable: string, parameters: readonly number[], name = 'k'): readonly string[] =>
+    new ForeignKernel(name, readable, undefined).accesses(
+      parameters.map((parameter) => ({ parameter, offset: 0, pointer: 1000 * parameter })),
+    )
+
+  it('by the types in its C++ name: who writes const for what is read writes to the rest', () => {
+    assert.deepEqual(accesses('void scale<float>(float const*, float*, int)', [0, 1]), ['in', 'out'])
+    assert.deepEqual(accesses('void ns::f<2, (A)1>(std::array<int, 2>, float*, float const*)', [1, 2]), ['out', 'in'])
+    assert.deepEqual(accesses('swap(float*, float*)', [0, 1]), ['either', 'either'])
+  })
+
+  it('one pointer is written, since a kernel without an effect is none', () => {
+    assert.deepEqual(accesses('', [0]), ['out'])
+    assert.deepEqual(accesses('', [0, 1]), ['either', 'either'])
+  })
+
+  it('by its PTX', () => {
+    const uses = usesInPtx(`.version 7.0
+.target sm_70
+.address_size 64
+.visible .entry move(.param .u64 to, .param .u64 from) {
+  .reg .b64 %rd<5>;
+  .reg .f32 %f<2>;
+  ld.param.u64 %rd1, [to];
+  ld.param.u64 %rd2, [from];
+  cvta.to.global.u64 %rd3, %rd1;
+  cvta.to.global.u64 %rd4, %rd2;
+  ld.global.f32 %f1, [%rd4];
+  st.global.f32 [%rd3], %f1;
+  ret;
+}`)
+    const kernel = new ForeignKernel('move', '', uses.get('move'))
+    const pointers = [0, 1].map((parameter) => ({ parameter, offset: 0, pointer: parameter }))
+    assert.deepEqual(kernel.accesses(pointers), ['out', 'in'])
+    assert.deepEqual([...usesInPtx('.version of nothing')], [])
+  })
+
+  it("by the library: PyTorch's output comes first, CuPy's last", () => {
+    const torch =
+      'void at::native::vectorized_elementwise_kernel<4, F, std::array<char*, 2ul> >(int, F, std::array<char*, 2ul>)'
+    const kernel = new ForeignKernel('_ZN2at', torch, undefined)
+    assert.equal(kernel.title, "'at::native::vectorized_elementwise_kernel' of PyTorch")
+    const words = [0, 8].map((offset) => ({ parameter: 2, offset, pointer: offset }))
+    assert.deepEqual(kernel.accesses(words), ['out', 'in'])
+    assert.deepEqual(accesses('', [0, 1, 2], 'cupy_add__float32_float32_float32'), ['in', 'in', 'out'])
+  })
+})
+
+describe('npx cuda-streams sanitize', () => {
+  const command = join(root, 'dist', 'src', 'cli', 'main.js')
+  const run = (...args: readonly string[]) => spawnSync(process.execPath, [command, ...args], { encoding: 'utf8' })
+
+  it('ends as the program does, and says that it has not used CUDA', () => {
+    const { status, stdout, stderr } = run('sanitize', '--', process.execPath, '-e', 'console.log(1); process.exit(7)')
+    assert.equal(status, 7)
+    assert.equal(stdout, '1\n')
+    assert.match(stderr, /nothing was traced: the program did not use CUDA/)
+  })
+
+  it('checks a folder of traces again', () => {
+    const traces = mkdtempSync(join(folder, 'traces-'))
+    unpacked('plain-racy.trace')
+    writeFileSync(join(traces, '1.trace'), readFileSync(join(folder, 'plain-racy.trace')))
+    const { status, stderr } = run('check', traces)
+    assert.equal(status, 1)
+    assert.match(stderr, /kernel 'set' writes/)
+  })
+
+  it('needs a program, behind --', () => {
+    for (const args of [[], ['train.py'], ['--']]) {
+      const { status, stderr } = run('sanitize', ...args)
+      assert.equal(status, 2)
+      assert.match(stderr, /sanitize -- python train\.py/)
+    }
+    const { status, stderr } = run('sanitize', '--', '/no/such/program')
+    assert.equal(status, 1)
+    assert.match(stderr, /ENOENT/)
+  })
+})
