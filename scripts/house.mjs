@@ -14,9 +14,11 @@ const git = (...args) => execFileSync('git', args, { cwd: root, encoding: 'utf8'
 
 /** A file of fewer lines is short. */
 const SHORT = 40
-/** A generator of random programs draws numbers and makes steps of them; each is named here by its file. */
+/** A generator of random programs draws numbers and makes steps of them: as records, whose kind is drawn as well, or as text. */
 const GENERATOR =
-  /^(tests|site)\/.*(generate|random-program|random-programs|exploration-program|rounds)[^/]*\.(ts|mjs)$/
+  '(what: (fc\\.constant(From)?|of|kind|kindOf)(<[^>]*>)?\\()|fc\\.record\\(\\{ what: fc|function randomProgram\\('
+/** What is tried with random steps there is a table of ours, and no program. */
+const NO_PROGRAMS = ['tests/driver/handle-tables.test.ts']
 
 /** Paths and texts of a state: of the working tree, or of a revision. */
 function filesOf(revision) {
@@ -65,7 +67,9 @@ function count(revision) {
     'lines of C': sum(of((name) => /^native\/.*\.[ch]$/.test(name))),
     'lines of tests': sum(tests),
     'files of tests': tests.length,
-    'generators of random programs': of((name) => GENERATOR.test(name)).length,
+    'generators of random programs': grep(revision, GENERATOR, 'tests', 'site').filter(
+      (name) => !NO_PROGRAMS.some((other) => name.endsWith(other)),
+    ).length,
     'files that call C by koffi': grep(revision, "from 'koffi'|require\\('koffi'\\)", 'src').length,
     'packages with an install script that a user installs': scripts.filter(([, { dev }]) => dev !== true).length,
     'packages with an install script that a developer installs': scripts.length,

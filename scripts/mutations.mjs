@@ -1,33 +1,19 @@
-// Injects mistakes into src, one at a time, and checks whether the tests find them: `npm run mutations -- --count 50 --seed 1`. A mistake
-// is a line of the driver, the simulator, memory, graphs or the sanitizer that is left out or turned round, drawn by the seed, so that
-// the same ones are injected again after the tests have changed. It works in a copy of the checkout, in a temporary folder.
+// Injects mistakes into src, one at a time, and checks whether the tests find them. A mistake is a line of the driver, the
+// simulator, memory, graphs or the sanitizer that is left out or turned round. `npm run mutations -- --draw --at REVISION` draws
+// fifty, by a seed, and adds them to tests/mutations.md with what finds them at that revision, as the column `before`; `--from` says of which
+// files, and `--count` how many. `npm run mutations`
+// injects the same ones into this checkout, and writes the column `after`. It works in a copy, in a temporary folder.
 //
-// Of each mistake the table says which tests found it: the first of STAGES that failed. `--only 3,17` injects some again;
-// `--stages "words of test files;more words"` has other tests look for it.
-import { spawnSync } from 'node:child_process'
-import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+// Each suite of random programs looks for each mistake: in `after`, those that found it before, which all have to find it again. A
+// mistake that none of them has found is looked for by the file that found it before, and then by STAGES, until something finds it;
+// `--thorough` lets all tests look for what is left, which takes hours; with `--random` only the suites of random programs look.
+// `--only 3,17` injects some, `--all` has all suites look for them, `--copies 2` works in two copies side by side.
+import { spawn, spawnSync } from 'node:child_process'
+import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { join, relative } from 'node:path'
 import { parseArgs } from 'node:util'
 import { root } from './test-files.mjs'
-
-const { values } = parseArgs({
-  options: {
-    count: { type: 'string', default: '50' },
-    seed: { type: 'string', default: '1' },
-    only: { type: 'string' },
-    stages: { type: 'string' },
-  },
-})
-/** Words of paths of test files: those that find most come first. */
-const STAGES = values.stages?.split(';') ?? [
-  'conformance/ordering conformance/completion conformance/memory conformance/graphs sanitizer/kinds simulator/time',
-  '--quick',
-  'conformance/ memory/ simulator/ streams/ differential/ sanitizer/ explore/ properties/ fake',
-  '',
-]
-/** Minutes that a stage takes at most: a mistake that makes tests hang is found, too. */
-const LONGEST = 20
 
 const FOLDERS = [
   'src/driver',
@@ -38,6 +24,55 @@ const FOLDERS = [
   'src/sanitizer',
   'src/stream.ts',
 ]
+
+const { values } = parseArgs({
+  options: {
+    draw: { type: 'boolean', default: false },
+    at: { type: 'string' },
+    count: { type: 'string', default: '50' },
+    seed: { type: 'string', default: '1' },
+    from: { type: 'string', default: FOLDERS.join() },
+    only: { type: 'string' },
+    all: { type: 'boolean', default: false },
+    thorough: { type: 'boolean', default: false },
+    random: { type: 'boolean', default: false },
+    copies: { type: 'string', default: '1' },
+  },
+})
+const TABLE = join(root, 'tests', 'mutations.md')
+
+/**
+ * The suites of random programs: the words of the paths of their files, and which files of src they play. Tests of one file of src
+ * find more of it in less time, but it is these whose programs must not become weaker unseen.
+ */
+const SUITES = {
+  differential: { words: 'differential/forced differential/fake differential/known', plays: /^src\/(?!sanitizer)/ },
+  ordering: { words: 'properties/ordering', plays: /^src\/driver\/sim/ },
+  exploration: { words: 'properties/exploration', plays: /^src\/driver\/sim/ },
+  judged: { words: 'sanitizer/random.test', plays: /^src\/(sanitizer|driver\/sim)/ },
+  threads: { words: 'sanitizer/random-threads', plays: /^src\/sanitizer/ },
+  explored: { words: 'sanitizer/explored', plays: /^src\/(sanitizer|driver\/sim)/ },
+  checked: { words: 'recording/check', plays: /^src\/sanitizer/ },
+}
+/** Words of paths of test files, for a file of src: those that find most in little time. */
+const STAGES = [
+  { words: 'sanitizer/kinds sanitizer/modes sanitizer/threads sanitizer/bounded', plays: /^src\/sanitizer/ },
+  { words: 'driver/cuda/', plays: /^src\/driver\/cuda/ },
+  {
+    words:
+      'conformance/ordering conformance/completion conformance/memory conformance/graph conformance/captures simulator/time simulator/memory streams/ memory/',
+    plays: /^src\/(?!sanitizer|driver\/cuda)/,
+  },
+]
+/** With `--thorough`, what those have not found is looked for by these. */
+const ALL = [
+  { words: '--quick', plays: /./ },
+  { words: '', plays: /./ },
+]
+/** Minutes that a stage takes at most: a mistake that makes tests hang is found, too. */
+const LONGEST = 20
+/** Minutes that a suite of random programs takes at most. */
+const LONGEST_SUITE = 2
 
 /** Each gives the line another meaning, or undefined where it does not fit. */
 const OPERATORS = {
@@ -70,79 +105,222 @@ function drawing(seed) {
   }
 }
 
-/** All mistakes that can be made in these files. */
+/** All mistakes that can be made in these files. A line is named by its text, and by how many lines of the file are the same before it. */
 function possible(folder) {
-  const { stdout } = spawnSync('git', ['ls-files', ...FOLDERS], { cwd: folder, encoding: 'utf8' })
+  const { stdout } = spawnSync('git', ['ls-files', ...values.from.split(',')], { cwd: root, encoding: 'utf8' })
   const found = []
-  for (const file of stdout.split('\n').filter((name) => name.endsWith('.ts'))) {
-    for (const [index, line] of readFileSync(join(folder, file), 'utf8').split('\n').entries()) {
+  const isThere = (name) => name.endsWith('.ts') && existsSync(join(folder, name))
+  for (const file of stdout.split('\n').filter(isThere)) {
+    const lines = readFileSync(join(folder, file), 'utf8').split('\n')
+    for (const [index, line] of lines.entries()) {
       if (/^\s*(\*|\/[/*]|import|export (type|interface))/.test(line)) continue
       for (const [what, change] of Object.entries(OPERATORS)) {
         const changed = change(line)
-        if (changed !== undefined && changed !== line) found.push({ file, index, line, changed, what })
+        if (changed === undefined || changed === line) continue
+        const nth = lines.slice(0, index).filter((other) => other.trim() === line.trim()).length
+        found.push({ file, nth, what, line: line.trim(), before: '', after: '', suitesBefore: [], suitesAfter: [] })
       }
     }
   }
   return found
 }
 
-function copy() {
+/** A copy of this checkout, or of a revision, to make mistakes in. */
+function copy(revision) {
   const folder = mkdtempSync(join(tmpdir(), 'cuda-streams-mutations-'))
-  const skipped = /^(node_modules|dist|\.cache|\.gpu|\.git)$/
-  cpSync(root, folder, {
-    recursive: true,
-    filter: (from) => from === root || !skipped.test(from.slice(root.length + 1).split('/')[0] ?? ''),
-  })
+  process.on('exit', () => rmSync(folder, { recursive: true, force: true }))
+  if (revision === undefined) {
+    const skipped = /^(node_modules|dist|\.cache|\.gpu|\.git)$/
+    cpSync(root, folder, {
+      recursive: true,
+      filter: (from) => from === root || !skipped.test(relative(root, from).split('/')[0] ?? ''),
+    })
+  } else spawnSync('bash', ['-c', `git archive ${revision} | tar -x -C ${folder}`], { cwd: root, stdio: 'inherit' })
   for (const shared of ['node_modules', '.cache', '.git']) symlinkSync(join(root, shared), join(folder, shared))
+  // The tests of a revision are run as this script expects it.
+  for (const name of ['test.mjs', 'failures.mjs']) cpSync(join(root, 'scripts', name), join(folder, 'scripts', name))
   // Names that a mistake leaves unused do no harm.
   const config = join(folder, 'tsconfig.json')
   writeFileSync(config, readFileSync(config, 'utf8').replace(/"noUnused(\w+)": true/g, '"noUnused$1": false'))
-  return folder
+  // A random program that fails is not made shorter, which takes longer than all else.
+  const preload = join(folder, 'as-found.mjs')
+  writeFileSync(preload, "import fc from 'fast-check'\nfc.configureGlobal({ endOnFailure: true })\n")
+  return { folder, env: { ...process.env, NODE_OPTIONS: `--import=file://${preload}` } }
 }
 
-const run = (folder, args) =>
-  spawnSync(process.execPath, args, { cwd: folder, encoding: 'utf8', timeout: LONGEST * 60_000, maxBuffer: 2 ** 28 })
-
-/** The first line that says which test failed. */
-function whatFound({ stdout = '', status, signal }) {
-  if (signal !== null && status === null) return 'the tests hung'
-  const [, name = 'the tests ended otherwise'] = /✖ (.+?) \(\d/.exec(stdout ?? '') ?? []
-  return name
-}
-
-const folder = copy()
-process.on('exit', () => rmSync(folder, { recursive: true, force: true }))
-const all = possible(folder)
-const draw = drawing(Number(values.seed))
-const only = values.only?.split(',').map(Number)
-const escaped = []
-let injected = 0
-console.log(`${all.length} mistakes can be made`)
-while (injected < Number(values.count) && all.length > 0) {
-  const [mistake] = all.splice(draw(all.length), 1)
-  const { file, index, line, changed, what } = mistake
-  const path = join(folder, file)
-  const text = readFileSync(path, 'utf8')
-  writeFileSync(path, text.split('\n').with(index, changed).join('\n'))
-  // What the compiler refuses nobody would commit.
-  if (run(folder, ['scripts/build.mjs']).status === 0) {
-    injected += 1
-    if (only === undefined || only.includes(injected)) {
-      const begun = performance.now()
-      let found
-      for (const stage of STAGES) {
-        const result = run(folder, ['scripts/test.mjs', ...stage.split(' ').filter(Boolean)])
-        if (result.status !== 0) {
-          found = whatFound(result)
-          break
-        }
+/** The first test that fails, as `file: name`, or undefined: what is still running then is ended. */
+function firstFailure({ folder, env }, stage, minutes, isRandom) {
+  const args = ['scripts/test.mjs', '--reporter=failures', ...stage.split(' ').filter(Boolean)]
+  return new Promise((resolve) => {
+    const options = { cwd: folder, detached: true, stdio: ['ignore', 'pipe', 'ignore'] }
+    const child = spawn(process.execPath, args, isRandom ? { ...options, env } : options)
+    let found
+    const end = (what) => {
+      found ??= what
+      try {
+        process.kill(-child.pid, 'SIGKILL')
+      } catch {
+        // It has ended.
       }
-      if (found === undefined) escaped.push(injected)
-      const seconds = Math.round((performance.now() - begun) / 1000)
-      console.log(`${injected}. ${file}:${index + 1} ${what}: ${line.trim()}`)
-      console.log(`   ${found === undefined ? 'ESCAPED' : `found by: ${found}`} (${seconds} s)`)
     }
-  }
-  writeFileSync(path, text)
+    const limit = setTimeout(() => end(`${stage}: the tests hung`), minutes * 60_000)
+    let printed = ''
+    child.stdout.on('data', (text) => {
+      printed += text
+      const [line, ...more] = printed.split('\n')
+      if (more.length === 0) return
+      const { file, name } = JSON.parse(line)
+      const path = file.startsWith('/') ? relative(join(folder, 'dist', 'tests'), file) : file
+      end(`${path.startsWith('..') ? stage : path.replace('.test.js', '')}: ${name}`)
+    })
+    child.on('close', (status) => {
+      clearTimeout(limit)
+      resolve(found ?? (status === 0 ? undefined : `${stage}: the tests ended otherwise`))
+    })
+  })
 }
-console.log(`${injected} mistakes, ${escaped.length} escaped: ${escaped.join(', ') || 'none'}`)
+
+const compile = (folder, ...args) => spawnSync(process.execPath, args, { cwd: folder, encoding: 'utf8' }).status === 0
+const build = (folder) => compile(folder, 'scripts/build.mjs')
+const ONE_FILE = ['--ignoreConfig', '--noResolve', '--noCheck', '--target', 'es2022', '--module', 'nodenext']
+/** What a whole build would write of one file. */
+const buildFile = (folder, file) =>
+  compile(
+    folder,
+    'node_modules/typescript/bin/tsc',
+    ...ONE_FILE,
+    '--verbatimModuleSyntax',
+    '--outDir',
+    'dist',
+    '--rootDir',
+    '.',
+    file,
+  )
+
+/** Calls `use` while a mistake is in the copy, if its line is there and the compiler takes it. */
+async function inject({ folder }, { file, nth, line, what }, compiles, use) {
+  const path = join(folder, file)
+  const text = existsSync(path) ? readFileSync(path, 'utf8') : ''
+  const lines = text.split('\n')
+  const found = [...lines.entries()].filter(([, other]) => other.trim() === line).map(([index]) => index)
+  const index = found[Math.min(nth, found.length - 1)]
+  if (index === undefined) return 'the line is gone'
+  writeFileSync(path, lines.with(index, OPERATORS[what](lines[index])).join('\n'))
+  try {
+    return compiles(folder, file) ? await use() : 'the compiler'
+  } finally {
+    writeFileSync(path, text)
+    if (compiles === buildFile) buildFile(folder, file)
+  }
+}
+
+const ofFile = (list, file) => list.filter(({ plays }) => plays.test(file))
+
+async function look(place, mistake, column) {
+  const able = Object.keys(SUITES).filter((name) => SUITES[name].plays.test(mistake.file))
+  const suites = []
+  let found
+  for (const name of column === 'after' && !values.all ? mistake.suitesBefore : able) {
+    const failure = await firstFailure(place, SUITES[name].words, LONGEST_SUITE, true)
+    if (failure === undefined) continue
+    suites.push(name)
+    found ??= failure
+  }
+  // What escaped before need not be found, and an empty column says nothing.
+  const [file] = mistake.before.split(': ')
+  const lookers = values.random ? [] : values.thorough ? [...STAGES, ...ALL] : STAGES
+  const stages = ofFile(lookers, mistake.file).map(({ words }) => words)
+  if (column === 'after' && file !== '' && !file.includes(' ')) stages.unshift(file)
+  for (const stage of stages) found ??= await firstFailure(place, stage, LONGEST, false)
+  mistake[column === 'after' ? 'suitesAfter' : 'suitesBefore'] = suites
+  return found ?? (values.thorough ? 'ESCAPED' : NOT_FOUND)
+}
+
+/** By the tests that have looked for it. */
+const NOT_FOUND = 'not found'
+const cell = (text) => text.replaceAll('|', '\\|')
+function write(mistakes, revision) {
+  const rows = mistakes.map(({ file, nth, what, line, before, after, suitesBefore, suitesAfter }, index) => {
+    const cells = [String(index + 1), file, String(nth + 1), what, `\`${line}\``, before, after]
+    return `| ${[...cells, suitesBefore.join(', '), suitesAfter.join(', ')].map(cell).join(' | ')} |`
+  })
+  const text = [
+    '# What the tests find',
+    '',
+    'Written by `npm run mutations`: mistakes that were injected into src, one at a time, and the first test that found each. "n" is which of',
+    `the lines of a file that have this text. "before" is revision ${revision}, "after" the checkout that the script ran in last. The`,
+    'last two columns have the suites of random programs that found it. Where a cell is empty, nothing has looked yet; "not found" is by the',
+    'few tests that did, and not by all, as `--thorough` has it.',
+    '',
+    '| | file | n | mistake | line | before | after | random before | random after |',
+    '| --- | --- | --- | --- | --- | --- | --- | --- | --- |',
+    ...rows,
+    '',
+  ]
+  writeFileSync(TABLE, text.join('\n'))
+}
+
+function read() {
+  const text = readFileSync(TABLE, 'utf8')
+  const [, revision] = /is revision (\w+)/.exec(text) ?? []
+  const mistakes = text
+    .split('\n')
+    .filter((line) => /^\| \d/.test(line))
+    .map((row) => {
+      const [, , file, nth, what, line, before, after, suitesBefore, suitesAfter] = row
+        .split(/(?<!\\)\|/)
+        .map((text) => text.trim().replaceAll('\\|', '|'))
+      const names = (list) => list.split(', ').filter(Boolean)
+      const suites = { suitesBefore: names(suitesBefore), suitesAfter: names(suitesAfter) }
+      return { file, nth: Number(nth) - 1, what, line: line.slice(1, -1), before, after, ...suites }
+    })
+  return { revision, mistakes }
+}
+
+/** Mistakes that the compiler takes, since nobody would commit the others. */
+async function drawn(place) {
+  const all = possible(place.folder)
+  console.log(`${all.length} mistakes can be made`)
+  const draw = drawing(Number(values.seed))
+  const mistakes = []
+  while (mistakes.length < Number(values.count) && all.length > 0) {
+    const [mistake] = all.splice(draw(all.length), 1)
+    if ((await inject(place, mistake, build, () => 'taken')) === 'taken') mistakes.push(mistake)
+  }
+  return mistakes
+}
+
+const column = values.at === undefined ? 'after' : 'before'
+const places = Array.from({ length: Number(values.copies) }, () => copy(values.at))
+const { revision = values.at, mistakes } = existsSync(TABLE) ? read() : { mistakes: [] }
+const first = values.draw ? mistakes.length : 0
+if (values.draw) mistakes.push(...(await drawn(places[0])))
+write(mistakes, revision)
+for (const { folder } of places) if (!build(folder)) throw new Error('The copy does not compile')
+const only = values.only?.split(',').map(Number)
+const waiting = (only ?? mistakes.slice(first).map((_, index) => first + index + 1)).map((nth) => [
+  nth - 1,
+  mistakes[nth - 1],
+])
+async function work(place) {
+  for (let next = waiting.shift(); next !== undefined; next = waiting.shift()) {
+    const [index, mistake] = next
+    const begun = performance.now()
+    mistake[column] = await inject(place, mistake, buildFile, () => look(place, mistake, column))
+    write(mistakes, revision)
+    const seconds = Math.round((performance.now() - begun) / 1000)
+    console.log(`${index + 1}. ${mistake.file} ${mistake.what}: ${mistake.line}\n   ${mistake[column]} (${seconds} s)`)
+  }
+}
+await Promise.all(places.map(work))
+const isOpen = (found) => found === 'ESCAPED' || found === NOT_FOUND
+const numbers = (isMeant) => mistakes.flatMap((mistake, index) => (isMeant(mistake) ? [index + 1] : []))
+const lost = numbers(({ after, before, suitesBefore, suitesAfter }) => {
+  if (after === '' || after === 'the line is gone') return false
+  return (isOpen(after) && !isOpen(before)) || suitesBefore.some((suite) => !suitesAfter.includes(suite))
+})
+const escaped = numbers((mistake) => isOpen(mistake[column]))
+console.log(
+  `${mistakes.length} mistakes; not found: ${escaped.join(', ') || 'none'}; found less than before: ${lost.join(', ') || 'none'}`,
+)
+process.exitCode = column === 'after' && lost.length > 0 ? 1 : 0

@@ -113,13 +113,14 @@ export function inProcesses(files, use) {
 }
 
 /** Paths below dist/tests, with `/`, in the order in which they should begin. The set is `all`, `quick`, `run-time` or `gpu`. */
-export function testFiles({ words, set }) {
+export function testFiles({ words, without, set }) {
   const named = [...SLOW_FILES, ...RUN_TIME_FILES, ...LONGEST_FIRST]
   const gone = named.filter((file) => !existsSync(join(tests, `${file}.test.js`)))
   if (gone.length > 0) throw new Error(`${import.meta.url} names what is not there: ${gone.join(', ')}`)
   const files = readdirSync(tests, { recursive: true, encoding: 'utf8' })
     .map((name) => name.replaceAll('\\', '/'))
     .filter((name) => name.endsWith('.test.js') && (words.length === 0 || words.some((word) => name.includes(word))))
+    .filter((name) => without === undefined || !name.includes(without))
     .filter(SETS[set])
     .sort((a, b) => (set === 'gpu' ? 0 : rankOf(a) - rankOf(b)) || (a < b ? -1 : 1))
   if (files.length === 0) throw new Error(`No test file has ${words.join(' or ')} in its path`)

@@ -1,6 +1,6 @@
 // Runs the compiled tests: all of them, or those whose path below tests/ contains one of the words given. `--quick`: few, with
 // few combinations; `--nightly`: all combinations, on two seeds of the simulator, and the playground, which takes an hour. `--gpu`: those that
-// use a GPU, on that alone.
+// use a GPU, on that alone. `--without=WORD`: but not those whose path contains this word. `--reporter=failures`: only the tests that failed, each as a line of JSON.
 import { spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
@@ -10,9 +10,11 @@ const given = process.argv.slice(2)
 const effort = ['quick', 'nightly'].find((name) => given.includes(`--${name}`))
 const words = given.filter((word) => !word.startsWith('--'))
 const onGpu = given.includes('--gpu')
-const files = testFiles({ words, set: onGpu ? 'gpu' : effort === 'quick' ? 'quick' : 'all' })
+const without = given.find((word) => word.startsWith('--without='))?.slice('--without='.length)
+const files = testFiles({ words, without, set: onGpu ? 'gpu' : effort === 'quick' ? 'quick' : 'all' })
 // On a GPU each process has a context for every device: a few at a time are enough.
-const options = ['--expose-gc', '--test', '--test-concurrency=3', '--test-reporter=spec']
+const reporter = given.includes('--reporter=failures') ? join(import.meta.dirname, 'failures.mjs') : 'spec'
+const options = ['--expose-gc', '--test', '--test-concurrency=3', `--test-reporter=${reporter}`]
 const env = {
   ...process.env,
   ...(effort === undefined ? {} : { CUDA_STREAMS_TEST_EFFORT: effort }),

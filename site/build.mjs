@@ -1,6 +1,6 @@
 // Builds the site into site/dist/, for any server of static files: `npm run site`, or `npm run site -- --base /below/`
-// where it does not stand at the root of its host. What it is built with, and the types that the sources import, are installed
-// first where they are missing.
+// where it does not stand at the root of its host; with `--built` the library is not built again. What it is built with, and the
+// types that the sources import, are installed first where they are missing.
 import { spawnSync } from 'node:child_process'
 import { cpSync, existsSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -10,7 +10,11 @@ import { parseArgs } from 'node:util'
 const here = dirname(fileURLToPath(import.meta.url))
 const root = dirname(here)
 const { values } = parseArgs({
-  options: { base: { type: 'string', default: '/' }, out: { type: 'string', default: join(here, 'dist') } },
+  options: {
+    base: { type: 'string', default: '/' },
+    out: { type: 'string', default: join(here, 'dist') },
+    built: { type: 'boolean', default: false },
+  },
 })
 const started = performance.now()
 
@@ -24,7 +28,7 @@ const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
 const repository = manifest.repository.url.replace(/^git\+|\.git$/g, '')
 const playground = join(here, 'playground', 'dist')
 if (existsSync(join(here, 'playground', 'build.mjs'))) {
-  run('npm', ['run', 'build'], root)
+  if (!values.built) run('npm', ['run', 'build'], root)
   run(process.execPath, ['playground/build.mjs'], here)
 }
 const cache = join(here, '.cache')

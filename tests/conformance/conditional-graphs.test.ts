@@ -11,8 +11,10 @@ import {
   type Stream,
 } from 'cuda-streams'
 import { simulate } from 'cuda-streams/sim'
-import { Random } from '../../src/driver/sim/machine/random.js'
+import fc from 'fast-check'
 import { onEveryBackend } from '../helpers/suite.js'
+import { stepsOf } from '../programs/generate.js'
+import type { Statement } from '../programs/steps.js'
 import { checkError, collectUntil, refused, refusedByDriver } from './expect.js'
 
 const setCondition = defineKernel({
@@ -49,32 +51,24 @@ const noting = defineKernel({
     list[length] = value
   },
 })
-/** What a body does, one after the other. */
-type Statement =
-  | { readonly what: 'note'; readonly value: number }
-  | { readonly what: 'if' | 'switch'; readonly value: number; readonly bodies: readonly (readonly Statement[])[] }
-  | { readonly what: 'while'; readonly value: number; readonly bodies: readonly [readonly Statement[]] }
-
-/** Statements at random, nested three times at most. */
-function statements(random: Random, depth = 0): readonly Statement[] {
-  const below = (most: number): number => Math.floor(random.next() * most)
-  const body = (): readonly Statement[] => statements(random, depth + 1)
-  return Array.from({ length: 1 + below(3) }, () => {
-    const kind = depth === 3 ? 0 : below(4)
-    const value = below(4)
-    if (kind === 1) return { what: 'if', value: value % 2, bodies: value < 2 ? [body()] : [body(), body()] }
-    if (kind === 2) return { what: 'while', value: value % 3, bodies: [body()] }
-    if (kind === 3) return { what: 'switch', value, bodies: Array.from({ length: 1 + below(3) }, body) }
-    return { what: 'note', value: below(100) }
-  })
-}
+const NESTED = { note: 1, if: 1, while: 1, switch: 1 }
+/** What a body does, one after the other, nested three times at most. */
+const statements = (depth = 0): fc.Arbitrary<Statement[]> =>
+  stepsOf<Statement['what']>(
+    depth === 3 ? { note: 1 } : NESTED,
+    {
+      value: 4,
+      bodies: depth === 3 ? fc.constant([]) : fc.array(statements(depth + 1), { minLength: 1, maxLength: 3 }),
+    },
+    { minLength: 1, maxLength: 3 },
+  )
 
 /** What they note. */
 function noted(all: readonly Statement[]): readonly number[] {
   return all.flatMap((each) => {
     if (each.what === 'note') return each.value
     const { what, value, bodies } = each
-    if (what === 'while') return Array.from({ length: value }, () => noted(bodies[0])).flat()
+    if (what === 'while') return Array.from({ length: value }, () => noted(bodies[0] ?? [])).flat()
     return noted(bodies[what === 'switch' ? value : value > 0 ? 0 : 1] ?? [])
   })
 }
@@ -273,14 +267,13 @@ onEveryBackend('conditional nodes', (bench) => {
           }
         }
       }
-      for (let seed = 1; seed <= 25; seed += 1) {
-        const all = statements(new Random(seed))
+      for (const all of fc.sample(statements(), { seed: 1, numRuns: 25 })) {
         using graph = stream.capture(() => capture(stream, all))
         using exec = graph.instantiate()
         for (let time = 0; time < 2; time += 1) {
           stream.fill(list, 0).launch(exec)
           const [length = 0, ...values] = await stream.download(list, Uint32Array)
-          assert.deepEqual(values.slice(0, length), noted(all), `seed ${seed}: ${JSON.stringify(all)}`)
+          assert.deepEqual(values.slice(0, length), noted(all), JSON.stringify(all))
         }
       }
     }))

@@ -8,8 +8,8 @@ import fc from 'fast-check'
 import { runs } from '../helpers/effort.js'
 import { simWorkbench } from '../helpers/workbench.js'
 import { differences } from './compare.js'
-import { programs } from './generate.js'
 import { type Observation, play } from './play.js'
+import { programs } from './programs.js'
 import { decode, encode, listing, type Program } from './steps.js'
 
 /** Of fast-check: which programs are tried. CUDA_STREAMS_TEST_SEED tries others, CUDA_STREAMS_TEST_RUNS more of them. */

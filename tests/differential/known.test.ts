@@ -6,7 +6,7 @@ import { describe, test } from 'node:test'
 import fc from 'fast-check'
 import { isQuiet, publicMembers } from '../catalogue/members.js'
 import { root } from '../helpers/root.js'
-import { programs } from './generate.js'
+import { programs } from './programs.js'
 import { FIELDS, PLAYED, type Step, type What } from './steps.js'
 
 /** Steps of recorded programs only. */

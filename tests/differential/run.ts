@@ -12,7 +12,7 @@ import { parseArgs } from 'node:util'
 import fc from 'fast-check'
 import type { Message, Order } from './batch.js'
 import { type Header, type Recorded, save } from './corpus.js'
-import { playable } from './generate.js'
+import { playable } from './programs.js'
 import { encode, listing } from './steps.js'
 
 const OPTIONS = {

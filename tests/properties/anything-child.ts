@@ -8,14 +8,19 @@ import * as main from 'cuda-streams'
 import { Sanitizer } from 'cuda-streams/sanitizer'
 import { simulate } from 'cuda-streams/sim'
 import fc from 'fast-check'
+import { rightCall } from '../catalogue/arguments.js'
+import { type Call, valuesOf } from '../catalogue/call.js'
 import { entryPoints, isClass } from '../catalogue/entry-points.js'
+import type { Lab } from '../catalogue/lab.js'
 import { objectsOf } from '../catalogue/objects.js'
+import { Scene } from '../catalogue/scene.js'
 import { allCalls } from '../catalogue/tools.js'
 import { runs } from '../helpers/effort.js'
+import { labIn } from '../simulator/stage.js'
 import { SEED } from './wrong-arguments.js'
 import * as wrong from './wrong-values.js'
 
-const CALLS = runs({ quick: 3000, normal: 10_000, nightly: 30_000 })
+const CALLS = runs({ quick: 3000, normal: 7000, nightly: 30_000 })
 /** After so many calls there are new objects to make them on. */
 const RENEW = 40
 /** They lose the device, or make the simulation fail. */
@@ -88,6 +93,7 @@ function membersOf(at: () => object, prototype: object): readonly Callable[] {
 let simulation = simulate({ devices: 2 })
 let [device] = simulation.devices as readonly [main.Device, main.Device]
 let objects = makeObjects(device)
+let opened = labIn(simulation)
 const prototypes = objects.map((one) => Object.getPrototypeOf(one) as object)
 const callables = [
   ...exported(),
@@ -101,6 +107,8 @@ async function renew(): Promise<void> {
   simulation = simulate({ devices: 2 })
   ;[device] = simulation.devices as readonly [main.Device, main.Device]
   objects = makeObjects(device)
+  right.clear()
+  opened = labIn(simulation)
 }
 
 /** One of the objects that were made last. */
@@ -109,33 +117,9 @@ function one<T extends object>(of: { readonly prototype: T; readonly name: strin
   if (found === undefined) throw new Error(`there is no ${of.name}`)
   return found
 }
-const type = 'f32'
-const square = { type, m: 2, n: 2, k: 2 }
 
-/** Right arguments by the name of the function: they take the place of some of the random ones. */
-const RIGHT: ReadonlyMap<string, () => readonly unknown[]> = new Map([
-  ['launch', () => [one(main.DefinedKernel), { grid: 1, block: 1 }, one(main.DeviceBuffer), 1]],
-  ['copy', () => [one(main.DeviceBuffer), one(main.PinnedBuffer)]],
-  ['fill', () => [one(main.DeviceBuffer), 1, {}]],
-  ['upload', () => [one(main.DeviceBuffer), new Uint8Array(64)]],
-  ['download', () => [one(main.DeviceBuffer), Float32Array]],
-  ['downloader', () => [one(main.DeviceBuffer), {}]],
-  ['uploader', () => [one(main.DeviceBuffer)]],
-  ['record', () => [one(main.Event), {}]],
-  ['wait', () => [one(main.Event), {}]],
-  ['capture', () => [() => {}, {}]],
-  ['external', () => [{ name: 'x', memory: [{ buffer: one(main.DeviceBuffer) }], simulate() {} }, () => {}]],
-  ['subarray', () => [0, 8]],
-  ['view', () => [Float32Array]],
-  ['alloc', () => [8, {}]],
-  ['from', () => [objects.at(-1), {}]],
-  ['fromHandle', () => [one(main.Event).handle, {}]],
-  ['fromIpcHandle', () => [new Uint8Array(80), {}]],
-  ['elapsedSince', () => [one(main.Event)]],
-  ['gemm', () => [...Array.from({ length: 3 }, () => device.alloc(64)), square]],
-  ['gemmStridedBatched', () => [...Array.from({ length: 3 }, () => device.alloc(64)), { ...square, batchCount: 2 }]],
-  ['create', () => [{ id: new Uint8Array(128), rank: 0, size: 1, device }]],
-  ['createAll', () => [[device], {}]],
+/** Right arguments of exported functions, which no entry of the catalogue tells. */
+const OF_FUNCTIONS: ReadonlyMap<string, () => readonly unknown[]> = new Map([
   ['defineKernel', () => [{ name: 'k', source: '', signature: ['i32'], simulateGrid() {} }]],
   ['declareAccess', () => [one(main.Stream), { reads: [one(main.DeviceBuffer)] }, 'x']],
   ['declareWait', () => [one(main.Stream), one(main.Event)]],
@@ -143,9 +127,39 @@ const RIGHT: ReadonlyMap<string, () => readonly unknown[]> = new Map([
   ['replay', () => [() => 1, '1:', {}]],
   ['busy', () => [one(main.Stream), 5]],
   ['nameStream', () => [one(main.Stream), 'x']],
-  ['update', () => [one(main.Graph)]],
-  ['prepare', () => [device]],
 ])
+const entriesOf = (name: string): readonly Call[] =>
+  allCalls.filter(({ members: [member] }) => member?.split(/[#.]/)[1] === name)
+
+/** Right arguments by the name of the function: they take the place of some of the random ones. */
+const right = new Map<string, readonly unknown[]>()
+
+async function rightOf(name: string): Promise<readonly unknown[]> {
+  const ofFunction = OF_FUNCTIONS.get(name)
+  if (ofFunction !== undefined) return ofFunction()
+  const known = right.get(name)
+  if (known !== undefined) return known
+  const entries = entriesOf(name)
+  const call = entries[made % entries.length]
+  const lab = await opened
+  const isHere = call !== undefined && (await call.lacks?.({ lab, bench: lab.bench })) === undefined
+  // What the calls before have done may refuse it, or keep it waiting.
+  const args = isHere ? await Promise.race([argumentsOf(lab, call).catch(() => []), turns(TURNS)]) : []
+  right.set(name, args)
+  return args
+}
+
+const TURNS = 50
+async function turns(left: number): Promise<readonly unknown[]> {
+  for (let more = left; more > 0; more -= 1) await turn()
+  return []
+}
+
+async function argumentsOf(lab: Lab, call: Call): Promise<readonly unknown[]> {
+  const kinds = (call.memory ?? []).map(() => 'device' as const)
+  const scene = new Scene(lab, call, { stream: 'non-blocking' }, 'nothing', kinds, true)
+  return (await rightCall(call, scene, valuesOf(call, scene)))?.args ?? []
+}
 
 const surprises = new Map<string, string>()
 let latest = ''
@@ -180,8 +194,9 @@ await fc.assert(
       if (made % RENEW === 0) await renew()
       called.add(name)
       const given = args.map(wrong.resolved)
-      const right = RIGHT.get(name.split('.').at(-1) ?? '')?.() ?? []
-      for (const [nth, value] of right.entries()) if (nth >= given.length || (mask >> nth) % 2 === 1) given[nth] = value
+      const rights = await rightOf(name.split('.').at(-1) ?? '')
+      for (const [nth, value] of rights.entries())
+        if (nth >= given.length || (mask >> nth) % 2 === 1) given[nth] = value
       latest = `${name}(${given.map(wrong.shown).join(', ')})`.slice(0, 400)
       try {
         const result = device.run(() => call(...given))

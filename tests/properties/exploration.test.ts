@@ -8,7 +8,7 @@ import { Ranges } from '../../src/driver/sim/handles.js'
 import { type Outcome, observed, observedError, runOnce } from '../../src/explore/run.js'
 import { Search } from '../../src/explore/search.js'
 import { runs } from '../helpers/effort.js'
-import { type ExploredStep, exploredPrograms, programOf } from './exploration-program.js'
+import { type ExploredStep, exploredPrograms, programOf } from './explored-play.js'
 
 /** Of fast-check: which programs are tried. CUDA_STREAMS_TEST_SEED tries others. */
 const SEED = Number(process.env['CUDA_STREAMS_TEST_SEED'] ?? 20_251_120)
@@ -23,21 +23,21 @@ const SEEDS = 10
 const EXAMPLES: [readonly ExploredStep[]][] = [
   [
     [
-      { what: 'fill', stream: 1, buffer: 0, value: 1 },
-      { what: 'mix', stream: 0, buffer: 0, other: 0 },
+      { what: 'setByte', stream: 1, buffer: 0, value: 1 },
+      { what: 'mixByte', stream: 0, buffer: 0, source: 0 },
       { what: 'keptSynchronize', stream: 1 },
-      { what: 'query', stream: 0 },
+      { what: 'queryStream', stream: 0 },
     ],
   ],
   [
     [
-      { what: 'fill', stream: 1, buffer: 0, value: 1 },
+      { what: 'setByte', stream: 1, buffer: 0, value: 1 },
       { what: 'record', stream: 0, event: 0 },
-      { what: 'mix', stream: 0, buffer: 1, other: 1 },
+      { what: 'mixByte', stream: 0, buffer: 1, source: 1 },
       { what: 'record', stream: 0, event: 1 },
-      { what: 'mix', stream: 0, buffer: 0, other: 0 },
-      { what: 'synchronize', stream: 1 },
-      { what: 'eventQuery', stream: 0, event: 1 },
+      { what: 'mixByte', stream: 0, buffer: 0, source: 0 },
+      { what: 'synchronizeStream', stream: 1 },
+      { what: 'queryEvent', event: 1 },
     ],
   ],
 ]

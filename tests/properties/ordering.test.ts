@@ -4,7 +4,7 @@ import { afterEach, describe, it } from 'node:test'
 import { type Device, Stream, type StreamOptions } from 'cuda-streams'
 import { busy, latch, type Simulation, simulate } from 'cuda-streams/sim'
 import fc from 'fast-check'
-import { brokenRule, programs, promisesOf, runProgram, type StreamKind } from './program.js'
+import { brokenRule, programs, promisesOf, runProgram, type StreamKind } from './ordered-play.js'
 
 /** Of fast-check: which programs are tried. CUDA_STREAMS_TEST_SEED tries others. */
 const SEED = Number(process.env['CUDA_STREAMS_TEST_SEED'] ?? 20_251_120)

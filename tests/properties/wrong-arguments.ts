@@ -90,7 +90,7 @@ class Fixture {
   readonly closedWrapper: ExternalStream
   readonly closedEvent: Event
   /** Of the same driver, but on another device, where there is one. */
-  readonly far: readonly { readonly stream: Stream; readonly event: Event; readonly device: Device }[]
+  readonly far: readonly { readonly stream: Stream; readonly device: Device }[]
 
   constructor(bench: Workbench) {
     this.bench = bench
@@ -103,7 +103,7 @@ class Fixture {
     this.otherEvent = this.otherStream.record()
     this.otherForeign = this.other.foreignStream(this.other.device)
     this.far = bench.devices.slice(1, 2).map((device) => {
-      return { device, stream: device.createStream(), event: device.createEvent() }
+      return { device, stream: device.createStream() }
     })
     // What streams keep for themselves is made now, so that nothing takes the handles of the closed ones.
     for (const stream of [this.stream, this.second, this.otherStream]) stream.cachedEvent.query()
@@ -155,14 +155,12 @@ class Fixture {
 }
 
 function targetsOf(f: Fixture): Target[] {
-  const { bench, stream, second, event, timed, otherStream, otherEvent, closedStream, closedWrapper, closedEvent } = f
+  const { bench, stream, second, event, otherStream, closedStream, closedWrapper } = f
   const { device } = bench
   const live = (): bigint => second.handle
   const fars = f.far.map((far) => far.stream)
-  const farEvents = f.far.map((far) => far.event)
   const ofOurs = (...values: readonly unknown[]): Wrong => wrong.oneOf(...values)
 
-  const noEvent = wrong.either(wrong.nothingOfOurs, ofOurs(closedEvent, otherEvent, stream, device))
   const noStream = wrong.either(wrong.nothingOfOurs, ofOurs(closedStream, closedWrapper, event, device))
   const noSource = wrong.either(
     wrong.noSource(live),
@@ -175,19 +173,7 @@ function targetsOf(f: Fixture): Target[] {
   const flags = { timing: wrong.noBoolean, blockingSync: wrong.noBoolean, interprocess: wrong.noBoolean }
   const excluding = wrong.oneOf({ timing: true, interprocess: true })
 
-  const signal = parameter(undefined, wrong.wrongOptions({ signal: wrong.noSignal }))
   const callback = parameter(() => {}, wrong.noFunction)
-  const external = parameter(undefined, wrong.wrongOptions({ external: wrong.noBoolean }))
-  const record = parameter(
-    undefined,
-    wrong.wrongOptions({ ...flags, external: wrong.noBoolean }),
-    wrong.oneOf({ timing: true }, { blockingSync: true }, { interprocess: true }),
-  )
-  const recorded = parameter(
-    event,
-    wrong.nothingOfOurs.filter(isNoOptionsObject),
-    ofOurs(closedEvent, otherEvent, ...farEvents),
-  )
   const wrapping = parameter(undefined, wrong.wrongOptions({ device: notOwnDevice, owner: wrong.noOwner }))
   const source = (right: unknown): Parameter => parameter(right, noSource)
   const streamOptions = { priority: wrong.noPriority, nonBlocking: wrong.noBoolean }
@@ -214,7 +200,6 @@ function targetsOf(f: Fixture): Target[] {
       (options) => device.createEvent(options),
       parameter(undefined, wrong.wrongOptions(flags), excluding),
     ),
-    target('device.finished', (options) => device.finished(options), signal),
     target('device.run', (fn) => device.run(fn), callback),
     target('device.attribute', (name) => device.attribute(name), parameter('warpSize', wrong.noAttribute)),
 
@@ -244,27 +229,11 @@ function targetsOf(f: Fixture): Target[] {
     ),
     target('Stream.current', (where) => Stream.current(where), parameter(device, noNewDevice)),
     target('Stream.compare', (a, b) => Stream.compare(a, b), parameter(stream, noStream), parameter(second, noStream)),
-    target('stream.record', (what, options) => stream.record(what, options), recorded, record),
     target(
       'stream.record(options)',
       (options) => stream.record(options),
       parameter(undefined, wrong.wrongOptions({ ...flags, external: wrong.noBoolean }), excluding),
     ),
-    target(
-      'stream.wait(event)',
-      (what, options) => stream.wait(what, options),
-      parameter(event, noEventToWaitFor()),
-      external,
-    ),
-    target(
-      'stream.wait(stream)',
-      (what, options) => stream.wait(what, options),
-      parameter(second, wrong.noWaitTarget(live), ofOurs(closedStream, closedWrapper, otherStream)),
-      parameter(undefined, wrong.wrongOptions({ external: wrong.noBoolean, event: noEvent })),
-    ),
-    target('stream.finished', (options) => stream.finished(options), signal),
-    target('stream.launchHostFunc', (fn) => stream.launchHostFunc(fn), callback),
-    target('stream.addCallback', (fn) => stream.addCallback(fn, undefined as never), callback),
     target('stream.run', (fn) => stream.run(fn), callback),
 
     target(
@@ -285,31 +254,13 @@ function targetsOf(f: Fixture): Target[] {
       parameter(new Uint8Array(64), wrong.noBytes, wrong.foreignBytes),
       parameter(undefined, wrong.wrongOptions({ device: noNewDevice })),
     ),
-    target(
-      'event.record',
-      (where, options) => event.record(where, options),
-      parameter(stream, noStream, ofOurs(null, otherStream, ...fars)),
-      external,
-    ),
-    target(
-      'event.wait',
-      (where, options) => event.wait(where, options),
-      parameter(stream, noStream, ofOurs(null, otherStream)),
-      external,
-    ),
-    target('event.finished', (options) => event.finished(options), signal),
-    target('event.elapsedSince', (start) => timed.elapsedSince(start), parameter(timed, noEvent, ofOurs(event))),
 
     ...targetsOfSimulator(f),
   ]
-
-  function noEventToWaitFor(): Wrong {
-    return wrong.either(wrong.noWaitTarget(live), ofOurs(closedEvent, otherEvent))
-  }
 }
 
 /** Would it be refused where an options object is allowed too? */
-function isNoOptionsObject(value: unknown): boolean {
+export function isNoOptionsObject(value: unknown): boolean {
   return (typeof value !== 'object' || value === null || Array.isArray(value)) && value !== undefined
 }
 

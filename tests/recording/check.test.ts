@@ -14,7 +14,7 @@ import { checkRecording } from '../../src/recording/check.js'
 import { Reader } from '../../src/recording/reader.js'
 import { byEffort, runs } from '../helpers/effort.js'
 import { everySecond } from '../sanitizer/every-second.js'
-import { programs, runProgram } from '../sanitizer/random-programs.js'
+import { programs, runProgram } from '../sanitizer/judged-play.js'
 import { commonest } from '../simulator/missing-waits.js'
 
 const RUNS = runs({ quick: 100, normal: 200, nightly: 3000 })

@@ -18,7 +18,7 @@ import { playAgain } from '../../src/recording/replay.js'
 import { type Wish, whatIf } from '../../src/recording/what-if.js'
 import { runs } from '../helpers/effort.js'
 import { accessKernel } from '../sanitizer/access-kernel.js'
-import { programs as randomPrograms, runProgram } from '../sanitizer/random-programs.js'
+import { programs as randomPrograms, runProgram } from '../sanitizer/judged-play.js'
 
 const folder = mkdtempSync(join(tmpdir(), 'cuda-streams-what-if-'))
 const path = join(folder, 'run.rec')
@@ -72,8 +72,8 @@ it(`played again without a change, each of ${RUNS} random programs takes what wa
 })
 
 /** What the program does depends on times where it asks, lets the event loop turn, or waits for a value. */
-const UNTIMED = ['query', 'queryEvent', 'promise', 'turn', 'drain', 'waitValue']
-const WAITS = ['wait', 'waitStream', 'synchronize', 'synchronizeEvent']
+const UNTIMED = ['queryStream', 'queryEvent', 'promise', 'turn', 'drain', 'waitWord']
+const WAITS = ['wait', 'waitStream', 'synchronizeStream', 'synchronizeEvent']
 /** Nanoseconds of the calls that the changed program does not make. */
 const CALLS = 2000
 

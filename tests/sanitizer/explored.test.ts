@@ -19,7 +19,9 @@ import { Sanitizer } from 'cuda-streams/sanitizer'
 import { destroyForeignStream, explore, foreignStream, type Simulation, simulate } from 'cuda-streams/sim'
 import fc from 'fast-check'
 import { runs } from '../helpers/effort.js'
-import { giveUp } from './random-programs.js'
+import { stepsOf, streamsOf, useOf, type Weights } from '../programs/generate.js'
+import type { StepOf, Use } from '../programs/steps.js'
+import { giveUp } from './judged-play.js'
 
 const PROGRAMS = runs({ quick: 50, normal: 50, nightly: 500 })
 const WORDS = 2
@@ -30,26 +32,26 @@ const ARRAY = 2
 /** Word 0 is for writes of any stream, word 1 for those of the stream that writes there first. */
 const FLAGS = 2
 
-interface Use {
-  readonly memory: number
-  readonly word: number
-  readonly words: number
-  readonly writes: boolean
-}
 type StreamKind = 'nonBlocking' | 'blocking' | 'null' | 'foreign' | 'foreignBlocking'
-type Step =
-  | { readonly what: 'work'; readonly stream: number; readonly use: Use }
-  | { readonly what: 'record' | 'wait'; readonly stream: number; readonly event: number }
-  | { readonly what: 'waitStream'; readonly stream: number; readonly other: number }
-  /** A capture that another stream joins is given up: the one that began it is destroyed, and another takes its place. */
-  | { readonly what: 'giveUpCapture'; readonly stream: number; readonly other: number; readonly use: Use }
-  /** It is destroyed, and another takes its place. */
-  | { readonly what: 'replace'; readonly stream: number }
-  | { readonly what: 'host' | 'synchronize' | 'finished' | 'promise' | 'launch'; readonly stream: number }
-  | { readonly what: 'writeValue'; readonly stream: number; readonly flag: number }
-  /** For so many of the writes of word 1, as far as there are; for any of word 0. */
-  | { readonly what: 'waitValue'; readonly stream: number; readonly flag: number; readonly writes: number }
-  | { readonly what: 'view' | 'array' | 'drain' }
+/** `waitWord` is for so many of the writes of word 1, as far as there are; for any of word 0. */
+type Step = StepOf<
+  | 'work'
+  | 'record'
+  | 'wait'
+  | 'waitStream'
+  | 'giveUpCapture'
+  | 'replace'
+  | 'host'
+  | 'synchronizeStream'
+  | 'awaitStream'
+  | 'promise'
+  | 'launchGraph'
+  | 'writeWord'
+  | 'waitWord'
+  | 'look'
+  | 'array'
+  | 'drain'
+>
 
 interface GraphUse {
   readonly side: number
@@ -72,65 +74,39 @@ interface Program {
 
 type Looks = 'host' | 'view' | 'array' | 'values'
 
-const use = fc
-  .record({
-    memory: fc.nat(PIECES - 1),
-    word: fc.nat(WORDS - 1),
-    words: fc.integer({ min: 1, max: WORDS }),
-    writes: fc.boolean(),
-  })
-  .map((one) => ({ ...one, writes: one.writes && one.memory !== ARRAY }))
-
-function steps(streams: number, looks: Looks): fc.Arbitrary<Step[]> {
-  const stream = fc.nat(streams - 1)
-  const event = fc.nat(EVENTS - 1)
-  const of = <T extends string>(...what: T[]): fc.Arbitrary<T> => fc.constantFrom(...what)
-  // That a host function has run is taken as a fact, so where JavaScript waits meanwhile one run does not tell of all.
-  const waits = looks === 'host' ? [] : (['synchronize', 'finished'] as const)
-  const kinds: Readonly<Record<Looks, fc.Arbitrary<Step>>> = {
-    host: fc.oneof(
-      { weight: 5, arbitrary: fc.record({ what: of('host'), stream }) },
-      { weight: 1, arbitrary: fc.record({ what: of('drain') }) },
-    ),
-    view: fc.record({ what: of('view') }),
-    array: fc.record({ what: of('array') }),
-    values: fc.oneof(
-      { weight: 2, arbitrary: fc.record({ what: of('writeValue'), stream, flag: fc.nat(FLAGS - 1) }) },
-      {
-        weight: 1,
-        arbitrary: fc.record({
-          what: of('waitValue'),
-          stream,
-          flag: fc.nat(FLAGS - 1),
-          writes: fc.integer({ min: 1, max: 3 }),
-        }),
-      },
-    ),
-  }
-  const look = kinds[looks]
-  return fc.array(
-    fc.oneof(
-      { weight: 7, arbitrary: fc.record({ what: of('work'), stream, use }) },
-      { weight: 2, arbitrary: fc.record({ what: of('record', 'wait'), stream, event }) },
-      { weight: 4, arbitrary: fc.record({ what: of('waitStream'), stream, other: stream }) },
-      { weight: looks === 'values' ? 9 : 3, arbitrary: look },
-      ...waits.map((what) => ({ weight: 1, arbitrary: fc.record({ what: of(what), stream }) })),
-      { weight: 3, arbitrary: fc.record({ what: of('launch', 'promise', 'replace'), stream }) },
-      { weight: 1, arbitrary: fc.record({ what: of('giveUpCapture'), stream, other: stream, use }) },
-    ),
-    { minLength: 3, maxLength: 11 },
-  )
+const use = useOf(fc.nat(PIECES - 1), WORDS).map((one) => ({ ...one, writes: one.writes && one.memory !== ARRAY }))
+const RANGES = {
+  event: EVENTS,
+  graph: 1,
+  device: 1,
+  flag: FLAGS,
+  value: fc.integer({ min: 1, max: 3 }),
+  used: use,
+  uses: use.map((one) => [one]),
+}
+const WEIGHTS: Weights<Step['what']> = {
+  work: 42,
+  record: 6,
+  wait: 6,
+  waitStream: 24,
+  launchGraph: 6,
+  promise: 6,
+  replace: 6,
+  giveUpCapture: 6,
+}
+// That a host function has run is taken as a fact, so where JavaScript waits meanwhile one run does not tell of all.
+const WAITS: Weights<Step['what']> = { synchronizeStream: 6, awaitStream: 6 }
+const LOOKS: Readonly<Record<Looks, Weights<Step['what']>>> = {
+  host: { host: 15, drain: 3 },
+  view: { look: 18, ...WAITS },
+  array: { array: 18, ...WAITS },
+  values: { writeWord: 36, waitWord: 18, ...WAITS },
 }
 
+const STREAMS: readonly StreamKind[] = ['nonBlocking', 'nonBlocking', 'blocking', 'null', 'foreign', 'foreignBlocking']
 const programs: fc.Arbitrary<Program> = fc
   .record({
-    streams: fc.array(
-      fc.constantFrom<StreamKind>('nonBlocking', 'nonBlocking', 'blocking', 'null', 'foreign', 'foreignBlocking'),
-      {
-        minLength: 2,
-        maxLength: 3,
-      },
-    ),
+    streams: streamsOf(STREAMS, 2, 3),
     graph: fc.array(fc.record({ side: fc.nat(1), waits: fc.boolean(), use }), { minLength: 1, maxLength: 3 }),
     within: fc.oneof(fc.constant([]), fc.array(fc.record({ side: fc.nat(1), waits: fc.boolean() }), { maxLength: 2 })),
     added: fc.option(fc.record({ use, isBehind: fc.boolean() }), { nil: undefined, freq: 2 }),
@@ -138,10 +114,14 @@ const programs: fc.Arbitrary<Program> = fc
     looks: fc.constantFrom<Looks>('host', 'view', 'array', 'values', 'values'),
   })
   .chain(({ streams, looks, ...others }) =>
-    steps(streams.length, looks).map((made) => ({ streams, ...others, steps: made })),
+    stepsOf<Step['what']>(
+      { ...WEIGHTS, ...LOOKS[looks] },
+      { ...RANGES, stream: streams.length },
+      { minLength: 3, maxLength: 11 },
+    ).map((steps) => ({ streams, ...others, steps })),
   )
 
-const word = (memory: number, writes: boolean): Use => ({ memory, word: 0, words: 1, writes })
+const word = (memory: number, writes: boolean): Use => ({ memory, start: 0, end: 1, writes })
 const rest = {
   graph: [{ side: 0, waits: false, use: word(0, false) }],
   within: [],
@@ -155,10 +135,10 @@ const found: readonly Program[] = [
     streams: ['null', 'blocking'],
     ...rest,
     steps: [
-      { what: 'work', stream: 0, use: word(1, true) },
+      { what: 'work', stream: 0, uses: [word(1, true)] },
       { what: 'record', stream: 1, event: 0 },
-      { what: 'synchronize', stream: 1 },
-      { what: 'view' },
+      { what: 'synchronizeStream', stream: 1 },
+      { what: 'look' },
     ],
   },
   {
@@ -166,7 +146,7 @@ const found: readonly Program[] = [
     streams: ['blocking', 'blocking', 'null'],
     ...rest,
     steps: [
-      { what: 'work', stream: 0, use: word(1, false) },
+      { what: 'work', stream: 0, uses: [word(1, false)] },
       { what: 'wait', stream: 2, event: 0 },
       { what: 'host', stream: 1 },
     ],
@@ -176,10 +156,10 @@ const found: readonly Program[] = [
     streams: ['null', 'blocking', 'nonBlocking'],
     ...rest,
     steps: [
-      { what: 'work', stream: 0, use: word(0, true) },
+      { what: 'work', stream: 0, uses: [word(0, true)] },
       { what: 'promise', stream: 1 },
-      { what: 'synchronize', stream: 1 },
-      { what: 'work', stream: 2, use: word(0, true) },
+      { what: 'synchronizeStream', stream: 1 },
+      { what: 'work', stream: 2, uses: [word(0, true)] },
     ],
   },
   {
@@ -187,9 +167,9 @@ const found: readonly Program[] = [
     streams: ['blocking', 'blocking', 'null'],
     ...rest,
     steps: [
-      { what: 'work', stream: 0, use: word(0, true) },
+      { what: 'work', stream: 0, uses: [word(0, true)] },
       { what: 'promise', stream: 2 },
-      { what: 'work', stream: 1, use: word(0, true) },
+      { what: 'work', stream: 1, uses: [word(0, true)] },
     ],
   },
 ]
@@ -272,9 +252,9 @@ async function run(
   flags.view(Uint32Array).fill(held)
   device.synchronize()
 
-  const work = (stream: Stream, index: number, { memory, word, words, writes }: Use): void => {
+  const work = (stream: Stream, index: number, { memory, start, end, writes }: Use): void => {
     const buffer = at<Buffer>([data, pinned, registered], memory)
-    const part = buffer.subarray(4 * word, 4 * word + 4 * Math.min(words, WORDS - word))
+    const part = buffer.subarray(4 * start, 4 * end)
     stream.launch(workOf(index, writes, seen) as DefinedKernel<readonly ['inout u32*']>, { grid: 1, block: 1 }, part)
   }
   const [main, side] = [new Stream({ device }), new Stream({ device })]
@@ -317,21 +297,21 @@ async function run(
   }
 
   for (const [index, step] of all.entries()) {
-    if (step.what === 'work') work(at(streams, step.stream), index, step.use)
+    if (step.what === 'work') for (const used of step.uses) work(at(streams, step.stream), index, used)
     else if (step.what === 'record') at(streams, step.stream).record(at(events, step.event))
     else if (step.what === 'wait') at(streams, step.stream).wait(at(events, step.event))
     else if (step.what === 'waitStream') at(streams, step.stream).wait(at(streams, step.other))
     else if (step.what === 'host') at(streams, step.stream).launchHostFunc(() => look(pinned.view(Uint32Array), index))
-    else if (step.what === 'writeValue') writeValue(step.stream, step.flag)
-    else if (step.what === 'waitValue') waitValue(step.stream, step.flag, step.writes)
+    else if (step.what === 'writeWord') writeValue(step.stream, step.flag)
+    else if (step.what === 'waitWord') waitValue(step.stream, step.flag, step.value)
     else if (step.what === 'array') look(array, index)
     else if (step.what === 'drain') device.drainHostFunctions()
-    else if (step.what === 'synchronize') at(streams, step.stream).synchronize()
-    else if (step.what === 'finished') await at(streams, step.stream).finished()
+    else if (step.what === 'synchronizeStream') at(streams, step.stream).synchronize()
+    else if (step.what === 'awaitStream') await at(streams, step.stream).finished()
     else if (step.what === 'promise') giveUp(at(streams, step.stream))
     else if (step.what === 'replace') replace(step.stream)
-    else if (step.what === 'giveUpCapture') giveUpCapture(step.stream, step.other, step.use)
-    else if (step.what === 'launch') exec.launch(at(streams, step.stream))
+    else if (step.what === 'giveUpCapture') giveUpCapture(step.stream, step.other, step.used)
+    else if (step.what === 'launchGraph') exec.launch(at(streams, step.stream))
     else look(pinned.view(Uint32Array), index)
   }
   await device.finished()

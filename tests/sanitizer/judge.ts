@@ -4,15 +4,9 @@
  * calls in their order, what queries answered, and when host functions ran.
  */
 
-export type StreamKind = 'nonBlocking' | 'blocking' | 'null'
+import type { StepOf, Use } from '../programs/steps.js'
 
-/** Bytes of one piece of memory. */
-export interface Use {
-  readonly memory: number
-  readonly start: number
-  readonly end: number
-  readonly writes: boolean
-}
+export type StreamKind = 'nonBlocking' | 'blocking' | 'null'
 
 /** A word that streams write and wait for, and a number there. */
 export interface FlagValue {
@@ -21,27 +15,29 @@ export interface FlagValue {
 }
 
 /** What is captured, on the stream that begins the capture (0) or on one that joins it (1). */
-export type GraphStep =
-  | { readonly what: 'work'; readonly side: 0 | 1; readonly uses: readonly Use[] }
-  | { readonly what: 'wait'; readonly side: 0 | 1 }
-  | { readonly what: 'recordExternal' | 'waitExternal'; readonly side: 0 | 1; readonly event: number }
-  | ({ readonly what: 'writeValue'; readonly side: 0 | 1 } & FlagValue)
-  /** A graph before this one is put into it. */
-  | { readonly what: 'graph'; readonly side: 0 | 1; readonly graph: number }
-  /** What follows is captured again, and added behind all nodes or behind none. */
-  | { readonly what: 'added'; readonly side: 0; readonly isBehind: boolean }
+export type GraphStep = StepOf<
+  'work' | 'join' | 'recordExternal' | 'waitExternal' | 'writeWord' | 'launchGraph' | 'again'
+>
 
-export type Step =
-  | { readonly what: 'work'; readonly stream: number; readonly uses: readonly Use[] }
-  | { readonly what: 'record' | 'wait'; readonly stream: number; readonly event: number }
-  | { readonly what: 'waitStream'; readonly stream: number; readonly other: number }
-  | { readonly what: 'host'; readonly stream: number; readonly use: Use | undefined }
-  | { readonly what: 'view'; readonly use: Use }
-  | { readonly what: 'synchronize' | 'query' | 'promise'; readonly stream: number }
-  | { readonly what: 'synchronizeEvent' | 'queryEvent'; readonly event: number }
-  | { readonly what: 'synchronizeDevice' | 'turn' | 'drain' }
-  | ({ readonly what: 'writeValue' | 'waitValue'; readonly stream: number } & FlagValue)
-  | { readonly what: 'launch'; readonly stream: number; readonly graph: number }
+export type Step = StepOf<
+  | 'work'
+  | 'record'
+  | 'wait'
+  | 'waitStream'
+  | 'hostUse'
+  | 'view'
+  | 'synchronizeStream'
+  | 'queryStream'
+  | 'promise'
+  | 'synchronizeEvent'
+  | 'queryEvent'
+  | 'synchronizeDevice'
+  | 'turn'
+  | 'drain'
+  | 'writeWord'
+  | 'waitWord'
+  | 'launchGraph'
+>
 
 export interface Program {
   readonly streams: readonly StreamKind[]
@@ -258,18 +254,18 @@ class Judge {
       case 'waitStream':
         this.#wait(step.stream, this.#record(step.other))
         return undefined
-      case 'host':
+      case 'hostUse':
         this.#seats.set(index, this.#queue(step.stream))
         return undefined
       case 'view':
-        return this.#look({ step: index, node: undefined }, step.use, undefined)
+        return this.#look({ step: index, node: undefined }, step.used, undefined)
       case 'promise':
         this.#record(step.stream)
         return undefined
-      case 'query':
+      case 'queryStream':
         if (answer === true) this.#knows(...this.#blockedBy(step.stream))
         return undefined
-      case 'synchronize':
+      case 'synchronizeStream':
         this.#knows(...this.#blockedBy(step.stream))
         return undefined
       case 'queryEvent':
@@ -281,15 +277,15 @@ class Judge {
       case 'synchronizeDevice':
         this.#knows(...this.#tails)
         return undefined
-      case 'launch':
+      case 'launchGraph':
         return this.#launch(index, step.stream, step.graph, held)
       case 'drain':
         this.#knows(...this.#ran)
         return undefined
-      case 'writeValue':
+      case 'writeWord':
         this.#writeValue(step, this.#queue(step.stream), held)
         return undefined
-      case 'waitValue':
+      case 'waitWord':
         this.#waitValue(step, step.stream, held)
         return undefined
       default:
@@ -313,11 +309,11 @@ class Judge {
   #runs(index: number): Pair | undefined {
     const step = this.#program.steps[index]
     const seat = this.#seats.get(index)
-    if (step?.what !== 'host' || seat === undefined) throw new Error(`step ${index} is no host function`)
+    if (step?.what !== 'hostUse' || seat === undefined) throw new Error(`step ${index} is no host function`)
     this.#ran.push(seat)
     for (const node of this.#pastOf(seat)) this.#known.add(node)
     if (!this.isCausal) this.#knows(seat)
-    return step.use === undefined ? undefined : this.#look({ step: index, node: undefined }, step.use, seat)
+    return step.perhaps === undefined ? undefined : this.#look({ step: index, node: undefined }, step.perhaps, seat)
   }
 
   #launch(index: number, stream: number, graph: number, held: readonly number[]): Pair | undefined {
@@ -339,24 +335,24 @@ class Judge {
     let joined = false
     let pair: Pair | undefined
     for (const [at, step] of (this.#program.graphs[graph] ?? []).entries()) {
-      const side = step.side
-      if (step.what === 'added') {
+      if (step.what === 'again') {
         ends.push(...tails)
         const node = step.isBehind ? this.#node(...ends) : begin
         tails = [node, node]
         joined = false
         continue
       }
+      const side = step.stream === 0 ? 0 : 1
       if (side === 1 && !joined) {
         joined = true
         tails[1] = tails[0]
       }
-      if (step.what === 'wait') {
+      if (step.what === 'join') {
         if (side === 0 && !joined) continue
         tails[side] = this.#node(...tails)
         continue
       }
-      if (step.what === 'graph') {
+      if (step.what === 'launchGraph') {
         const inner = this.#runGraph(index, step.graph, tails[side], held)
         pair ??= inner.pair
         tails[side] = this.#node(...inner.tails)
@@ -366,7 +362,7 @@ class Judge {
       const node = this.#node(tails[side], outside)
       tails[side] = node
       if (step.what === 'recordExternal') this.#events.set(step.event, node)
-      if (step.what === 'writeValue') this.#writeValue(step, node, held)
+      if (step.what === 'writeWord') this.#writeValue(step, node, held)
       if (step.what === 'work') pair ??= this.#use({ step: index, node: at }, step.uses, node, node)
     }
     return { pair, tails: [...ends, ...tails] }

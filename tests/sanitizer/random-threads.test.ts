@@ -12,7 +12,7 @@ import fc from 'fast-check'
 import { byEffort, runs } from '../helpers/effort.js'
 import { onEveryBackend } from '../helpers/suite.js'
 import type { Reply, Request } from './children/program-thread.js'
-import { Player, programs, racesIn, type SharedOfThread, type Step, THREADS } from './thread-programs.js'
+import { Player, programs, racesIn, type SharedOfThread, type Step, THREADS } from './thread-play.js'
 
 const RUNS = runs({ quick: 60, normal: 150, nightly: 3000 })
 /** Other programs every night; the same in each other run. */

@@ -5,7 +5,7 @@ import fc from 'fast-check'
 import { byEffort, runs } from '../helpers/effort.js'
 import { withoutPromiseHooks } from '../helpers/run-time.js'
 import { judge, type Program } from './judge.js'
-import { programs, runProgram, sideOf } from './random-programs.js'
+import { programs, runProgram, sideOf } from './judged-play.js'
 
 const RUNS = runs({ quick: 200, normal: 200, nightly: 3000 })
 /** Other programs every night; the same in each other run. */
@@ -16,16 +16,16 @@ const MET_TWICE: Program = {
   streams: ['nonBlocking', 'blocking'],
   graphs: [
     [
-      { what: 'writeValue', side: 0, flag: 1, value: 2 },
-      { what: 'writeValue', side: 0, flag: 1, value: 1 },
+      { what: 'writeWord', stream: 0, flag: 1, value: 2 },
+      { what: 'writeWord', stream: 0, flag: 1, value: 1 },
     ],
   ],
   steps: [
-    { what: 'waitValue', stream: 1, flag: 1, value: 1 },
-    { what: 'work', stream: 1, uses: [{ memory: 1, start: 0, end: 8, writes: false }] },
-    { what: 'launch', stream: 0, graph: 0 },
-    { what: 'synchronizeDevice' },
-    { what: 'work', stream: 0, uses: [{ memory: 1, start: 0, end: 8, writes: true }] },
+    { what: 'waitWord', stream: 1, flag: 1, value: 1 },
+    { what: 'work', stream: 1, uses: [{ memory: 1, start: 0, end: 1, writes: false }] },
+    { what: 'launchGraph', stream: 0, graph: 0 },
+    { what: 'synchronizeDevice', device: 0 },
+    { what: 'work', stream: 0, uses: [{ memory: 1, start: 0, end: 1, writes: true }] },
   ],
 }
 

@@ -7,7 +7,7 @@ import { busy, simulate } from 'cuda-streams/sim'
 import { Timeline } from 'cuda-streams/timeline'
 import fc from 'fast-check'
 import { decodePage, emptyColumns, encodePage, type PageData } from '../../src/timeline/page-format.js'
-import { programs, runProgram } from '../properties/program.js'
+import { programs, runProgram } from '../properties/ordered-play.js'
 import { dataOfPage } from './page-data.js'
 
 const again = (data: PageData): PageData => decodePage(Buffer.concat(encodePage(data)))

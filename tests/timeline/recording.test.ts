@@ -8,7 +8,7 @@ import fc from 'fast-check'
 import { driverOf } from '../../src/device.js'
 import type { TimelineInterceptor } from '../../src/timeline/timeline-interceptor.js'
 import { collectUntil, follow, refused, rejected, turns } from '../conformance/expect.js'
-import { programs, runProgram } from '../properties/program.js'
+import { programs, runProgram } from '../properties/ordered-play.js'
 
 /** Virtual nanoseconds that each call to the simulated driver takes. */
 const CALL = 100

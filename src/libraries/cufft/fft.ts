@@ -124,7 +124,7 @@ export class Fft extends HandleOwner {
     }
     if (isReal && given === undefined) throw invalidType('output', 'a DeviceBuffer', given)
     const stream = streamOfWork(this)
-    const output = given ?? input
+    const output = given === undefined ? input : given
     const lengths = bytesOf(shape)
     const piece = (buffer: DeviceBuffer, side: 'input' | 'output', access: 'in' | 'out'): GivenMemory => {
       checkDeviceBuffer(buffer, side, 2 * bytes, stream)

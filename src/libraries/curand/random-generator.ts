@@ -113,8 +113,8 @@ export class RandomGenerator extends HandleOwner {
    */
   uniform(buffer: DeviceBuffer, options?: NumberOptions): this {
     const generator = checkThis(this, isGenerator, 'a RandomGenerator')
-    const { type } = readOptions(options, ['type'])
-    generator.#queue(buffer, { of: 'uniform', type: checkChoice(type ?? 'f32', 'options.type', TYPES) })
+    const { type = 'f32' } = readOptions(options, ['type'])
+    generator.#queue(buffer, { of: 'uniform', type: checkChoice(type, 'options.type', TYPES) })
     return this
   }
 
@@ -189,12 +189,12 @@ const isGenerator = (value: unknown): value is RandomGenerator =>
   value instanceof RandomGenerator && value[implementation] !== undefined
 
 function normalOf(of: 'normal' | 'logNormal', options: NormalOptions | undefined): Distribution {
-  const { type, mean = 0, stddev = 1 } = readOptions(options, ['type', 'mean', 'stddev'])
+  const { type = 'f32', mean = 0, stddev = 1 } = readOptions(options, ['type', 'mean', 'stddev'])
   if (typeof mean !== 'number') throw invalidType('options.mean', 'a number', mean)
   if (typeof stddev !== 'number') throw invalidType('options.stddev', 'a number', stddev)
   if (!Number.isFinite(mean)) throw outOfRange('options.mean', 'finite', mean)
   if (!(stddev >= 0 && Number.isFinite(stddev))) throw outOfRange('options.stddev', 'finite, and at least 0', stddev)
-  return { of, type: checkChoice(type ?? 'f32', 'options.type', TYPES), mean, stddev }
+  return { of, type: checkChoice(type, 'options.type', TYPES), mean, stddev }
 }
 
 /** The virtual nanoseconds of so many bytes: about the time of a GPU that writes 1 TB/s. */

@@ -179,8 +179,9 @@ export class JpegCodec extends HandleOwner {
       ...checkPixels(pixels, 'image'),
     }
     const given = readOptions(options, ['quality', 'subsampling'])
-    const quality = checkInteger(given.quality ?? DEFAULT_QUALITY, 'options.quality', 1, 100)
-    const subsampling = checkChoice(given.subsampling ?? '444', 'options.subsampling', SUBSAMPLINGS)
+    const { quality: wanted = DEFAULT_QUALITY, subsampling: sampled = '444' } = given
+    const quality = checkInteger(wanted, 'options.quality', 1, 100)
+    const subsampling = checkChoice(sampled, 'options.subsampling', SUBSAMPLINGS)
     codec.#checkStream(stream)
     const memory = memoryOf(buffer, 'image.buffer', layout, 'in', stream)
     refuseCapture(stream, WORK, WAY_OUT)

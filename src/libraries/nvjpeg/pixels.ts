@@ -44,13 +44,13 @@ const LAYOUTS = ['interleaved', 'planar'] as const
 
 /** Throws ERR_INVALID_ARG_TYPE or ERR_INVALID_ARG_VALUE. */
 export function checkPixels(
-  { format, layout }: PixelOptions,
+  { format = 'rgb', layout = 'interleaved' }: PixelOptions,
   name: string,
 ): Pick<PixelLayout, 'format' | 'layout' | 'channels'> {
-  const checked = checkChoice(format ?? 'rgb', `${name}.format`, FORMATS)
+  const checked = checkChoice(format, `${name}.format`, FORMATS)
   return {
     format: checked,
-    layout: checkChoice(layout ?? 'interleaved', `${name}.layout`, LAYOUTS),
+    layout: checkChoice(layout, `${name}.layout`, LAYOUTS),
     channels: checked === 'gray' ? 1 : 3,
   }
 }

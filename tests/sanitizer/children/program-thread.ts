@@ -2,7 +2,7 @@
 import { isMainThread, parentPort } from 'node:worker_threads'
 import { Device } from 'cuda-streams'
 import { Sanitizer } from 'cuda-streams/sanitizer'
-import { Player, racesIn, type SharedOfThread, type Step } from '../thread-programs.js'
+import { Player, racesIn, type SharedOfThread, type Step } from '../thread-play.js'
 
 export type Request =
   | { readonly act: 'begin' }

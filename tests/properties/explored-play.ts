@@ -1,26 +1,9 @@
-/** Small random programs for exploration: few steps of every kind that an order can show in. */
+/** Small programs for exploration, and how they are played: few steps of every kind that an order can show in. */
 import { DeviceBuffer, defineKernel, type PinnedBuffer, Stream } from 'cuda-streams'
 import { type ExploredProgram, fault, latch } from 'cuda-streams/sim'
 import fc from 'fast-check'
-
-export type ExploredStep =
-  | { readonly what: 'fill'; readonly stream: number; readonly buffer: number; readonly value: number }
-  | { readonly what: 'mix'; readonly stream: number; readonly buffer: number; readonly other: number }
-  | { readonly what: 'toPinned' | 'fromPinned'; readonly stream: number; readonly buffer: number }
-  | { readonly what: 'record' | 'wait'; readonly stream: number; readonly event: number }
-  | { readonly what: 'host' | 'synchronize' | 'query' | 'await' | 'then'; readonly stream: number }
-  | { readonly what: 'keptHost' | 'keptSynchronize' | 'keptAwait'; readonly stream: number }
-  | { readonly what: 'eventQuery' | 'eventSynchronize'; readonly stream: number; readonly event: number }
-  | { readonly what: 'graph'; readonly stream: number; readonly buffer: number }
-  | { readonly what: 'latch'; readonly stream: number; readonly other: number }
-  | { readonly what: 'fault'; readonly stream: number }
-  | {
-      readonly what: 'hostQueues' | 'hostWaits' | 'temporary'
-      readonly stream: number
-      readonly other: number
-      readonly buffer: number
-    }
-  | { readonly what: 'look' | 'write'; readonly value: number }
+import { stepsOf } from '../programs/generate.js'
+import type { StepOf } from '../programs/steps.js'
 
 /** A non-blocking one, a blocking one, and the null stream. */
 const STREAMS = 3
@@ -38,30 +21,44 @@ const mix = defineKernel({
 })
 
 const ONE = { grid: 1, block: 1 }
-const stream = fc.nat(STREAMS - 1)
-const buffer = fc.nat(BUFFERS - 1)
-const event = fc.nat(EVENTS - 1)
-const value = fc.integer({ min: 1, max: 9 })
-const kind = <W extends string>(...what: W[]): fc.Arbitrary<W> => fc.constantFrom(...what)
 
-const step: fc.Arbitrary<ExploredStep> = fc.oneof(
-  { weight: 3, arbitrary: fc.record({ what: kind('fill'), stream, buffer, value }) },
-  { weight: 4, arbitrary: fc.record({ what: kind('mix'), stream, buffer, other: buffer }) },
-  { weight: 2, arbitrary: fc.record({ what: kind('toPinned', 'fromPinned'), stream, buffer }) },
-  { weight: 3, arbitrary: fc.record({ what: kind('record', 'wait'), stream, event }) },
-  { weight: 4, arbitrary: fc.record({ what: kind('host', 'synchronize', 'query', 'await', 'then'), stream }) },
-  { weight: 1, arbitrary: fc.record({ what: kind('hostQueues', 'temporary'), stream, other: stream, buffer }) },
-  { weight: 2, arbitrary: fc.record({ what: kind('hostWaits'), stream, other: stream, buffer }) },
-  { weight: 1, arbitrary: fc.record({ what: kind('eventQuery', 'eventSynchronize'), stream, event }) },
-  { weight: 1, arbitrary: fc.record({ what: kind('graph'), stream, buffer }) },
-  { weight: 1, arbitrary: fc.record({ what: kind('latch'), stream, other: stream }) },
-  { weight: 1, arbitrary: fc.record({ what: kind('fault'), stream }) },
-  { weight: 2, arbitrary: fc.record({ what: kind('keptHost', 'keptSynchronize', 'keptAwait'), stream }) },
-  { weight: 2, arbitrary: fc.record({ what: kind('look', 'write'), value }) },
-)
+const WEIGHTS = {
+  setByte: 30,
+  mixByte: 40,
+  toPinned: 10,
+  fromPinned: 10,
+  record: 15,
+  wait: 15,
+  host: 8,
+  synchronizeStream: 8,
+  queryStream: 8,
+  awaitStream: 8,
+  thenStream: 8,
+  hostQueues: 5,
+  temporary: 5,
+  hostWaits: 20,
+  queryEvent: 5,
+  synchronizeEvent: 5,
+  branches: 10,
+  holdFor: 10,
+  fault: 10,
+  keptHost: 7,
+  keptSynchronize: 7,
+  keptAwait: 7,
+  look: 10,
+  write: 10,
+} as const
+const RANGES = {
+  stream: STREAMS,
+  buffer: BUFFERS,
+  source: BUFFERS,
+  event: EVENTS,
+  value: fc.integer({ min: 1, max: 9 }),
+}
+export type ExploredStep = StepOf<keyof typeof WEIGHTS>
 
 export const exploredPrograms = (maxLength: number): fc.Arbitrary<readonly ExploredStep[]> =>
-  fc.array(step, { minLength: 2, maxLength })
+  stepsOf<keyof typeof WEIGHTS>(WEIGHTS, RANGES, { minLength: 2, maxLength })
 
 /** The steps as a program: what it returns tells all that they came to. */
 export function programOf(steps: readonly ExploredStep[]): ExploredProgram {
@@ -86,24 +83,18 @@ export function programOf(steps: readonly ExploredStep[]): ExploredProgram {
     return { log, state, pinned: pinned.bytes[0], buffers: results.map(({ bytes }) => bytes[0]) }
 
     function perform(step: ExploredStep): Promise<void> | undefined {
-      if ('stream' in step) return queue(at(streams, step.stream), step)
-      if (step.what === 'look') log.push(`looks ${pinned.bytes[0]}`)
-      else pinned.bytes[0] = step.value
-      return undefined
-    }
-
-    function queue(on: Stream, step: Extract<ExploredStep, { stream: number }>): Promise<void> | undefined {
       const bufferOf = (index: number): DeviceBuffer => at(buffers, index)
+      const on = at(streams, 'stream' in step ? step.stream : 0)
       const note = (what: string): void => {
-        state = (3 * state + step.stream) % 1000
-        log.push(`${what} ${step.stream}`)
+        state = 'stream' in step ? (3 * state + step.stream) % 1000 : (3 * state) % 1000
+        log.push('stream' in step ? `${what} ${step.stream}` : what)
       }
       switch (step.what) {
-        case 'fill':
+        case 'setByte':
           on.fill(bufferOf(step.buffer), step.value)
           break
-        case 'mix':
-          on.launch(mix, ONE, bufferOf(step.buffer), bufferOf(step.other))
+        case 'mixByte':
+          on.launch(mix, ONE, bufferOf(step.buffer), bufferOf(step.source))
           break
         case 'toPinned':
           on.copy(pinned, bufferOf(step.buffer))
@@ -155,11 +146,11 @@ export function programOf(steps: readonly ExploredStep[]): ExploredProgram {
           temporary.close()
           break
         }
-        case 'synchronize':
+        case 'synchronizeStream':
           on.synchronize()
           note('synchronized')
           break
-        case 'graph': {
+        case 'branches': {
           const [one, other] = buffers as [DeviceBuffer, DeviceBuffer]
           // The null stream captures nothing.
           const exec = spare
@@ -173,7 +164,7 @@ export function programOf(steps: readonly ExploredStep[]): ExploredProgram {
           on.launch(exec)
           break
         }
-        case 'latch': {
+        case 'holdFor': {
           const held = latch(on)
           at(streams, step.other).launchHostFunc(() => held.open())
           break
@@ -181,24 +172,30 @@ export function programOf(steps: readonly ExploredStep[]): ExploredProgram {
         case 'fault':
           fault(on)
           break
-        case 'eventQuery':
+        case 'queryEvent':
           log.push(`event ${at(events, step.event).query()}`)
           break
-        case 'eventSynchronize':
+        case 'synchronizeEvent':
           at(events, step.event).synchronize()
           note('event')
           break
-        case 'query':
+        case 'queryStream':
           log.push(`query ${on.query()}`)
           break
-        case 'then':
+        case 'thenStream':
           void on.finished().then(
             () => note('then'),
             () => note('rejected'),
           )
           break
-        case 'await':
+        case 'awaitStream':
           return on.finished().then(() => note('awaited'))
+        case 'look':
+          log.push(`looks ${pinned.bytes[0]}`)
+          break
+        case 'write':
+          pinned.bytes[0] = step.value
+          break
       }
       return undefined
     }

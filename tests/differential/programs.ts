@@ -1,13 +1,14 @@
-/** Random programs, by fast-check. */
+/** Programs for both drivers: steps of any kind, and among them captures, faults and the like, which chance makes too seldom. */
 import fc from 'fast-check'
 import { isFakeDriver } from '../fake-driver/fake-cuda.js'
+import { oneOf, type Ranges, stepOf, stepsOf, withBody } from '../programs/generate.js'
 import {
   ANYTHING,
-  FIELDS,
   HARMLESS,
   normalized,
   ORIGINS,
   type Origin,
+  type Plain,
   type PlainWhat,
   type Program,
   QUEUED,
@@ -18,47 +19,35 @@ import {
 } from './steps.js'
 import { WRONG_CALLS } from './wrong-calls.js'
 
-const SMALL = fc.nat(63)
-const SPECIAL: Readonly<Record<string, fc.Arbitrary<number>>> = {
+/** Numbers that name something are taken modulo how many there are. */
+const RANGES: Ranges = {
   guarded: fc.constantFrom(0, 1, 1, 1, 1, 1),
   rounds: fc.constantFrom(0, 1, 7, 2000),
-  cells: fc.nat(3),
-  latch: fc.nat(3),
-  how: fc.nat(1),
-  which: fc.nat(WRONG_CALLS.length - 1),
+  cells: 4,
+  latch: 4,
+  how: 2,
+  which: WRONG_CALLS.length,
   value: fc.nat(0xffff_ffff),
-  stream: fc.nat(11),
-  other: fc.nat(11),
-  event: fc.nat(11),
-  graph: fc.nat(7),
-  exec: fc.nat(7),
-  pool: fc.nat(7),
-  planes: fc.nat(2),
-  rows: fc.nat(2),
-  gap: fc.nat(15),
+  stream: 12,
+  event: 12,
+  graph: 8,
+  exec: 8,
+  pool: 8,
+  planes: 3,
+  rows: 3,
+  gap: 16,
+  rest: 64,
 }
+const step = (what: PlainWhat): fc.Arbitrary<Step> => stepOf(what, RANGES)
+const among = (weights: Weights): fc.Arbitrary<Plain> => oneOf(weights, RANGES)
 
-function step(what: PlainWhat): fc.Arbitrary<Step> {
-  const fields = FIELDS[what].map((field: string) => [field, SPECIAL[field] ?? SMALL])
-  return fc.record({ what: fc.constant(what), ...Object.fromEntries(fields) }) as unknown as fc.Arbitrary<Step>
-}
-
-function among(weights: Weights): fc.Arbitrary<Step> {
-  const choices = Object.entries(weights).map(([what, weight]) => ({
-    weight,
-    arbitrary: step(what as PlainWhat),
-  }))
-  return fc.oneof(...choices)
-}
-
+const SOME = { maxLength: 6, size: 'max' } as const
 const captureOf = (weights: Weights): fc.Arbitrary<Step> =>
-  fc.record({
-    what: fc.constant('capture' as const),
-    stream: fc.nat(11),
-    mode: fc.nat(2),
-    ends: fc.constantFrom(0, 0, 0, 0, 0, 0, 2, 3),
-    body: fc.array(among(weights), { maxLength: 6, size: 'max' }),
-  })
+  withBody(
+    'capture',
+    { ...RANGES, mode: 3, ends: fc.constantFrom(0, 0, 0, 0, 0, 0, 2, 3) },
+    stepsOf(weights, RANGES, SOME),
+  )
 
 /** Alone it may do nearly all that a program may, and leave a capture behind. */
 const ALONE: Weights = {
@@ -82,22 +71,24 @@ const ALONE: Weights = {
   closeExec: 1,
 }
 const inside: fc.Arbitrary<Step> = fc
-  .record({
-    stream: fc.nat(11),
-    how: fc.nat(1),
-    body: fc.array(
-      fc.oneof(
-        { weight: 12, arbitrary: among(ALONE) },
-        { weight: 1, arbitrary: captureOf({ ...QUEUED, ...HARMLESS }) },
+  .tuple(
+    withBody(
+      'inside',
+      RANGES,
+      fc.array(
+        fc.oneof(
+          { weight: 12, arbitrary: among(ALONE) },
+          { weight: 1, arbitrary: captureOf({ ...QUEUED, ...HARMLESS }) },
+        ),
+        SOME,
       ),
-      { maxLength: 6, size: 'max' },
     ),
     /** Does it capture its own stream? */
-    capturesOwn: fc.option(fc.nat(2), { freq: 5 }),
-  })
-  .map(({ stream, how, body, capturesOwn }) => {
-    const begin: Step[] = capturesOwn === null ? [] : [{ what: 'begin', stream, mode: capturesOwn }]
-    return { what: 'inside', stream, how, body: [...begin, ...body] }
+    fc.option(fc.nat(2), { freq: 5 }),
+  )
+  .map(([step, mode]) => {
+    const begin: Step[] = mode === null ? [] : [{ what: 'begin', stream: step.stream, mode }]
+    return { ...step, body: [...begin, ...step.body] }
   })
 
 /**
@@ -144,16 +135,15 @@ const CAPTURED_BESIDE: Weights = {
   wrong: 1,
   nothing: 1,
 }
-const act: fc.Arbitrary<Step> = fc.record({
-  what: fc.constant('act' as const),
-  stream: fc.nat(11),
-  set: fc.nat(SETS - 1),
-  how: fc.nat(1),
-  body: fc.array(
-    fc.oneof({ weight: 12, arbitrary: among(BESIDE) }, { weight: 1, arbitrary: captureOf(CAPTURED_BESIDE) }),
-    { minLength: 1, maxLength: 8, size: 'max' },
-  ),
-})
+const act: fc.Arbitrary<Step> = withBody(
+  'act',
+  { ...RANGES, set: SETS },
+  fc.array(fc.oneof({ weight: 12, arbitrary: among(BESIDE) }, { weight: 1, arbitrary: captureOf(CAPTURED_BESIDE) }), {
+    minLength: 1,
+    maxLength: 8,
+    size: 'max',
+  }),
+)
 
 /** A fault, and what is called afterwards. */
 const AFTER_FAULT: Weights = {
@@ -178,7 +168,7 @@ const AFTER_FAULT: Weights = {
   closeBuffer: 1,
 }
 const fault: fc.Arbitrary<Step[]> = fc
-  .tuple(step('fault'), fc.array(among(AFTER_FAULT), { maxLength: 12, size: 'max' }))
+  .tuple(step('fault'), stepsOf(AFTER_FAULT, RANGES, { maxLength: 12, size: 'max' }))
   .map(([first, later]) => [first, ...later])
 /** On a GPU each program with a fault needs a process of its own. */
 const ONE_FAULT_IN = 400
@@ -195,14 +185,14 @@ const capture: fc.Arbitrary<Step[]> = fc
     other: fc.nat(11),
     event: fc.nat(11),
     mode: fc.nat(2),
-    first: fc.array(among(QUEUED), { maxLength: 3 }),
-    branch: fc.array(among(QUEUED), { maxLength: 3 }),
-    last: fc.array(among({ ...QUEUED, ...HARMLESS }), { maxLength: 2 }),
+    first: stepsOf(QUEUED, RANGES, { maxLength: 3 }),
+    branch: stepsOf(QUEUED, RANGES, { maxLength: 3 }),
+    last: stepsOf({ ...QUEUED, ...HARMLESS }, RANGES, { maxLength: 2 }),
     joins: fc.constantFrom(true, true, true, false),
-    launches: fc.array(among(LAUNCHES), { maxLength: 5 }),
+    launches: stepsOf(LAUNCHES, RANGES, { maxLength: 5 }),
     graph: fc.nat(7),
-    within: fc.option(fc.array(among(QUEUED), { maxLength: 2 }), { freq: 2 }),
-    grown: fc.option(fc.array(among(QUEUED), { minLength: 1, maxLength: 3 }), { freq: 3 }),
+    within: fc.option(stepsOf(QUEUED, RANGES, { maxLength: 2 }), { freq: 2 }),
+    grown: fc.option(stepsOf(QUEUED, RANGES, { minLength: 1, maxLength: 3 }), { freq: 3 }),
   })
   .map(({ stream, other, event, mode, first, branch, last, joins, launches, graph, within, grown }) => {
     const join: Step[] = [
@@ -245,11 +235,11 @@ const alike: fc.Arbitrary<Step[]> = fc
     stream: fc.nat(11),
     other: fc.nat(11),
     mode: fc.nat(2),
-    first: fc.array(among(ALIKE), { minLength: 1, maxLength: 3 }),
-    branch: fc.option(fc.array(among(ALIKE), { minLength: 1, maxLength: 2 }), { freq: 1 }),
-    value: SMALL,
+    first: stepsOf(ALIKE, RANGES, { minLength: 1, maxLength: 3 }),
+    branch: fc.option(stepsOf(ALIKE, RANGES, { minLength: 1, maxLength: 2 }), { freq: 1 }),
+    value: fc.nat(63),
     change: fc.constantFrom('values', 'values', 'values', 'order', 'fewer', 'place'),
-    launches: fc.array(among({ launch: 4, turn: 1, setEnabled: 1, updateFill: 1 }), { minLength: 1, maxLength: 4 }),
+    launches: stepsOf({ launch: 4, turn: 1, setEnabled: 1, updateFill: 1 }, RANGES, { minLength: 1, maxLength: 4 }),
   })
   .map(({ stream, other, mode, first, branch, value, change, launches }) => {
     const capture = (steps: readonly Step[], beside: readonly Step[]): Step[] => [
@@ -307,10 +297,11 @@ const invalidated: fc.Arbitrary<Step[]> = fc
   .record({
     stream: fc.nat(11),
     mode: fc.nat(2),
-    before: fc.array(among(QUEUED), { maxLength: 3 }),
+    before: stepsOf(QUEUED, RANGES, { maxLength: 3 }),
     how: fc.nat(2),
-    steps: fc.array(
-      among({ ...QUEUED, external: 5, wrong: 6, ask: 2, nothing: 2, upload: 1, download: 1, launchGraph: 1 }),
+    steps: stepsOf(
+      { ...QUEUED, external: 5, wrong: 6, ask: 2, nothing: 2, upload: 1, download: 1, launchGraph: 1 },
+      RANGES,
       {
         minLength: 1,
         maxLength: 8,
@@ -340,8 +331,8 @@ const sameEvent: fc.Arbitrary<Step[]> = fc
     stream: fc.nat(11),
     event: fc.nat(11),
     mode: fc.option(fc.constantFrom(0, 1, 2, 2, 2), { freq: 1 }),
-    steps: fc.array(
-      among({
+    steps: stepsOf(
+      {
         record: 4,
         wait: 4,
         recordExternal: 4,
@@ -352,7 +343,8 @@ const sameEvent: fc.Arbitrary<Step[]> = fc
         fill: 2,
         queryEvent: 2,
         awaitEvent: 1,
-      }),
+      },
+      RANGES,
       { minLength: 3, maxLength: 10, size: 'max' },
     ),
     isOnOne: fc.boolean(),
@@ -376,7 +368,7 @@ const freed: fc.Arbitrary<Step[]> = fc
     stream: fc.nat(11),
     buffer: fc.nat(2),
     mode: fc.nat(2),
-    steps: fc.array(among({ ...QUEUED, closeBuffer: 5, renewBuffer: 2 }), { minLength: 1, maxLength: 6, size: 'max' }),
+    steps: stepsOf({ ...QUEUED, closeBuffer: 5, renewBuffer: 2 }, RANGES, { minLength: 1, maxLength: 6, size: 'max' }),
     isBeside: fc.boolean(),
   })
   .map(({ stream, buffer, mode, steps: list, isBeside }) => [
@@ -396,7 +388,7 @@ const besideBlocking: fc.Arbitrary<Step[]> = fc
     stream: fc.constantFrom(1, 1, 1, 0, 2, 3),
     mode: fc.nat(2),
     isFirst: fc.boolean(),
-    steps: fc.array(among({ ask: 8, uploadExec: 6, external: 1, queryStream: 1, record: 1, isCapturing: 1, fill: 1 }), {
+    steps: stepsOf({ ask: 8, uploadExec: 6, external: 1, queryStream: 1, record: 1, isCapturing: 1, fill: 1 }, RANGES, {
       minLength: 1,
       maxLength: 6,
       size: 'max',
@@ -412,7 +404,7 @@ const besideBlocking: fc.Arbitrary<Step[]> = fc
 const pool: fc.Arbitrary<Step[]> = fc
   .tuple(
     step('makePool'),
-    fc.array(among({ renewBuffer: 4, usePool: 5, overfill: 1, closeBuffer: 1, fill: 1, closePool: 1 }), {
+    stepsOf({ renewBuffer: 4, usePool: 5, overfill: 1, closeBuffer: 1, fill: 1, closePool: 1 }, RANGES, {
       maxLength: 8,
     }),
   )

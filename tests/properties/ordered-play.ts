@@ -5,16 +5,14 @@
 import { type Event, Stream } from 'cuda-streams'
 import { busy, type Simulation, simulate } from 'cuda-streams/sim'
 import fc from 'fast-check'
+import { stepsOf, streamsOf } from '../programs/generate.js'
+import type { StepOf } from '../programs/steps.js'
 
 /** How a program's stream is made: one of ours, or the device's null stream. */
 export type StreamKind = 'nonBlocking' | 'blocking' | 'null'
 
-export type Step =
-  | { readonly what: 'busy'; readonly stream: number; readonly nanoseconds: number }
-  | { readonly what: 'host'; readonly stream: number }
-  | { readonly what: 'record'; readonly stream: number; readonly event: number }
-  | { readonly what: 'wait'; readonly stream: number; readonly event: number }
-  | { readonly what: 'waitStream'; readonly stream: number; readonly other: number }
+const WEIGHTS = { busy: 3, host: 4, record: 2, wait: 2, waitStream: 1 } as const
+export type Step = StepOf<keyof typeof WEIGHTS>
 
 export interface Program {
   readonly streams: readonly StreamKind[]
@@ -26,28 +24,19 @@ export interface Program {
 const EVENTS = 3
 const LONGEST = 50_000
 
-function steps(streams: number): fc.Arbitrary<Step[]> {
-  const stream = fc.nat(streams - 1)
-  const event = fc.nat(EVENTS - 1)
-  return fc.array(
-    fc.oneof(
-      { weight: 3, arbitrary: fc.record({ what: fc.constant('busy' as const), stream, nanoseconds: fc.nat(LONGEST) }) },
-      { weight: 4, arbitrary: fc.record({ what: fc.constant('host' as const), stream }) },
-      { weight: 2, arbitrary: fc.record({ what: fc.constant('record' as const), stream, event }) },
-      { weight: 2, arbitrary: fc.record({ what: fc.constant('wait' as const), stream, event }) },
-      { weight: 1, arbitrary: fc.record({ what: fc.constant('waitStream' as const), stream, other: stream }) },
-    ),
-    { minLength: 1, maxLength: 40 },
-  )
-}
-
 /** Programs over two to four streams; only with `kinds` other than the default do the null stream's rules matter. */
-export function programs(kinds: readonly StreamKind[] = ['nonBlocking']): fc.Arbitrary<Program> {
-  const streams = fc.array(fc.constantFrom(...kinds), { minLength: 2, maxLength: 4 })
-  return streams.chain((made) =>
-    fc.record({ streams: fc.constant(made), steps: steps(made.length), blockingly: fc.boolean() }),
+export const programs = (kinds: readonly StreamKind[] = ['nonBlocking']): fc.Arbitrary<Program> =>
+  streamsOf(kinds, 2, 4).chain((streams) =>
+    fc.record({
+      streams: fc.constant(streams),
+      steps: stepsOf<keyof typeof WEIGHTS>(
+        WEIGHTS,
+        { stream: streams.length, event: EVENTS, nanoseconds: LONGEST + 1 },
+        { minLength: 1, maxLength: 40 },
+      ),
+      blockingly: fc.boolean(),
+    }),
   )
-}
 
 /** A host function that ran: which step it was, and when in virtual time. */
 export interface Ran {

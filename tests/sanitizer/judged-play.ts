@@ -1,4 +1,4 @@
-/** Random programs of streams, events, graphs and memory, and how they are run under a sanitizer. */
+/** Programs of streams, events, graphs and memory for the judge, and how they are run under a sanitizer. */
 import {
   type Device,
   type Event,
@@ -12,100 +12,82 @@ import { Recorder } from 'cuda-streams/recording'
 import { Sanitizer, type SanitizerReport } from 'cuda-streams/sanitizer'
 import { simulate } from 'cuda-streams/sim'
 import fc from 'fast-check'
+import { stepsOf, streamsOf, useOf, type Weights } from '../programs/generate.js'
+import type { Use } from '../programs/steps.js'
 import { accessKernel } from './access-kernel.js'
-import type { FlagValue, GraphStep, Happened, Program, Side, Step, StreamKind, Use } from './judge.js'
+import type { FlagValue, GraphStep, Happened, Program, Side, Step, StreamKind } from './judge.js'
 
 const EVENTS = 3
 /** The last piece of memory is pinned. */
 const PIECES = 3
 const PINNED = PIECES - 1
-const BYTES = 32
-const FLAGS = 2
+/** Bytes of a part of memory, and parts of a piece. */
 const GRAIN = 8
+const GRAINS = 4
+const BYTES = GRAIN * GRAINS
+const FLAGS = 2
 
-function use(memory: fc.Arbitrary<number>, writes: fc.Arbitrary<boolean>): fc.Arbitrary<Use> {
-  const grains = BYTES / GRAIN
-  return fc
-    .record({ memory, start: fc.nat(grains - 1), length: fc.integer({ min: 1, max: grains }), writes })
-    .map(({ memory: piece, start, length, writes: isWrite }) => ({
-      memory: piece,
-      start: start * GRAIN,
-      end: Math.min(BYTES, (start + length) * GRAIN),
-      writes: isWrite,
-    }))
+const pinnedUse = useOf(fc.constant(PINNED), GRAINS, fc.constant(true))
+const RANGES = {
+  event: EVENTS,
+  flag: FLAGS,
+  value: fc.integer({ min: 1, max: 3 }),
+  uses: fc.array(useOf(fc.nat(PIECES - 1), GRAINS), { minLength: 1, maxLength: 2 }),
+  used: pinnedUse,
+  perhaps: fc.option(pinnedUse, { nil: undefined }),
+  isBehind: fc.boolean(),
+  device: 1,
 }
-
-const anyUse = use(fc.nat(PIECES - 1), fc.boolean())
-const pinnedUse = use(fc.constant(PINNED), fc.constant(true))
-const uses = fc.array(anyUse, { minLength: 1, maxLength: 2 })
-
-const side = fc.constantFrom(0 as const, 1 as const)
-const event = fc.nat(EVENTS - 1)
-const flag = fc.nat(FLAGS - 1)
-const value = fc.integer({ min: 1, max: 3 })
-const graphSteps: readonly fc.WeightedArbitrary<GraphStep>[] = [
-  { weight: 8, arbitrary: fc.record({ what: fc.constant('work' as const), side, uses }) },
-  { weight: 4, arbitrary: fc.record({ what: fc.constant('wait' as const), side }) },
-  {
-    weight: 2,
-    arbitrary: fc.record({ what: fc.constantFrom('recordExternal' as const, 'waitExternal' as const), side, event }),
-  },
-  { weight: 1, arbitrary: fc.record({ what: fc.constant('writeValue' as const), side, flag, value }) },
-  {
-    weight: 1,
-    arbitrary: fc.record({
-      what: fc.constant('added' as const),
-      side: fc.constant(0 as const),
-      isBehind: fc.boolean(),
-    }),
-  },
-]
-const inner: fc.WeightedArbitrary<GraphStep> = {
-  weight: 3,
-  arbitrary: fc.record({ what: fc.constant('graph' as const), side, graph: fc.constant(0) }),
+const STEPS: Weights<Step['what']> = {
+  work: 24,
+  record: 9,
+  wait: 9,
+  waitStream: 15,
+  hostUse: 6,
+  view: 3,
+  synchronizeStream: 3,
+  queryStream: 3,
+  promise: 3,
+  synchronizeEvent: 2,
+  queryEvent: 1,
+  synchronizeDevice: 1,
+  turn: 1,
+  drain: 1,
+  writeWord: 9,
+  waitWord: 6,
+  launchGraph: 9,
 }
-const graph = (...more: fc.WeightedArbitrary<GraphStep>[]): fc.Arbitrary<GraphStep[]> =>
-  fc.array(fc.oneof(...graphSteps, ...more), { minLength: 1, maxLength: 8 })
-
-function steps(streams: number, graphs: number): fc.Arbitrary<Step[]> {
-  const stream = fc.nat(streams - 1)
-  const of = <T extends string>(...what: T[]): fc.Arbitrary<T> => fc.constantFrom(...what)
-  return fc.array(
-    fc.oneof(
-      { weight: 8, arbitrary: fc.record({ what: of('work'), stream, uses }) },
-      { weight: 3, arbitrary: fc.record({ what: of('record'), stream, event }) },
-      { weight: 3, arbitrary: fc.record({ what: of('wait'), stream, event }) },
-      { weight: 5, arbitrary: fc.record({ what: of('waitStream'), stream, other: stream }) },
-      { weight: 2, arbitrary: fc.record({ what: of('host'), stream, use: fc.option(pinnedUse, { nil: undefined }) }) },
-      { weight: 1, arbitrary: fc.record({ what: of('view'), use: pinnedUse }) },
-      { weight: 3, arbitrary: fc.record({ what: of('synchronize', 'query', 'promise'), stream }) },
-      { weight: 1, arbitrary: fc.record({ what: of('synchronizeEvent', 'queryEvent'), event }) },
-      { weight: 1, arbitrary: fc.record({ what: of('synchronizeDevice', 'turn', 'drain') }) },
-      { weight: 3, arbitrary: fc.record({ what: of('writeValue'), stream, flag, value }) },
-      { weight: 2, arbitrary: fc.record({ what: of('waitValue'), stream, flag, value }) },
-      { weight: 3, arbitrary: fc.record({ what: of('launch'), stream, graph: fc.nat(graphs - 1) }) },
-    ),
-    { minLength: 4, maxLength: 40 },
-  )
+const GRAPH_STEPS: Weights<GraphStep['what']> = {
+  work: 8,
+  join: 4,
+  recordExternal: 1,
+  waitExternal: 1,
+  writeWord: 1,
+  again: 1,
 }
+const graph = (weights: Weights<GraphStep['what']>): fc.Arbitrary<GraphStep[]> =>
+  stepsOf(weights, { ...RANGES, stream: 2, graph: 1 }, { minLength: 1, maxLength: 8 })
+/** The second one has the first one in it. */
+const graphs = fc.tuple(graph(GRAPH_STEPS), graph({ ...GRAPH_STEPS, launchGraph: 3 }))
 
 export const programs: fc.Arbitrary<Program> = fc
   .record({
-    streams: fc.array(fc.constantFrom<StreamKind>('nonBlocking', 'nonBlocking', 'blocking'), {
-      minLength: 2,
-      maxLength: 4,
-    }),
+    streams: streamsOf<StreamKind>(['nonBlocking', 'nonBlocking', 'blocking'], 2, 4),
     withNull: fc.boolean(),
-    graphs: fc.tuple(graph(), graph(inner)),
+    graphs,
   })
-  .chain(({ streams: made, withNull, graphs }) => {
+  .chain(({ streams: made, withNull, graphs: captured }) => {
     const streams: readonly StreamKind[] = withNull ? [...made, 'null'] : made
+    const ranges = { ...RANGES, stream: streams.length, graph: captured.length }
     return fc.record({
       streams: fc.constant(streams),
-      graphs: fc.constant(graphs),
-      steps: steps(streams.length, graphs.length),
+      graphs: fc.constant(captured),
+      steps: stepsOf(STEPS, ranges, { minLength: 4, maxLength: 40 }),
     })
   })
+
+const part = <B extends { subarray(begin: number, end: number): B }>(buffer: B, start: number, end: number): B =>
+  buffer.subarray(start * GRAIN, end * GRAIN)
 
 export interface Run {
   readonly happened: readonly Happened[]
@@ -142,7 +124,7 @@ async function runOn(device: Device, program: Program, causal: boolean): Promise
   device.synchronize()
 
   const work = (stream: Stream, touched: readonly Use[]): void => {
-    const memory = touched.map(({ memory: piece, start, end }) => at(pieces, piece).subarray(start, end))
+    const memory = touched.map(({ memory: piece, start, end }) => part(at(pieces, piece), start, end))
     stream.launch(accessKernel(touched.map(({ writes }) => writes)), { grid: 1, block: 1 }, ...memory)
   }
   const writeValue: Stage['writeValue'] = (stream, { flag: nth, value: number }) =>
@@ -169,9 +151,9 @@ async function runOn(device: Device, program: Program, causal: boolean): Promise
           { device, streams, events, graphs, work, flags, writeValue },
           (touched) => {
             happened.push({ ran: step })
-            if (touched !== undefined) named(`step${step}`, () => pinned.subarray(touched.start, touched.end).bytes)
+            if (touched !== undefined) named(`step${step}`, () => part(pinned, touched.start, touched.end).bytes)
           },
-          (touched) => void pinned.subarray(touched.start, touched.end).bytes,
+          (touched) => void part(pinned, touched.start, touched.end).bytes,
         ),
       )
       happened.push(answer === undefined ? { step, held } : { step, answer, held })
@@ -230,20 +212,20 @@ function perform(
     case 'waitStream':
       at(streams, step.stream).wait(at(streams, step.other))
       return undefined
-    case 'host':
-      at(streams, step.stream).launchHostFunc(ran, step.use)
+    case 'hostUse':
+      at(streams, step.stream).launchHostFunc(ran, step.perhaps)
       return undefined
     case 'view':
-      view(step.use)
+      view(step.used)
       return undefined
-    case 'query':
+    case 'queryStream':
       return at(streams, step.stream).query()
     case 'queryEvent':
       return at(events, step.event).query()
     case 'promise':
       giveUp(at(streams, step.stream))
       return undefined
-    case 'synchronize':
+    case 'synchronizeStream':
       at(streams, step.stream).synchronize()
       return undefined
     case 'synchronizeEvent':
@@ -255,13 +237,13 @@ function perform(
     case 'drain':
       device.drainHostFunctions()
       return undefined
-    case 'writeValue':
+    case 'writeWord':
       writeValue(at(streams, step.stream), step)
       return undefined
-    case 'waitValue':
+    case 'waitWord':
       at(streams, step.stream).waitValue(flags, step.value, { byteOffset: 4 * step.flag })
       return undefined
-    case 'launch':
+    case 'launchGraph':
       at(graphs, step.graph).launch(at(streams, step.stream))
       return undefined
     case 'turn':
@@ -271,7 +253,7 @@ function perform(
 
 type CaptureStage = Pick<Stage, 'events' | 'work' | 'writeValue'> & { readonly captured: readonly Graph[] }
 
-/** What follows an `added` is captured into the graph of what was before. */
+/** What follows an `again` is captured into the graph of what was before. */
 function capture(
   steps: readonly GraphStep[],
   [main, other]: readonly [Stream, Stream],
@@ -279,22 +261,23 @@ function capture(
 ): Graph {
   let into: Graph | undefined
   let after: readonly GraphNode[] = []
-  const part = (from: number, to: number): Graph => {
+  const captureSteps = (from: number, to: number): Graph => {
     let joined = false
     const fn = (): void => {
       for (const [nth, step] of steps.slice(from, to).entries()) {
-        const index = from + nth
-        if (step.side === 1 && !joined) {
+        // The parts are cut where captures begin.
+        if (step.what === 'again') continue
+        if (step.stream === 1 && !joined) {
           joined = true
           other.wait(main)
         }
-        const stream = step.side === 0 ? main : other
-        if (step.what === 'work') named(`node${index}`, () => work(stream, step.uses))
-        else if (step.what === 'writeValue') writeValue(stream, step)
-        else if (step.what === 'graph') stream.launch(at(captured, step.graph))
+        const stream = step.stream === 0 ? main : other
+        if (step.what === 'work') named(`node${from + nth}`, () => work(stream, step.uses))
+        else if (step.what === 'writeWord') writeValue(stream, step)
+        else if (step.what === 'launchGraph') stream.launch(at(captured, step.graph))
         else if (step.what === 'recordExternal') stream.record(at(events, step.event), { external: true })
         else if (step.what === 'waitExternal') stream.wait(at(events, step.event), { external: true })
-        else if (joined) stream.wait(step.side === 0 ? other : main)
+        else if (joined) stream.wait(step.stream === 0 ? other : main)
       }
       if (joined) main.wait(other)
     }
@@ -302,12 +285,12 @@ function capture(
   }
   let from = 0
   for (const [index, step] of [...steps.entries()]) {
-    if (step.what !== 'added') continue
-    into = part(from, index)
+    if (step.what !== 'again') continue
+    into = captureSteps(from, index)
     after = step.isBehind ? into.nodes : []
     from = index + 1
   }
-  return part(from, steps.length)
+  return captureSteps(from, steps.length)
 }
 
 /** Calls a function so that stacks show a name. */

@@ -1,5 +1,4 @@
-/** Random programs of several threads, one step at a time: each step says which thread makes the call. */
-
+/** Programs of several threads, one step at a time, and how a thread plays its steps: each says which thread makes the call. */
 import {
   type Device,
   DeviceBuffer,
@@ -12,65 +11,39 @@ import {
 } from 'cuda-streams'
 import { declareAccess, type SanitizerReport } from 'cuda-streams/sanitizer'
 import fc from 'fast-check'
+import { stepsOfThreads, useOf } from '../programs/generate.js'
+import type { StepOf } from '../programs/steps.js'
 
 export const THREADS = 3
 /** Each thread shares one stream, one event and one buffer; another stream of it, and a blocking one, are its own. */
-const STREAMS = ['shared 0', 'shared 1', 'shared 2', 'own', 'own', 'blocking', 'null'] as const
-type StreamName = (typeof STREAMS)[number]
+const STREAMS = ['shared 0', 'shared 1', 'shared 2', 'own', 'own', 'blocking', 'null']
 const PART = 64
 const PARTS = 2
 
-export type Step = { readonly thread: number } & (
-  | {
-      readonly what: 'access'
-      readonly stream: StreamName
-      readonly buffer: number
-      readonly first: number
-      readonly parts: number
-      readonly writes: boolean
-    }
-  | { readonly what: 'record' | 'wait'; readonly stream: StreamName; readonly event: number }
-  | { readonly what: 'waitForStream'; readonly stream: StreamName; readonly other: StreamName }
-  | { readonly what: 'waitForDevice' | 'synchronize' | 'await'; readonly stream: StreamName }
-  | { readonly what: 'synchronizeEvent'; readonly event: number }
-  | { readonly what: 'synchronizeDevice' }
+const WEIGHTS = {
+  work: 36,
+  record: 8,
+  wait: 7,
+  waitStream: 6,
+  waitDevice: 1,
+  synchronizeStream: 1,
+  awaitStream: 1,
+  synchronizeEvent: 3,
+  synchronizeDevice: 3,
+} as const
+export type Step = StepOf<keyof typeof WEIGHTS> & { readonly thread: number }
+
+export const programs: fc.Arbitrary<readonly Step[]> = stepsOfThreads<keyof typeof WEIGHTS>(
+  THREADS,
+  WEIGHTS,
+  {
+    stream: STREAMS.length,
+    event: THREADS,
+    device: 1,
+    uses: useOf(fc.nat(THREADS - 1), PARTS).map((use) => [use]),
+  },
+  { minLength: 2, maxLength: 40 },
 )
-
-const thread = fc.nat(THREADS - 1)
-const stream = fc.constantFrom(...STREAMS)
-const event = fc.nat(THREADS - 1)
-
-const step: fc.Arbitrary<Step> = fc.oneof(
-  {
-    weight: 12,
-    arbitrary: fc.record({
-      thread,
-      what: fc.constant('access' as const),
-      stream,
-      buffer: fc.nat(THREADS - 1),
-      first: fc.nat(PARTS - 1),
-      parts: fc.integer({ min: 1, max: PARTS }),
-      writes: fc.boolean(),
-    }),
-  },
-  {
-    weight: 5,
-    arbitrary: fc.record({ thread, what: fc.constantFrom('record' as const, 'wait' as const), stream, event }),
-  },
-  { weight: 2, arbitrary: fc.record({ thread, what: fc.constant('waitForStream' as const), stream, other: stream }) },
-  {
-    weight: 1,
-    arbitrary: fc.record({
-      thread,
-      what: fc.constantFrom('waitForDevice' as const, 'synchronize' as const, 'await' as const),
-      stream,
-    }),
-  },
-  { weight: 1, arbitrary: fc.record({ thread, what: fc.constant('synchronizeEvent' as const), event }) },
-  { weight: 1, arbitrary: fc.record({ thread, what: fc.constant('synchronizeDevice' as const) }) },
-)
-
-export const programs: fc.Arbitrary<readonly Step[]> = fc.array(step, { minLength: 2, maxLength: 40 })
 
 export interface SharedOfThread {
   readonly stream: SharedStream
@@ -126,28 +99,28 @@ export class Player {
 
   async play(each: Step, number: number): Promise<void> {
     switch (each.what) {
-      case 'access': {
-        const length = PART * Math.min(each.parts, PARTS - each.first)
-        const memory = [this.#of(each.buffer).buffer.subarray(PART * each.first, PART * each.first + length)]
-        declareAccess(this.#stream(each.stream), each.writes ? { writes: memory } : { reads: memory }, `step ${number}`)
+      case 'work':
+        for (const { memory, start, end, writes } of each.uses) {
+          const part = [this.#of(memory).buffer.subarray(PART * start, PART * end)]
+          declareAccess(this.#stream(each.stream), writes ? { writes: part } : { reads: part }, `step ${number}`)
+        }
         break
-      }
       case 'record':
         this.#stream(each.stream).record(this.#of(each.event).event)
         break
       case 'wait':
         this.#stream(each.stream).wait(this.#of(each.event).event)
         break
-      case 'waitForStream':
+      case 'waitStream':
         this.#stream(each.stream).wait(this.#stream(each.other))
         break
-      case 'waitForDevice':
+      case 'waitDevice':
         this.#stream(each.stream).wait(this.device)
         break
-      case 'synchronize':
+      case 'synchronizeStream':
         this.#stream(each.stream).synchronize()
         break
-      case 'await':
+      case 'awaitStream':
         await this.#stream(each.stream).finished()
         break
       case 'synchronizeEvent':
@@ -178,11 +151,12 @@ export class Player {
     return things
   }
 
-  #stream(name: StreamName): Stream {
+  #stream(index: number): Stream {
+    const name = STREAMS[index]
     if (name === 'own') return this.#own
     if (name === 'blocking') return this.#blocking
     if (name === 'null') return this.#null
-    return this.#of(Number(name.slice('shared '.length))).stream
+    return this.#of(index).stream
   }
 }
 
