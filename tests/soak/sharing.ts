@@ -1,4 +1,4 @@
-/** Streams, events and memory that the main thread and a worker use together. Only on a GPU: each thread has a simulator of its own. */
+/** Streams, events and memory that the main thread and a worker use together. */
 import { DeviceBuffer, Event, type SharedBuffer, type SharedEvent, type SharedStream, Stream } from 'cuda-streams'
 import { turn } from './client.js'
 import { Random, seedOf } from './random.js'
