@@ -412,7 +412,11 @@ onEveryBackend('errors of captures', (bench) => {
     usable(stream, other)
   })
 
-  test('R4 908: another thread cannot end it, and it is over by that; in relaxed mode it can', async () => {
+  test('R4 908: another thread cannot end it, and it is over by that; in relaxed mode it can', async (context) => {
+    if (bench.name === 'sim') {
+      context.skip('on the simulator only the thread that captures a stream uses it: ERR_UNSUPPORTED')
+      return
+    }
     for (const [mode, expected] of [
       ['global', 908],
       ['threadLocal', 908],
@@ -422,8 +426,7 @@ onEveryBackend('errors of captures', (bench) => {
       stillWorks(bench, stream)
       stream.beginCapture(mode)
       const worker = new Worker(fileURLToPath(new URL('./children/end-capture.js', import.meta.url)), {
-        workerData: bench.name === 'sim' ? stream.share() : stream.handle,
-        env: { ...process.env, CUDA_STREAMS_DRIVER: bench.name },
+        workerData: stream.handle,
       })
       const exited = once(worker, 'exit')
       const [answer]: unknown[] = await once(worker, 'message')

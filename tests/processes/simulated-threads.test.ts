@@ -120,18 +120,23 @@ it('a thread that was terminated holds nobody up, and a warning says that its wo
   assert.match(String(warning), /terminated while work .* the simulator has lost it/)
 })
 
-it('while a shared stream captures, only the thread that has begun can use it', async () => {
-  await using things = new Things()
-  const { stream, buffer } = things
-  await things.ask('take', { tokens: things.tokens })
-  stream.beginCapture('relaxed')
-  await assert.rejects(things.ask('fill', { value: 1 }), /Another thread captures this stream/)
-  stream.fill(buffer, 2)
-  using graph = stream.endCapture()
-  assert.equal(graph.nodeCount, 1)
-  await things.ask('fill', { value: 3 })
-  assert.deepEqual(new Set(await stream.download(buffer)), new Set([3]))
-})
+for (const isSharedBefore of [true, false]) {
+  const when = isSharedBefore ? 'before' : 'while it captures'
+  it(`while a stream captures that was shared ${when}, only the thread that has begun can use it`, async () => {
+    await using things = new Things()
+    const { stream, buffer } = things
+    if (isSharedBefore) await things.ask('take', { tokens: things.tokens })
+    stream.beginCapture('relaxed')
+    const use = isSharedBefore ? things.ask('fill', { value: 1 }) : things.ask('take', { tokens: things.tokens })
+    await assert.rejects(use, /Another thread captures this stream/)
+    stream.fill(buffer, 2)
+    using graph = stream.endCapture()
+    assert.equal(graph.nodeCount, 1)
+    if (!isSharedBefore) await things.ask('take', { tokens: things.tokens })
+    await things.ask('fill', { value: 3 })
+    assert.deepEqual(new Set(await stream.download(buffer)), new Set([3]))
+  })
+}
 
 it('what threads share goes to no process, and what processes share to no thread', async () => {
   await using things = new Things()

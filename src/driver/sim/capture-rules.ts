@@ -216,6 +216,11 @@ export class CaptureRules {
     return capture.end()
   }
 
+  /** Other threads have the stream from now on, which may capture already. */
+  shared(stream: SimStream): void {
+    this.#publish(stream, stream.capture?.origin === stream)
+  }
+
   /** Tells other threads that the stream captures, or does no more. */
   #publish({ shared }: SimStream, captures: boolean): void {
     shared?.words.setCapturing(shared.place, captures)

@@ -124,7 +124,7 @@ export class SimDriver implements Driver, WorkQueue {
     const takeAddresses = (byteLength: number): number => this.#takeAddresses(ranges, byteLength)
     this.pools = new SimPools(this.#registry)
     this.memory = new SimMemory(this.machine, this.#registry, this, this.pools, takeAddresses)
-    this.sharing = new SimSharing(this.machine, this.#registry, this.memory)
+    this.sharing = new SimSharing(this.machine, this.#registry, this.memory, this.#captures)
     this.kernels = new SimKernels(this.memory, this, this.#registry, this.#captures, this.#waits, {
       seed,
       instructions: options.instructions ?? VARIABLES.simInstructions.read(),

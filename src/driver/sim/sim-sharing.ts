@@ -23,6 +23,7 @@ import {
   type StreamHandle,
 } from '../driver.js'
 import { noEvent } from '../handle-errors.js'
+import type { CaptureRules } from './capture-rules.js'
 import type { Machine } from './machine/machine.js'
 import { type SimDevice, type SimEvent, SimStream } from './machine/machine-state.js'
 import { LaterEffect } from './memory-work.js'
@@ -66,6 +67,7 @@ export class SimSharing implements SharingDriver {
     private readonly machine: Machine,
     private readonly registry: Registry,
     private readonly memory: SimMemory,
+    private readonly captures: Pick<CaptureRules, 'shared'>,
   ) {}
 
   allocate(byteLength: number, context: ContextHandle): Pointer {
@@ -211,7 +213,10 @@ export class SimSharing implements SharingDriver {
     const { nonBlocking, priority, id, partition } = stream
     const own = [nonBlocking ? 1 : 0, priority, Number(id), partition?.multiprocessors ?? 0]
     const work = stream.shared?.words ?? new WorkWords()
-    if (stream.shared === undefined) this.machine.share(stream, work, takePlace(work))
+    if (stream.shared === undefined) {
+      this.machine.share(stream, work, takePlace(work))
+      this.captures.shared(stream)
+    }
     return { machines, registration: RegistrationWords.make([...common, ...own]), work: work.memory, bytes: undefined }
   }
 

@@ -1,11 +1,10 @@
 /** A thread that ends a capture which another thread began, and tells the CUresult. */
 import { parentPort, workerData } from 'node:worker_threads'
-import { CudaError, ExternalStream, Stream } from 'cuda-streams'
+import { CudaError, ExternalStream } from 'cuda-streams'
 
 function result(): number {
   try {
-    const stream = typeof workerData === 'bigint' ? new ExternalStream(workerData) : Stream.from(workerData)
-    stream.endCapture().close()
+    new ExternalStream(workerData).endCapture().close()
     return 0
   } catch (error) {
     if (error instanceof CudaError) return error.number
