@@ -105,6 +105,10 @@ typedef struct {
   unsigned magic, version;
   int blocking;
 } Config;
+/* JavaScript loads this library. Its thread is not the first one of the process on every run time. */
+static pid_t javaScript;
+__attribute__((constructor)) static void loaded(void) { javaScript = gettid(); }
+
 /* The half of another blocks, and returns when that is aborted. */
 typedef struct Comm {
   int rank, polls, error;
@@ -129,7 +133,7 @@ void fake_error(int rank, int error) {
 
 /* A half waits for ever where a look would be for ever. */
 static int wait_in(Comm *half) {
-  say("half %d, by %s thread\n", half->rank, getpid() == gettid() ? "this" : "another");
+  say("half %d, by %s thread\n", half->rank, gettid() == javaScript ? "this" : "another");
   while (polls == -1 && !half->whole->aborted) usleep(100);
   return half->whole->aborted ? 3 : half->error;
 }
