@@ -347,7 +347,7 @@ static uint32_t here(void) {
 
 /* The lines of JavaScript that make the calls of this thread until the next call of this function. NULL: none. */
 EXPORT void cuda_streams_site(const char *lines) {
-  if (lines == NULL) {
+  if (lines == NULL || !trace.isOpen) {
     given = 0;
     return;
   }
@@ -463,6 +463,9 @@ static void call(int index, const CallbackData *data) {
         break;
       case '2':
         memcpy(&values[count], pointer, 128);
+        /* Types of memory, behind which the structure has gaps. */
+        values[count + 2] &= UINT32_MAX;
+        values[count + 9] &= UINT32_MAX;
         count += 16;
         break;
       case 'l':

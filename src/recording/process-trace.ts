@@ -204,7 +204,7 @@ class Conversion {
     rows: (words: readonly number[], handle: number, waits: boolean): void => {
       const get = (name: keyof typeof ROW): number => words[ROW[name]] ?? 0
       const sides = (['source', 'target'] as const).flatMap((side) => {
-        const type = get(`${side}Type`) % 2 ** 32
+        const type = get(`${side}Type`)
         if (type === IN_ARRAY) return []
         const base = get(type === ON_HOST ? `${side}Host` : `${side}Device`)
         const pitch = get(`${side}Pitch`) || get('width')
@@ -467,6 +467,7 @@ const READERS: Readonly<Record<string, Read>> = {
   cuStreamWaitValue64: awaitValue,
   cuStreamBatchMemOp: awaitValue,
   cuStreamBeginCapture: (steps, v) => steps.captureBegan(at(v, 0)),
+  cuStreamBeginCaptureToGraph: (steps, v) => steps.captureBegan(at(v, 0)),
   cuStreamEndCapture: (steps, v) => steps.captureEnded(at(v, 0), at(v, 1)),
   cuGraphInstantiate: instantiate,
   cuGraphInstantiateWithFlags: instantiate,
