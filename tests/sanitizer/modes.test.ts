@@ -595,7 +595,7 @@ describe('CUDA_STREAMS_SANITIZER', () => {
       for (let i = 0; i < 2; i++) try { Device.get() } catch (error) { console.log(error.code, error.message) }`
     const { stdout } = execute(code, { CUDA_STREAMS_SANITIZER: 'loud' })
     const words =
-      "and with commas 'fix', 'causal', 'at-once', 'exit-code=…', 'stacks=…' or 'suppressions=FILE', not 'loud'"
+      "and with commas 'fix', 'causal', 'at-once', 'exit-code=…', 'stacks=…', 'suppressions=FILE', 'process' or 'possible', not 'loud'"
     const line = `ERR_INVALID_ARG_VALUE CUDA_STREAMS_SANITIZER must be 1, 'collect', 'throw', 'print' or 0, ${words}\n`
     assert.equal(stdout, line.repeat(2))
   })
