@@ -193,7 +193,9 @@ export class Scene {
     if (stream.closed) await inTime('device.finished()', this.device.finished())
     else {
       await inTime('stream.finished()', stream.finished())
-      if (this.#comesBack) await inTime('the stream once memory came back', this.#quiet())
+      // A null stream waits for blocking streams, too, on which what other cells have lent may come back at a time of its own.
+      const mayComeBack = this.#comesBack || this.situation.stream === 'null'
+      if (mayComeBack) await inTime('the stream once memory came back', this.#quiet())
       assert.equal(stream.query(), true, 'the stream has nothing left to do')
     }
   }
