@@ -17,21 +17,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "callback-data.h"
+
 #define EXPORT __attribute__((visibility("default")))
 
 /* CUPTI: of its interface only what is used. */
 enum { DOMAIN_DRIVER = 1, SITE_ENTER = 0 };
-typedef struct {
-  int site;
-  const char *functionName;
-  const void *functionParams;
-  void *functionReturnValue;
-  const char *symbolName;
-  void *context;
-  uint32_t contextUid;
-  uint64_t *correlationData;
-  uint32_t correlationId;
-} CallbackData;
 typedef void (*Callback)(void *, int, uint32_t, const void *);
 
 /*
@@ -517,7 +508,9 @@ static void call(int index, const CallbackData *data) {
   memcpy(out + 24, values, 8 * (size_t)count);
 }
 
-/* A call of a stream of the calling thread's own null stream has another name, and is told by number 2^16. */
+/*
+ * Twice the place in KNOWN; one more for the name that a call has where a null stream is the calling thread's own. -1: not known.
+ */
 static int indexOf(const char *name) {
   size_t length = strlen(name);
   int ofThread = 0;

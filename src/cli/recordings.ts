@@ -1,12 +1,11 @@
 /** The commands that read a recording. None of them needs a GPU. */
 import { statSync, writeFileSync } from 'node:fs'
-import { checkRecording } from '../recording/check.js'
 import { Reader } from '../recording/reader.js'
 import { timelineOfRecording } from '../recording/recorded-timeline.js'
 import { shortLine, type WhatIf, type Wish, whatIf } from '../recording/what-if.js'
 import { formatDuration, formatTimes } from '../timeline/summary.js'
 import { checkExtension, contentsOf } from '../timeline/timeline.js'
-import { checkTraces } from './sanitize.js'
+import { checkOne, checkTraces, missing } from './sanitize.js'
 
 interface WhatIfRequest {
   readonly what: 'what-if'
@@ -29,7 +28,7 @@ export async function readRecording(request: RecordingRequest): Promise<boolean>
       // The traces of a process and those that it started.
       if (statSync(request.file).isDirectory())
         return (await checkTraces(request.file, request.file, request.possible)) === 0
-      return check(request.file)
+      return (await checkOne(request.file, console.log)) === 0
     case 'why':
       console.log(await whyOf(request.file))
       return true
@@ -53,17 +52,6 @@ export function outFor(file: string, out = `${file.replace(/\.[^./]*$/, '')}.htm
   checkExtension(out, '--out')
   return out
 }
-
-async function check(file: string): Promise<boolean> {
-  const { reports, calls, isComplete } = await checkRecording(new Reader(file))
-  for (const { message } of reports) console.log(`${message}\n`)
-  console.log(
-    `${reports.length === 0 ? 'No findings' : `${reports.length} finding(s)`} in ${calls} calls${missing(isComplete)}`,
-  )
-  return !reports.some(({ severity }) => severity === 'error')
-}
-
-const missing = (isComplete: boolean): string => (isComplete ? '' : '. The end of the recording is missing')
 
 /** The calls that the end of the run comes after, beside the summary of its timeline. */
 async function whyOf(file: string): Promise<string> {

@@ -42,21 +42,25 @@ export async function checkTraces(folder: string, recordings: string, possible: 
   for (const name of traces) {
     const recording = join(recordings, name.replace('.trace', '.rec'))
     recordTrace(join(folder, name), recording, { possible })
-    errors += await check(recording, traces.length > 1 ? `Process ${name.replace('.trace', '')}: ` : '')
+    const whose = traces.length > 1 ? `Process ${name.replace('.trace', '')}: ` : ''
+    errors += await checkOne(recording, printError, `cuda-streams: ${whose}`)
   }
   if (traces.length === 0)
     printError('cuda-streams: nothing was traced: the program did not use CUDA, or did before it was to be traced')
   return errors
 }
 
-/** Prints what is found in a recording. Returns how many errors there are. */
-async function check(recording: string, before: string): Promise<number> {
-  const { reports, calls } = await checkRecording(new Reader(recording))
-  for (const { message } of reports) printError(`${message}\n`)
+/** Prints what is found in a recording, and behind `before` how much. Returns how many errors there are. */
+export async function checkOne(recording: string, print: (line: string) => void, before = ''): Promise<number> {
+  const { reports, calls, isComplete } = await checkRecording(new Reader(recording))
+  for (const { message } of reports) print(`${message}\n`)
   const found = reports.length === 0 ? 'No findings' : `${reports.length} finding(s)`
-  printError(`cuda-streams: ${before}${found} in ${calls} calls`)
+  print(`${before}${found} in ${calls} calls${missing(isComplete)}`)
   return reports.filter(({ severity }) => severity === 'error').length
 }
+
+/** What is said behind a sentence about a recording whose process was ended before it. */
+export const missing = (isComplete: boolean): string => (isComplete ? '' : '. The end of the recording is missing')
 
 function run(program: string, args: readonly string[], env: NodeJS.ProcessEnv): Promise<number> {
   const child = spawn(program, args, { stdio: 'inherit', env })

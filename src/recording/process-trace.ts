@@ -3,6 +3,7 @@
  * native/injection/trace.c has written.
  */
 import { invalidValue } from '../base/errors.js'
+import { upperBound } from '../base/interval-map.js'
 import { process } from '../base/node-modules.js'
 import type { MemoryRows, Pointer, TouchedMemory } from '../driver/driver.js'
 import { type ForeignAccess, ForeignKernel, type KernelPointer, usesInPtx } from './foreign-kernels.js'
@@ -75,7 +76,7 @@ class Conversion {
   /** By number of a context, its device. */
   readonly #devices = new Map<number, number>()
   readonly #memory = new Allocations()
-  /** The streams of which the facts are written, with whether they were captured to. */
+  /** The streams of which the facts are written. */
   readonly #streams = new Set<number>()
   readonly #flags = new Map<number, number>()
   /** How many streams were met. */
@@ -155,19 +156,14 @@ class Conversion {
     this.#site = this.#sites[word(2)] ?? ''
     this.#device = this.#devices.get(word(3)) ?? 0
     const name = (this.#functions[word(0)] ?? '').replace(/_v\d+$/, '')
-    const read = READERS[name]
-    read?.(this.steps, values, name)
+    READERS[name]?.(this.steps, values)
   }
 
   /** What the calls of the driver come to. */
   readonly steps = {
     allocated: (pointer: number, byteLength: number): void => {
       if (byteLength === 0) return
-      this.#memory.add(pointer, byteLength, 'device')
-      this.#put({ call: 'allocateShared', pointer, byteLength })
-    },
-    pinned: (pointer: number, byteLength: number): void => {
-      this.#memory.add(pointer, byteLength, 'host')
+      this.#memory.add(pointer, byteLength)
       this.#put({ call: 'allocateShared', pointer, byteLength })
     },
     /** It waits for the device where `waits`. */
@@ -177,7 +173,7 @@ class Conversion {
       this.#put({ call: 'freeShared', pointer, after: [] })
     },
     queuedAllocation: (pointer: number, byteLength: number, handle: number): void => {
-      this.#memory.add(pointer, byteLength, 'device')
+      this.#memory.add(pointer, byteLength)
       this.#queue({ kind: 'allocate', stream: this.#stream(handle), pointer, byteLength })
     },
     queuedFree: (pointer: number, handle: number): void => {
@@ -187,17 +183,17 @@ class Conversion {
     /** `waits`: for a copy to or from memory that is not page-locked. */
     copied: (destination: number, source: number, byteLength: number, handle: number, waits: boolean): void => {
       const stream = this.#stream(handle)
-      const [to, from] = [this.#memory.at(destination), this.#memory.at(source)]
+      const [to, from] = [this.#memory.has(destination), this.#memory.has(source)]
       const work = [
-        ...(from === undefined ? [] : [touched(source, byteLength, 'in')]),
-        ...(to === undefined ? [] : [touched(destination, byteLength, 'out')]),
+        ...(from ? [touched(source, byteLength, 'in')] : []),
+        ...(to ? [touched(destination, byteLength, 'out')] : []),
       ]
       if (work.length > 0 && byteLength > 0)
         this.#queue({ kind: 'library', calls: [{ name: 'copy', stream, memory: work }] })
-      if (waits || to === undefined) this.steps.streamDone(handle)
+      if (waits || !to) this.steps.streamDone(handle)
     },
     filled: (pointer: number, byteLength: number, handle: number): void => {
-      if (this.#memory.at(pointer) === undefined || byteLength === 0) return
+      if (!this.#memory.has(pointer) || byteLength === 0) return
       const stream = this.#stream(handle)
       this.#queue({ kind: 'library', calls: [{ name: 'fill', stream, memory: [touched(pointer, byteLength, 'out')] }] })
     },
@@ -209,7 +205,7 @@ class Conversion {
         const base = get(type === ON_HOST ? `${side}Host` : `${side}Device`)
         const pitch = get(`${side}Pitch`) || get('width')
         const pointer = base + get(`${side}Y`) * pitch + get(`${side}X`)
-        if (this.#memory.at(pointer) === undefined) return []
+        if (!this.#memory.has(pointer)) return []
         const [rows, rowLength] = [get('height'), get('width')]
         const access = side === 'source' ? 'in' : 'out'
         const byteLength = (rows - 1) * pitch + rowLength
@@ -225,7 +221,7 @@ class Conversion {
       const pointers: KernelPointer[] = []
       for (let at = 0; at + 1 < words.length; at += 2) {
         const [place = 0, pointer = 0] = [words[at], words[at + 1]]
-        if (this.#memory.at(pointer) === undefined) continue
+        if (!this.#memory.has(pointer)) continue
         pointers.push({ parameter: Math.floor(place / 2 ** 32), offset: place % 2 ** 32, pointer })
       }
       if (pointers.length === 0) return
@@ -355,40 +351,33 @@ function merged(memory: readonly TouchedMemory[]): readonly TouchedMemory[] {
 
 /** What is allocated, by its addresses. */
 class Allocations {
-  #starts: number[] = []
-  readonly #byStart = new Map<number, { readonly byteLength: number; readonly place: 'device' | 'host' }>()
+  readonly #starts: number[] = []
+  readonly #lengths = new Map<number, number>()
 
-  add(pointer: number, byteLength: number, place: 'device' | 'host'): void {
-    if (!this.#byStart.has(pointer)) this.#starts.splice(this.#after(pointer), 0, pointer)
-    this.#byStart.set(pointer, { byteLength, place })
+  add(pointer: number, byteLength: number): void {
+    if (!this.#lengths.has(pointer)) this.#starts.splice(this.#after(pointer), 0, pointer)
+    this.#lengths.set(pointer, byteLength)
   }
 
   remove(pointer: number): boolean {
-    if (!this.#byStart.delete(pointer)) return false
+    if (!this.#lengths.delete(pointer)) return false
     this.#starts.splice(this.#after(pointer) - 1, 1)
     return true
   }
 
-  at(pointer: number): 'device' | 'host' | undefined {
+  has(pointer: number): boolean {
     const start = this.#starts[this.#after(pointer) - 1]
-    const found = start === undefined ? undefined : this.#byStart.get(start)
-    return found !== undefined && start !== undefined && pointer < start + found.byteLength ? found.place : undefined
+    return start !== undefined && pointer < start + (this.#lengths.get(start) ?? 0)
   }
 
   /** How many begin at this address or before it. */
   #after(pointer: number): number {
-    let [low, high] = [0, this.#starts.length]
-    while (low < high) {
-      const middle = (low + high) >> 1
-      if ((this.#starts[middle] ?? 0) <= pointer) low = middle + 1
-      else high = middle
-    }
-    return low
+    return upperBound(this.#starts.length, (index) => this.#starts[index] ?? 0, pointer)
   }
 }
 
 type Steps = Conversion['steps']
-type Read = (steps: Steps, values: readonly number[], name: string) => void
+type Read = (steps: Steps, values: readonly number[]) => void
 
 /** The words of a call, with zeros for those that are missing. */
 const at = (values: readonly number[], index: number): number => values[index] ?? 0
@@ -420,9 +409,9 @@ const READERS: Readonly<Record<string, Read>> = {
   cuMemAllocAsync: (steps, v) => steps.queuedAllocation(at(v, 0), at(v, 1), at(v, 2)),
   cuMemAllocFromPoolAsync: (steps, v) => steps.queuedAllocation(at(v, 0), at(v, 1), at(v, 3)),
   cuMemFreeAsync: (steps, v) => steps.queuedFree(at(v, 0), at(v, 1)),
-  cuMemAllocHost: (steps, v) => steps.pinned(at(v, 0), at(v, 1)),
-  cuMemHostAlloc: (steps, v) => steps.pinned(at(v, 0), at(v, 1)),
-  cuMemHostRegister: (steps, v) => steps.pinned(at(v, 0), at(v, 1)),
+  cuMemAllocHost: (steps, v) => steps.allocated(at(v, 0), at(v, 1)),
+  cuMemHostAlloc: (steps, v) => steps.allocated(at(v, 0), at(v, 1)),
+  cuMemHostRegister: (steps, v) => steps.allocated(at(v, 0), at(v, 1)),
   cuMemFreeHost: (steps, v) => steps.freed(at(v, 0), true),
   cuMemHostUnregister: (steps, v) => steps.freed(at(v, 0), true),
   cuMemcpy: copy(true),

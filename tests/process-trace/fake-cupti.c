@@ -6,17 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-typedef struct {
-  int site;
-  const char *functionName;
-  const void *functionParams;
-  void *functionReturnValue;
-  const char *symbolName;
-  void *context;
-  uint32_t contextUid;
-  uint64_t *correlationData;
-  uint32_t correlationId;
-} CallbackData;
+#include "callback-data.h"
+
 
 static void (*callback)(void *, int, uint32_t, const void *);
 static const char *const NAMES[] = {

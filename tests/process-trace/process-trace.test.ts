@@ -131,6 +131,7 @@ describe('the library that CUDA loads', () => {
       '-shared',
       '-fPIC',
       '-fvisibility=hidden',
+      `-I${join(root, 'native', 'injection')}`,
       '-pthread',
       '-o',
       library,
