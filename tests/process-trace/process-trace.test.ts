@@ -94,6 +94,28 @@ describe('traces of programs on an H100', () => {
   })
 })
 
+it('each call that is written is read, but for those that order and touch nothing, or bring PTX alone', () => {
+  const namesIn = (path: string, pattern: RegExp): ReadonlySet<string> =>
+    new Set(Array.from(readFileSync(join(root, path), 'utf8').matchAll(pattern), ([, name = '']) => name))
+  const written = namesIn('native/injection/trace.c', /\{"(cu\w+?)(?:_v\d+)?", "/g)
+  const read = namesIn('src/recording/process-trace.ts', /^ {2}(cu\w+):/gm)
+  const onlyWritten = [
+    'cuLaunchHostFunc',
+    'cuModuleLoadData',
+    'cuModuleLoadDataEx',
+    'cuModuleLoadFatBinary',
+    'cuLibraryLoadData',
+  ]
+  assert.deepEqual(
+    [...written].filter((name) => !read.has(name)),
+    onlyWritten,
+  )
+  assert.deepEqual(
+    [...read].filter((name) => !written.has(name)),
+    [],
+  )
+})
+
 describe('the library that CUDA loads', () => {
   const program = compiled()
 
