@@ -114,7 +114,7 @@ export class GraphExecImpl extends HandleImpl<GraphExecHandle> {
   /** To be called after each launch, with its stream. */
   launchedOn(stream: StreamImpl): void {
     // A launch of which all nodes are switched off does nothing, and keeps no order.
-    if (this.changed !== 'switched') this.#added.clear()
+    if (this.#added.size > 0 && this.changed !== 'switched') this.#added.clear()
     if (stream === this.#last) return
     this.#order?.freed()
     this.#last = undefined

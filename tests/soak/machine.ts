@@ -1,5 +1,6 @@
 /** What one thread of a soak plays on: a device or two, the default streams, and the kernels. */
 import { AsyncLocalStorage } from 'node:async_hooks'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { type Device, type DeviceBuffer, Stream } from 'cuda-streams'
 import { Cublas } from 'cuda-streams/cublas'
 import { Fft } from 'cuda-streams/cufft'
@@ -52,11 +53,18 @@ export class Machine {
   /** Compiles and loads what waits for the device when it is first used. */
   async prepare(): Promise<void> {
     for (const device of this.devices) for (const kernel of [affine, add, mirror]) await kernel.prepare(device)
-    this.cublas = ifInstalled('products', () => new Cublas(undefined, { device: this.device }))
+    await this.#whileNothingCaptures(() => {
+      this.cublas = ifInstalled('products', () => new Cublas(undefined, { device: this.device }))
+      this.fft = ifInstalled('transforms', () => new Fft({ ...TRANSFORM, device: this.device }))
+    })
     if (this.cublas !== undefined) await warmUp(this.cublas)
-    this.fft = ifInstalled('transforms', () => new Fft({ ...TRANSFORM, device: this.device }))
     if (this.fft !== undefined) await warmUpTransforms(this.fft)
     if (this.isSimulated) this.ranks = await Communicator.createAll(this.devices)
+  }
+
+  /** cuFFT works on the null stream while it makes a plan, which invalidates what a blocking stream of another thread captures meanwhile. */
+  async #whileNothingCaptures(make: () => void): Promise<void> {
+    while (!this.fixture.waitForDevice(make)) await nextTurn()
   }
 
   async close(): Promise<void> {
