@@ -14,7 +14,7 @@ const without = given.find((word) => word.startsWith('--without='))?.slice('--wi
 const files = testFiles({ words, without, set: onGpu ? 'gpu' : effort === 'quick' ? 'quick' : 'all' })
 // On a GPU each process has a context for every device: a few at a time are enough.
 const reporter = given.includes('--reporter=failures') ? join(import.meta.dirname, 'failures.mjs') : 'spec'
-const options = ['--expose-gc', '--test', '--test-concurrency=3', `--test-reporter=${reporter}`]
+const options = ['--expose-gc', '--test', `--test-concurrency=${onGpu ? 4 : 3}`, `--test-reporter=${reporter}`]
 const env = {
   ...process.env,
   ...(effort === undefined ? {} : { CUDA_STREAMS_TEST_EFFORT: effort }),

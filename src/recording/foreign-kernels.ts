@@ -31,8 +31,9 @@ const KNOWN: readonly KnownKernels[] = [
   { library: 'PyTorch', name: /^(?:at|c10|torch)::/ },
   { library: 'CuPy', name: /^cupy_/, accesses: 'last' },
   { library: 'NCCL', name: /^nccl/i },
-  { library: 'cuBLAS', name: /gemm|gemv|cublas|cutlass|nvjet/i },
+  // Its convolutions are products of matrices, and named so.
   { library: 'cuDNN', name: /cudnn|implicit_convolve/i },
+  { library: 'cuBLAS', name: /gemm|gemv|cublas|cutlass|nvjet/i },
 ]
 
 export class ForeignKernel {

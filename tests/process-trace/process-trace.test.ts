@@ -50,6 +50,24 @@ describe('traces of programs on an H100', () => {
     for (const message of messages) assert.match(message, /^ {2}Add `.*\.wait\(.*\)` before/m)
   })
 
+  it('each missing wait of rows, managed memory, Triton, cuDNN and CUB is found, and those behind kernels of Numba and cuFFT as possible', async () => {
+    const trace = unpacked('languages-racy.trace')
+    const [messages, possible] = [await messagesIn(trace), await messagesIn(trace, true)]
+    const names = functionsOf('languages.py', /^def (\w+)\(\):$/gm).filter((name) => name !== 'order')
+    assert.equal(names.length, 9)
+    for (const name of names) {
+      const isFound = (message: string): boolean =>
+        new RegExp(`at ${name} \\(\\S*/languages\\.py:\\d+\\)`).test(message)
+      // Both load machine code, and their arguments are structures that say nothing of what is read and written.
+      assert.equal(messages.some(isFound), name !== 'numba_kernel' && name !== 'fft', name)
+      assert.ok(possible.some(isFound), name)
+    }
+    const byLibrary = (name: string, library: RegExp): boolean =>
+      messages.some((message) => message.includes(`at ${name} (`) && library.test(message))
+    assert.ok(byLibrary('convolution', /then, kernel '\w+' of cuDNN /), "a convolution is cuDNN's")
+    assert.ok(byLibrary('attention', /then, kernel '\w+' of cuDNN /), "attention is cuDNN's")
+  })
+
   it('each missing wait between this library and PyTorch, CuPy or CUDA C++ is found, with the line of JavaScript', async () => {
     const messages = await messagesIn(unpacked('exchanges-racy.trace'))
     const exchanges = functionsOf('exchanges.ts', /^ {2}(\w+)\(ours, theirs.*\) \{$/gm)
@@ -61,7 +79,7 @@ describe('traces of programs on an H100', () => {
     assert.equal(messages.length, 21)
   })
 
-  for (const name of ['programs', 'exchanges', 'plain']) {
+  for (const name of ['programs', 'languages', 'exchanges', 'plain']) {
     it(`with their waits ${name} are silent, also of what is possible`, async () => {
       const trace = unpacked(`${name}-right.trace`)
       assert.deepEqual(await messagesIn(trace), [])

@@ -60,7 +60,7 @@ const reason = typeof real === 'string' ? real : false
 const here = typeof real === 'string' ? [] : real.libraries.map(({ name }) => name)
 if (reason !== false) console.log(`skipped: ${reason}`)
 
-describe('a blocking call of another library', { skip: reason, timeout: 900_000 }, () => {
+describe('a blocking call of another library', { skip: reason, timeout: 900_000, concurrency: CALLS.length }, () => {
   for (const [library, code] of CALLS) {
     const missing = here.some((name) => name.startsWith(library)) ? false : `${library} is not here`
 
