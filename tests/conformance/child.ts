@@ -2,7 +2,7 @@
 import { execFile } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { simulationOf } from 'cuda-streams/sim'
-import { sameLibrary } from '../helpers/run-time.js'
+import { FEW_QUEUES, sameLibrary } from '../helpers/run-time.js'
 import type { Workbench } from '../helpers/workbench.js'
 import type { Scenario } from './children/scenarios.js'
 
@@ -26,7 +26,7 @@ export function runScenario(
   scenario: Scenario,
   options: ChildOptions = {},
 ): Promise<Ended> {
-  const env: NodeJS.ProcessEnv = { ...process.env, NODE_TEST_CONTEXT: undefined, ...options.env }
+  const env: NodeJS.ProcessEnv = { ...process.env, NODE_TEST_CONTEXT: undefined, ...FEW_QUEUES, ...options.env }
   const args = [...sameLibrary, '--expose-gc', SCRIPT, nameOf(backend), scenario]
   return new Promise((resolve) => {
     execFile(process.execPath, args, { env, timeout: LONGEST, encoding: 'utf8' }, (error, stdout, stderr) => {

@@ -10,6 +10,7 @@ import { describe, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { simulationOf } from 'cuda-streams/sim'
 import { root } from '../helpers/root.js'
+import { FEW_QUEUES } from '../helpers/run-time.js'
 import { onEveryBackend } from '../helpers/suite.js'
 import type { Workbench } from '../helpers/workbench.js'
 import type { Scenario } from './children/silent-waits.js'
@@ -109,7 +110,7 @@ function run(
   env: NodeJS.ProcessEnv = {},
 ): Promise<{ code: unknown; output: string }> {
   const child = spawn(process.execPath, [CHILD, bench.name, scenario], {
-    env: { ...process.env, NODE_TEST_CONTEXT: undefined, CUDA_STREAMS_WARN_AFTER: WARN_AFTER, ...env },
+    env: { ...process.env, NODE_TEST_CONTEXT: undefined, ...FEW_QUEUES, CUDA_STREAMS_WARN_AFTER: WARN_AFTER, ...env },
     timeout: LONGEST,
     killSignal: 'SIGKILL',
   })

@@ -7,6 +7,7 @@ import { spawn } from 'node:child_process'
 import { describe, it } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { realPartners } from '../helpers/partners.js'
+import { FEW_QUEUES } from '../helpers/run-time.js'
 
 const CHILD = fileURLToPath(new URL('./children/blocking-call.js', import.meta.url))
 /** Importing a library takes seconds; a process that hangs is ended then. */
@@ -32,7 +33,7 @@ interface Ended {
 function run(how: 'drain' | 'plunge', code: string): Promise<Ended> {
   return new Promise((resolve) => {
     const child = spawn(process.execPath, [CHILD, how, code], {
-      env: { ...process.env, NODE_TEST_CONTEXT: undefined, CUDA_STREAMS_WARN_AFTER: '1000' },
+      env: { ...process.env, NODE_TEST_CONTEXT: undefined, ...FEW_QUEUES, CUDA_STREAMS_WARN_AFTER: '1000' },
     })
     let output = ''
     let hung = false

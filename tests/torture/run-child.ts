@@ -50,9 +50,15 @@ export function runChild(script: string, args: readonly string[], seconds: numbe
 }
 
 /** As runChild, on a backend: its name is the first argument, and the default driver of the child is of its kind. */
-export function runOn(bench: Workbench, script: string, args: readonly string[], seconds: number): Promise<Outcome> {
-  const env = { CUDA_STREAMS_DRIVER: bench.name, CUDA_STREAMS_DEADLOCK_TIMEOUT: String(DEADLOCK_TIMEOUT) }
-  return runChild(script, [backendOf(bench), ...args], seconds, env)
+export function runOn(
+  bench: Workbench,
+  script: string,
+  args: readonly string[],
+  seconds: number,
+  env = {},
+): Promise<Outcome> {
+  const own = { CUDA_STREAMS_DRIVER: bench.name, CUDA_STREAMS_DEADLOCK_TIMEOUT: String(DEADLOCK_TIMEOUT), ...env }
+  return runChild(script, [backendOf(bench), ...args], seconds, own)
 }
 
 export function assertEnded(outcome: Outcome, code: number, said?: string): void {
@@ -65,6 +71,6 @@ export function assertEnded(outcome: Outcome, code: number, said?: string): void
 }
 
 /** Runs one case of child.ts and sees it end by itself, with nothing left that keeps its process alive. */
-export async function assertCase(bench: Workbench, name: string, seconds: number): Promise<void> {
-  assertEnded(await runOn(bench, './child.js', [name], seconds), 0, 'ok')
+export async function assertCase(bench: Workbench, name: string, seconds: number, env = {}): Promise<void> {
+  assertEnded(await runOn(bench, './child.js', [name], seconds, env), 0, 'ok')
 }
