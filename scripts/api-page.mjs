@@ -1,4 +1,4 @@
-// Writes the tables of docs/reference/api.md: each export of each entry point, with the first sentence of its doc comment, from the declarations that
+// Writes the tables of docs/reference/api.md: each export of each entry point, with the beginning of its doc comment, from the declarations that
 // a build makes. `--check` ends with 1 if the page has others.
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
@@ -83,28 +83,46 @@ function declarationOf(name, file) {
   return declarationOf(further.inside, further.file)
 }
 
-/** The first sentence, or what comes before the first tag or item of a list. */
-function firstSentence(comment, name) {
+/** The first sentence, up to its colon; or what comes before the first tag or item of a list. */
+function beginningOf(comment, name) {
   const [beginning] = comment.split(/ ?(?:- |@\w+ )/)
-  const [sentence] = beginning.split(/(?<=\.) (?=[A-Z`'[])/)
+  // A colon within backticks ends nothing.
+  const [sentence] = beginning.split(/(?<=\.) (?=[A-Z`'[])|: (?=(?:[^`]*`[^`]*`)*[^`]*$)/)
   if (sentence === '') throw new Error(`${name} has no doc comment`)
   return sentence.replace(/[.:]$/, '').replaceAll('|', '\\|')
 }
 
 const VALUES = ['class', 'function', 'const']
 
-function tableOf(file) {
+const titled = (guide) => `[${guide.replace(/^.*\/|\.md.*$/g, '').replaceAll('-', ' ')}](${guide})`
+
+function guideOf(file) {
+  const path = relative(join(root, 'dist', 'src'), file).replaceAll('\\', '/')
+  const ofLibrary = guideOfLibrary(path).find((guide) => existsSync(join(dirname(page), guide)))
+  return ofLibrary ?? Object.entries(GUIDES).find(([beginning]) => path.startsWith(beginning))[1]
+}
+
+/** What has a value, with where to read more, and then the types. */
+function tablesOf(file) {
   const rows = passedOn(file).map(({ name, inside, file }) => ({ name, ...declarationOf(inside, file) }))
-  const order = ({ name, kind }) => `${VALUES.includes(kind) ? 0 : 1} ${name.toLowerCase()}`
+  const order = ({ name }) => name.toLowerCase()
   rows.sort((one, other) => (order(one) < order(other) ? -1 : 1))
-  const lines = rows.map(({ name, kind, comment, file }) => {
-    const path = relative(join(root, 'dist', 'src'), file).replaceAll('\\', '/')
-    const ofLibrary = guideOfLibrary(path).find((guide) => existsSync(join(dirname(page), guide)))
-    const guide = ofLibrary ?? Object.entries(GUIDES).find(([beginning]) => path.startsWith(beginning))[1]
-    const title = guide.replace(/^.*\/|\.md.*$/g, '').replaceAll('-', ' ')
-    return `| \`${name}\` | ${kind} | ${firstSentence(comment, name)} | [${title}](${guide}) |`
-  })
-  return ['| export | | what it is | more |', '| --- | --- | --- | --- |', ...lines].join('\n')
+  const lineOf = ({ name, kind, comment, file }) => {
+    const what = `| \`${name}\` | ${beginningOf(comment, name)} |`
+    return VALUES.includes(kind) ? `${what} ${titled(guideOf(file))} |` : what
+  }
+  const tables = [
+    [
+      '| export | what it is | more |',
+      '| --- | --- | --- |',
+      ...rows.filter(({ kind }) => VALUES.includes(kind)).map(lineOf),
+    ],
+    ['| type | what it is |', '| --- | --- |', ...rows.filter(({ kind }) => !VALUES.includes(kind)).map(lineOf)],
+  ]
+  return tables
+    .filter(({ length }) => length > 2)
+    .map((lines) => lines.join('\n'))
+    .join('\n\n')
 }
 
 const { name, exports } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
@@ -112,7 +130,7 @@ const parts = Object.entries(exports).flatMap(([path, target]) =>
   // What registers something, and exports nothing, has no table.
   target.types === undefined || passedOn(join(root, target.types)).length === 0
     ? []
-    : [`## ${join(name, path).replaceAll('\\', '/')}\n\n${tableOf(join(root, target.types))}\n`],
+    : [`## ${join(name, path).replaceAll('\\', '/')}\n\n${tablesOf(join(root, target.types))}\n`],
 )
 const text = readFileSync(page, 'utf8')
 const [before, after] = [text.indexOf(BEGIN), text.indexOf(END)]

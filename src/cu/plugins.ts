@@ -134,8 +134,8 @@ export function cuRollup(options?: CuPluginOptions): CuRollupPlugin {
 }
 
 /**
- * A plug-in for esbuild and Bun, by which modules import files of CUDA C++. esbuild builds them again when a file or one of its headers
- * changes, and mistakes have their places.
+ * A plug-in for esbuild and Bun, by which modules import files of CUDA C++. When a file or one of its headers changes, esbuild builds them
+ * again; mistakes have their places.
  * @param options `arch`, `cubins` and `options` as for `compileCu()`; `declarations`: whether they are written beside the files (default: true)
  * @throws {Error} ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE
  */
