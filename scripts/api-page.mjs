@@ -102,27 +102,23 @@ function guideOf(file) {
   return ofLibrary ?? Object.entries(GUIDES).find(([beginning]) => path.startsWith(beginning))[1]
 }
 
-/** What has a value, with where to read more, and then the types. */
+/** What has a value, with where to read more, and then the names of the types, which editors explain where they are used. */
 function tablesOf(file) {
   const rows = passedOn(file).map(({ name, inside, file }) => ({ name, ...declarationOf(inside, file) }))
   const order = ({ name }) => name.toLowerCase()
   rows.sort((one, other) => (order(one) < order(other) ? -1 : 1))
-  const lineOf = ({ name, kind, comment, file }) => {
-    const what = `| \`${name}\` | ${beginningOf(comment, name)} |`
-    return VALUES.includes(kind) ? `${what} ${titled(guideOf(file))} |` : what
-  }
+  const values = rows.filter(({ kind }) => VALUES.includes(kind))
+  const types = rows.filter(({ kind }) => !VALUES.includes(kind))
+  const lines = values.map(
+    ({ name, comment, file }) => `| \`${name}\` | ${beginningOf(comment, name)} | ${titled(guideOf(file))} |`,
+  )
   const tables = [
-    [
-      '| export | what it is | more |',
-      '| --- | --- | --- |',
-      ...rows.filter(({ kind }) => VALUES.includes(kind)).map(lineOf),
-    ],
-    ['| type | what it is |', '| --- | --- |', ...rows.filter(({ kind }) => !VALUES.includes(kind)).map(lineOf)],
+    ...(values.length === 0 ? [] : [['| export | what it is | more |', '| --- | --- | --- |', ...lines]]),
+    ...(types.length === 0
+      ? []
+      : [['| types |', '| --- |', `| ${types.map(({ name }) => `\`${name}\``).join(', ')} |`]]),
   ]
-  return tables
-    .filter(({ length }) => length > 2)
-    .map((lines) => lines.join('\n'))
-    .join('\n\n')
+  return tables.map((table) => table.join('\n')).join('\n\n')
 }
 
 const { name, exports } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
