@@ -14,14 +14,23 @@ const tableOf = (...rows) => {
   return [head, `|${' --- |'.repeat(rows[0]?.length ?? 0)}`, ...rest].join('\n')
 }
 
+/** Rows of the table. Libraries, which have their values and default in common, are one. */
+const rows = new Map()
+for (const { name, row } of Object.values(VARIABLES)) {
+  const byDefault = row.defaultText ?? (typeof row.default === 'string' ? `\`${row.default}\`` : String(row.default))
+  const key = byDefault.startsWith('[see below]') ? byDefault : name
+  const { names = [], docs = [] } = rows.get(key) ?? {}
+  rows.set(key, { names: [...names, `\`${name}\``], values: code(row.values), byDefault, docs: [...docs, row.doc] })
+}
+
 const TABLES = {
   variables: tableOf(
     ['variable', 'values', 'default', 'meaning'],
-    ...Object.values(VARIABLES).map(({ name, row }) => [
-      `\`${name}\``,
-      code(row.values),
-      row.defaultText ?? (typeof row.default === 'string' ? `\`${row.default}\`` : String(row.default)),
-      row.doc,
+    ...[...rows.values()].map(({ names, values, byDefault, docs }) => [
+      names.join(', '),
+      values,
+      byDefault,
+      docs.join('; '),
     ]),
   ),
   words: tableOf(
