@@ -32,3 +32,30 @@ test('where all waits of an event are cancelled nothing is handed on', () => {
   assert.equal(waits.take(EVENT), undefined)
   assert.equal(waits.pending, 0)
 })
+
+test('waits of one group that have ended are settled in order by few queries, however many there are', () => {
+  const COUNT = 100
+  for (const done of [0, 1, 2, 37, 98, 99, COUNT]) {
+    let queries = 0
+    const library = {
+      cuEventQuery(event: unknown) {
+        queries += 1
+        return Number(event) < done ? 0 : NOT_READY
+      },
+    }
+    const waits = new Completions(library)
+    const settled: number[] = []
+    const all = Array.from({ length: COUNT }, (_, nth) => nth)
+    const cancels = all.map((nth) => waits.add(EVENT, nth as EventHandle, () => settled.push(nth)))
+    // One that was cancelled is passed over.
+    cancels[1]?.()
+    assert.equal(waits.poll(), done > 0)
+    assert.deepEqual(
+      settled,
+      all.slice(0, done).filter((nth) => nth !== 1),
+    )
+    assert.ok(queries <= 2 + Math.ceil(Math.log2(COUNT)), `${queries} queries for ${done} of ${COUNT}`)
+    assert.equal(waits.pending, COUNT - 1 - settled.length)
+    assert.equal(waits.groups, done === COUNT ? 0 : 1)
+  }
+})
