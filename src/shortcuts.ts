@@ -268,7 +268,7 @@ Stream.prototype.bufferFrom = function (source: Bytes): DeviceBuffer {
   if (bytes.length === 0) throw outOfRange('source.byteLength', 'at least 1', 0)
   const buffer = allocateOn(impl, impl.device, bytes.length, undefined)
   try {
-    void upload(impl, buffer, bytes)
+    void upload(impl, buffer, bytes, false)
   } catch (error) {
     buffer.close()
     throw error

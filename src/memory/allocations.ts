@@ -310,8 +310,14 @@ export class PinnedAllocation extends Allocation {
     byteLength: number,
     /** Are its views detached when it is closed? Not if the program registered its own memory. */
     readonly detachesViews = true,
+    /** The serial number of the stream whose uses are not tracked, since who made the memory knows when they are done. */
+    private readonly untracked?: number,
   ) {
     super(device, driver, pointer, byteLength)
+  }
+
+  override isOrderedOn({ serial }: StreamImpl): boolean {
+    return serial === this.untracked
   }
 
   /** Every device can access it. */

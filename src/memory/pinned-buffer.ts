@@ -127,11 +127,11 @@ function register(bytes: Uint8Array, device: Device): PinnedBuffer {
   return makeBuffer(impl)
 }
 
-/** Internal pinned memory. */
-export function allocatePinnedImpl(device: Device, byteLength: number): BufferImpl {
+/** Internal pinned memory. The uses by the stream of the serial number `untracked` are not tracked: they are done before it is freed. */
+export function allocatePinnedImpl(device: Device, byteLength: number, untracked?: number): BufferImpl {
   const driver = driverOf(device)
   const { pointer, bytes } = driver.memory.allocatePinned(byteLength, contextOf(device))
-  const impl = new BufferImpl(new PinnedAllocation(device, driver, pointer, byteLength))
+  const impl = new BufferImpl(new PinnedAllocation(device, driver, pointer, byteLength, true, untracked))
   impl.bytes = bytes
   return impl
 }

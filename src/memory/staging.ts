@@ -1,10 +1,11 @@
 /**
  * Pinned memory through which ordinary arrays go to a GPU and come from it: for each stream and direction a ring of four
  * chunks of 4 MiB, made when they are needed, and a ring of small ones before it, so that a program that moves a few bytes
- * makes no large chunk. All copies are queued at once, in the order of the stream. If the rings are full, the stream waits for
+ * makes no large chunk. All copies are queued at once, in the order of the stream. What fits into a free chunk is copied from or to it
+ * before and behind the stream's work, which then waits for nothing. If the rings are full, the stream waits for
  * JavaScript, not the caller: an internal helper stream waits for a host function that fills or empties a chunk.
  */
-import { explained, invalidValue } from '../base/errors.js'
+import { CudaError, explained, invalidValue } from '../base/errors.js'
 import { destroyWhenUnreachable } from '../base/finalization.js'
 import { memoize } from '../base/memoize.js'
 import { cudaError } from '../driver/cuda-results.js'
@@ -16,9 +17,9 @@ import { queueCopy, reserveInAll } from './queue-with-memory.js'
 
 const CHUNK_BYTES = 4 * 1024 * 1024
 const CHUNKS = 4
-/** Of the ring for what is small, as long as that has room. */
+/** Of the ring for what is small, as long as that has room: many small arrays at a time take more of these, and large chunks later. */
 const SMALL_CHUNK_BYTES = 64 * 1024
-const SMALL_CHUNKS = 2
+const SMALL_CHUNKS = 8
 /** Each place in a chunk begins at a multiple of this. */
 const ALIGNMENT = 256
 /** The most chunks that are reserved at a time: hardware queues may not have room for more. */
@@ -27,55 +28,51 @@ const MOST_AT_ONCE = 32
 interface Chunk {
   readonly memory: BufferImpl
   used: number
-  /** Is all work done that used it in the previous round? */
+  /** All work is known to be done that used it: for the current chunk, before it was begun. */
   ready: boolean
+  /** The downloads whose bytes are in it, or will be, and that take them from there without a host function. */
+  readonly reads: Set<Read>
 }
 
+/** Takes the bytes of a download from its chunk, once the stream has copied them there. Does nothing if they were taken already. */
+type Read = (error?: unknown) => void
+
 /** A place in a chunk. */
-interface Place {
+interface Place extends Pick<Chunk, 'ready' | 'reads'> {
   readonly memory: BufferImpl
-  readonly ready: boolean
 }
 
 class Ring {
-  readonly #stream: StreamImpl
-  readonly #chunkBytes: number
-  readonly #count: number
   #chunks: Chunk[] = []
   #at = -1
 
-  constructor(stream: StreamImpl, chunkBytes: number, count: number) {
-    this.#stream = stream
-    this.#chunkBytes = chunkBytes
-    this.#count = count
-  }
+  constructor(
+    private readonly chunkBytes: number,
+    private readonly count: number,
+    private readonly allocate: (byteLength: number) => BufferImpl,
+  ) {}
 
   /** Is there room for so many bytes in chunks whose work is all done? */
   isFree(byteLength: number): boolean {
     const begun = this.#chunks[this.#at]
-    const size = this.#chunkBytes
+    const size = this.chunkBytes
     let left = byteLength
     if (begun !== undefined && begun.used + Math.min(left, size) <= size) {
-      begun.ready ||= isIdle(begun)
-      if (!begun.ready) return false
+      if (!isReady(begun)) return false
       left -= size
     }
-    for (let next = 1; left > 0; next += 1, left -= size) {
-      if (next >= this.#count) return false
-      const chunk = this.#chunks[(this.#at + next) % this.#count]
-      if (chunk !== undefined && !isIdle(chunk)) return false
-    }
-    return true
+    left -= (this.count - this.#chunks.length) * size
+    for (const chunk of this.#chunks) if (left > 0 && chunk !== begun && isReady(chunk)) left -= size
+    return left <= 0
   }
 
-  /** Takes room for so many bytes, at most a chunk, in the current chunk or in the next. */
+  /** Takes room for so many bytes, at most a chunk, in the current chunk or in another. */
   place(byteLength: number): Place {
     let chunk = this.#chunks[this.#at]
-    if (chunk === undefined || chunk.used + byteLength > this.#chunkBytes) chunk = this.#begin()
-    else if (!chunk.ready) chunk.ready = isIdle(chunk)
+    if (chunk === undefined || chunk.used + byteLength > this.chunkBytes) chunk = this.#begin(chunk)
     const memory = chunk.memory.subarray(undefined, chunk.used, chunk.used + byteLength)
     chunk.used += Math.ceil(byteLength / ALIGNMENT) * ALIGNMENT
-    return { memory, ready: chunk.ready }
+    return { memory, ready: isReady(chunk), reads: chunk.reads }
   }
 
   /** The GPU may still use the chunks: their memory is freed when it is done with them. */
@@ -83,17 +80,21 @@ class Ring {
     for (const { memory } of this.#chunks.splice(0)) memory.close()
   }
 
-  #begin(): Chunk {
-    const at = (this.#at + 1) % this.#count
+  /** Begins a chunk whose work is done, and whose bytes are likely in a cache of the processor still; else a new one; else the next. */
+  #begin(current: Chunk | undefined): Chunk {
+    const { length } = this.#chunks
+    let at = this.#chunks.findIndex((chunk) => chunk !== current && isReady(chunk))
+    if (at < 0) at = length < this.count ? length : (this.#at + 1) % length
     let chunk = this.#chunks[at]
     if (chunk === undefined) {
-      chunk = { memory: allocatePinnedImpl(this.#stream.device, this.#chunkBytes), used: 0, ready: true }
-      destroyWhenUnreachable(this, chunk.memory.allocation)
+      const memory = this.allocate(this.chunkBytes)
+      chunk = { memory, used: 0, ready: true, reads: new Set() }
+      destroyWhenUnreachable(this, memory.allocation)
       this.#chunks.push(chunk)
     }
+    if (current !== undefined) current.ready = false
     this.#at = at
     chunk.used = 0
-    chunk.ready = isIdle(chunk)
     return chunk
   }
 }
@@ -104,18 +105,19 @@ class Rings {
   readonly #small: Ring
   readonly #large: Ring
   #helper: StreamImpl | undefined
-  /** The number of pending host functions that will use the chunks. */
+  /** The number of copies between the chunks and arrays that JavaScript will make. */
   #pending = 0
   #closed = false
 
-  constructor(stream: StreamImpl) {
+  /** `allocate` makes a chunk. */
+  constructor(stream: StreamImpl, allocate: (byteLength: number) => BufferImpl) {
     this.#stream = stream
-    this.#small = new Ring(stream, SMALL_CHUNK_BYTES, SMALL_CHUNKS)
-    this.#large = new Ring(stream, CHUNK_BYTES, CHUNKS)
+    this.#small = new Ring(SMALL_CHUNK_BYTES, SMALL_CHUNKS, allocate)
+    this.#large = new Ring(CHUNK_BYTES, CHUNKS, allocate)
     stream.whenClosing(() => this.#close())
   }
 
-  /** The stream whose host functions fill and empty the chunks of both, in the order of the calls. */
+  /** The stream whose host functions fill and empty the chunks of both that are not free, in the order of the calls. */
   get helper(): StreamImpl {
     this.#helper ??= StreamImpl.makeFor(this, this.#stream.device)
     return this.#helper
@@ -126,11 +128,11 @@ class Rings {
     return byteLength <= SMALL_CHUNK_BYTES && this.#small.isFree(byteLength) ? this.#small : this.#large
   }
 
-  hostFunctionQueued(): void {
+  copyQueued(): void {
     this.#pending += 1
   }
 
-  hostFunctionDone(): void {
+  copyDone(): void {
     this.#pending -= 1
     if (this.#closed) this.#release()
   }
@@ -148,15 +150,27 @@ class Rings {
   }
 }
 
-const uploadRingsOf = memoize((stream: StreamImpl) => new Rings(stream))
-const downloadRingsOf = memoize((stream: StreamImpl) => new Rings(stream))
+const uploadRingsOf = memoize(
+  (stream: StreamImpl) => new Rings(stream, (byteLength) => allocatePinnedImpl(stream.device, byteLength)),
+)
+/** What is downloaded is read before its chunk is used again or freed, and so the stream's copies to it are done by then. */
+const downloadRingsOf = memoize(
+  (stream: StreamImpl) =>
+    new Rings(stream, (byteLength) => allocatePinnedImpl(stream.device, byteLength, stream.serial)),
+)
 
 /**
  * Queues the copy of these bytes. The promise resolves when none of them is needed any more, in the ring or outside it. It
- * rejects if the GPU is known to have faulted by then, and if only a part could be queued.
+ * rejects if the GPU is known to have faulted by then, and if only a part could be queued. `checksFaults` is false where nobody
+ * gets the promise: the next wait reports a fault, and the query costs as much as the copy.
  * @throws ERR_CLOSED, ERR_INVALID_ARG_VALUE if a host function that runs meanwhile closes the buffer or detaches the bytes
  */
-export function stageUpload(stream: StreamImpl, buffer: BufferImpl, bytes: Uint8Array): Promise<void> {
+export function stageUpload(
+  stream: StreamImpl,
+  buffer: BufferImpl,
+  bytes: Uint8Array,
+  checksFaults: boolean,
+): Promise<void> {
   const rings = uploadRingsOf(stream)
   const { length } = bytes
   const ring = rings.ringFor(length)
@@ -175,7 +189,7 @@ export function stageUpload(stream: StreamImpl, buffer: BufferImpl, bytes: Uint8
     uploadPart(stream, rings, ring, buffer, bytes, { begin, end }, pending)
   }
   // The driver refuses a copy on a faulted GPU late, or never.
-  const done = pending.promise(() => stream.driver.contextCheck(stream.context))
+  const done = pending.promise(checksFaults ? () => stream.driver.contextCheck(stream.context) : undefined)
   // A caller need not observe it: the next wait reports the fault.
   done.catch(() => {})
   return done
@@ -226,29 +240,95 @@ export function stageDownload(stream: StreamImpl, buffer: BufferImpl, into: Uint
   const rings = downloadRingsOf(stream)
   const { byteLength } = buffer
   const ring = rings.ringFor(byteLength)
+  if (byteLength > 0 && byteLength <= CHUNK_BYTES && ring.isFree(byteLength)) {
+    stream.reserve(1)
+    buffer.checkOpen()
+    // Host functions that ran while the stream had no room may have begun downloads.
+    if (ring.isFree(byteLength)) return downloadDirectly(stream, rings, ring.place(byteLength), buffer, into)
+  }
   const pending = new Pending(rings)
   for (let begin = 0; begin < byteLength; begin += MOST_AT_ONCE * CHUNK_BYTES) {
     const end = Math.min(byteLength, begin + MOST_AT_ONCE * CHUNK_BYTES)
     const { helper } = rings
-    reserveInAll(new Set([stream, helper]), Math.ceil((end - begin) / CHUNK_BYTES))
+    // In the helper a chunk is emptied before, and behind the copy.
+    reserveInAll(new Set([stream, helper]), 2 * Math.ceil((end - begin) / CHUNK_BYTES))
     buffer.checkOpen()
     for (let offset = begin; offset < end; offset += CHUNK_BYTES) {
       const length = Math.min(CHUNK_BYTES, end - offset)
-      const { memory, ready } = ring.place(length)
+      const { memory, ready, reads } = ring.place(length)
       const { allocation } = memory
-      if (!ready) allocation.orderAfterUses(stream)
+      if (!ready) {
+        if (reads.size > 0) readInHelper(helper, stream, memory, reads, pending)
+        allocation.orderAfterUses(stream)
+      }
       queueCopy(stream, memory, at(buffer, offset), length, 'download')
-      helper.driver.streamWaitStream(helper.handle, stream.handle, stream.context)
-      allocation.beforeUse(helper)
-      queueHostFunction(helper, pending, () =>
+      inHelper(helper, stream, memory, pending, () =>
         into.length === byteLength
           ? stream.driver.memory.copyBytes(into.subarray(offset, offset + length), memory.ownBytes())
-          : invalidValue('into was detached or shortened before its download was done'),
+          : shortened(),
       )
-      allocation.afterUse(helper)
     }
   }
   return pending.promise()
+}
+
+/** Queues the copy to a place of a free chunk. JavaScript takes the bytes when it learns that the stream has come past the copy. */
+function downloadDirectly(
+  stream: StreamImpl,
+  rings: Rings,
+  { memory, reads }: Place,
+  buffer: BufferImpl,
+  into: Uint8Array,
+): Promise<void> {
+  const { driver, handle, context } = stream
+  const { byteLength } = memory
+  queueCopy(stream, memory, buffer, byteLength, 'download')
+  return new Promise((resolve, reject) => {
+    const read: Read = (error) => {
+      if (!reads.delete(read)) return
+      if (error !== undefined) reject(error instanceof CudaError ? faultError(stream, error.number) : error)
+      else if (into.length !== byteLength) reject(shortened())
+      else {
+        driver.memory.copyBytes(into, memory.ownBytes())
+        resolve()
+      }
+      rings.copyDone()
+    }
+    // Before a call that may be refused: the copy is queued, so that its place must not be used again then.
+    reads.add(read)
+    rings.copyQueued()
+    driver.streamFinished(handle, context, read)
+  })
+}
+
+const shortened = (): Error => invalidValue('into was detached or shortened before its download was done')
+
+/** The helper stream takes the bytes of these downloads, which the stream has queued, and whatever comes after uses of the chunk waits for that. */
+function readInHelper(
+  helper: StreamImpl,
+  stream: StreamImpl,
+  memory: BufferImpl,
+  reads: Set<Read>,
+  pending: Pending,
+): void {
+  const queued = [...reads]
+  inHelper(helper, stream, memory, pending, () => {
+    for (const read of queued) read()
+  })
+}
+
+/** Queues a host function in the helper stream that uses the chunk behind what the stream has queued. */
+function inHelper(
+  helper: StreamImpl,
+  stream: StreamImpl,
+  { allocation }: BufferImpl,
+  pending: Pending,
+  run: () => unknown,
+): void {
+  helper.driver.streamWaitStream(helper.handle, stream.handle, stream.context)
+  allocation.beforeUse(helper)
+  queueHostFunction(helper, pending, run)
+  allocation.afterUse(helper)
 }
 
 /** The helper stream fills the place once earlier work with it is done, and the stream waits for that. */
@@ -265,15 +345,18 @@ function fillLater(
 }
 
 /** `run` returns an error, if there is one. It is not called after a fault, but counts as done nevertheless. */
-function queueHostFunction({ driver, handle, context }: StreamImpl, pending: Pending, run: () => unknown): void {
-  const faultError = (status: number): Error => {
-    const error = cudaError('cuMemcpyAsync', status)
-    const reason = driver.contextFault(context)
-    return reason === undefined ? error : explained(error, reason)
-  }
-  const call = hostFunction((status) => pending.done(status === 0 ? run() : faultError(status)), true, true)
+function queueHostFunction(stream: StreamImpl, pending: Pending, run: () => unknown): void {
+  const { driver, handle, context } = stream
+  const call = hostFunction((status) => pending.done(status === 0 ? run() : faultError(stream, status)), true, true)
   driver.queue({ kind: 'hostFunction', stream: handle, context, call })
   pending.queued()
+}
+
+/** The error of a copy that the GPU did not come to. */
+function faultError({ driver, context }: StreamImpl, status: number): Error {
+  const error = cudaError('cuMemcpyAsync', status)
+  const reason = driver.contextFault(context)
+  return reason === undefined ? error : explained(error, reason)
 }
 
 /** Pending host functions of an upload or download. */
@@ -289,13 +372,13 @@ class Pending {
 
   queued(): void {
     this.#count += 1
-    this.#rings.hostFunctionQueued()
+    this.#rings.copyQueued()
   }
 
   done(error?: unknown): void {
     this.#count -= 1
     this.#error ??= error
-    this.#rings.hostFunctionDone()
+    this.#rings.copyDone()
     if (this.#count === 0) this.#settle?.()
   }
 
@@ -310,7 +393,11 @@ class Pending {
   }
 }
 
-const isIdle = ({ memory }: Chunk): boolean => memory.allocation.idle
+function isReady(chunk: Chunk): boolean {
+  chunk.ready ||= chunk.reads.size === 0 && chunk.memory.allocation.idle
+  return chunk.ready
+}
+
 const at = ({ allocation, pointer }: OpenMemory, offset: number): OpenMemory => ({
   allocation,
   pointer: (pointer + offset) as OpenMemory['pointer'],

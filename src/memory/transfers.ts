@@ -275,8 +275,8 @@ export function openFill(fill: CheckedFill, driver: Driver): CheckedFill {
   return fill
 }
 
-/** `stream.upload()`. */
-export function upload(stream: StreamImpl, buffer: unknown, source: unknown): Promise<void> {
+/** `stream.upload()`. `isAwaitable`: the program gets the promise. */
+export function upload(stream: StreamImpl, buffer: unknown, source: unknown, isAwaitable = true): Promise<void> {
   const to = checkBuffer(buffer, 'buffer')
   to.checkOpen()
   const bytes = checkSource(source, 'source')
@@ -285,7 +285,7 @@ export function upload(stream: StreamImpl, buffer: unknown, source: unknown): Pr
   stream.checkOpen()
   to.openFor(stream.driver)
   refuseCapture(stream, 'upload()')
-  return stageUpload(stream, to, bytes)
+  return stageUpload(stream, to, bytes, isAwaitable)
 }
 
 /** `stream.download()`: to a new array made by a constructor, or to an existing one. */

@@ -94,6 +94,7 @@ const ROWS: Readonly<Record<Scenario, Row>> = {
   streamQueryForAWhile: polling('stream.query'),
   worker: blocked('queued at', String.raw`Worker thread \d+`),
   longWork: { cuda: 'ends' },
+  shortDownload: { cuda: 'ends' },
   // A timer may be late by more than the time after which the others warn.
   slowPromise: { ...ENDS, env: { CUDA_STREAMS_WARN_AFTER: String(LONGEST) } },
   politePolling: ENDS,

@@ -131,7 +131,7 @@ test('a few bytes take little staging memory, and what has no room there comes i
   allocate.mock.resetCalls()
   const latched = latch(stream)
   const order: number[] = []
-  const VALUES = [2, 3, 4, 5, 6]
+  const VALUES = Array.from({ length: 12 }, (_, index) => 2 + index)
   const downloads = VALUES.map(async (value) => {
     void stream.upload(buffer, new Uint8Array(buffer.byteLength).fill(value))
     const bytes = await stream.download(buffer)
@@ -144,4 +144,72 @@ test('a few bytes take little staging memory, and what has no room there comes i
   }
   assert.ok(taken().includes(4 * 2 ** 20), 'what waits fills more than the small chunks')
   assert.deepEqual(order, VALUES)
+})
+
+test('a download for which there is room needs no host function and no stream beside its own', async (t) => {
+  const [device] = simulate().devices
+  assert.ok(device !== undefined)
+  using stream = device.createStream()
+  using buffer = device.alloc(64 * 1024, { stream })
+  const driver = driverOf(device)
+  const queue = t.mock.method(driver, 'queue')
+  const create = t.mock.method(driver, 'streamCreate')
+  const latched = latch(stream)
+  const downloads = [1, 2, 3].map((value) => stream.fill(buffer, value).download(buffer))
+  latched.open()
+  const downloaded = await Promise.all(downloads)
+  assert.deepEqual(
+    downloaded.map((bytes) => new Set(bytes)),
+    [1, 2, 3].map((value) => new Set([value])),
+  )
+  const kinds = queue.mock.calls.map(({ arguments: [work] }) => work.kind).filter((kind) => kind !== 'hostFunction')
+  assert.deepEqual(kinds, ['fill', 'copy', 'fill', 'copy', 'fill', 'copy'])
+  const internal = queue.mock.calls.filter(
+    ({ arguments: [work] }) => work.kind === 'hostFunction' && work.call.internal === true,
+  )
+  assert.equal(internal.length, 0)
+  assert.equal(create.mock.callCount(), 0)
+})
+
+test('where downloads have taken all staging memory, the next wait until JavaScript has read those before, and all get their own bytes', async (t) => {
+  const [device] = simulate().devices
+  assert.ok(device !== undefined)
+  using stream = device.createStream()
+  using buffer = device.alloc(2 ** 20, { stream })
+  const allocate = t.mock.method(driverOf(device).memory, 'allocatePinned')
+  const latched = latch(stream)
+  const order: number[] = []
+  const downloads = Array.from({ length: 40 }, async (_, value) => {
+    const bytes = await stream.fill(buffer, value).download(buffer)
+    order.push(value)
+    return bytes
+  })
+  latched.open()
+  for (const [value, bytes] of (await Promise.all(downloads)).entries()) {
+    assert.ok(
+      bytes.every((byte) => byte === value),
+      `download ${value} has ${bytes[0]}`,
+    )
+  }
+  assert.deepEqual(
+    order,
+    [...order].sort((a, b) => a - b),
+    'in the order of the calls',
+  )
+  assert.equal(allocate.mock.callCount(), 4, 'no more than the ring has')
+  assert.deepEqual(new Set(await stream.fill(buffer, 77).download(buffer)), new Set([77]))
+})
+
+test('an array that is detached before its download is done is refused, and its place is free again', async () => {
+  const [device] = simulate().devices
+  assert.ok(device !== undefined)
+  using stream = device.createStream()
+  using buffer = device.alloc(64, { stream })
+  const latched = latch(stream)
+  const into = new Uint8Array(64)
+  const refused = stream.download(buffer, into)
+  structuredClone(into.buffer, { transfer: [into.buffer] })
+  latched.open()
+  await assert.rejects(refused, { code: 'ERR_INVALID_ARG_VALUE', message: /detached or shortened/ })
+  assert.equal((await stream.fill(buffer, 5).download(buffer))[63], 5)
 })

@@ -179,7 +179,8 @@ const scenarios = {
   },
   downloadBlocked: (bench) => {
     const stream = bench.stream()
-    void stream.download(bench.device.alloc(64, { stream }))
+    // More than the staging memory holds.
+    void stream.download(bench.device.alloc(32 * MIB, { stream }))
     synchronizeNatively()
   },
   worker: async () => {
@@ -204,6 +205,12 @@ const scenarios = {
   },
   slowPromise: async (bench) => {
     await bench.stream().wait(sleep(50)).finished()
+  },
+  shortDownload: async (bench) => {
+    const stream = bench.stream()
+    const download = stream.download(bench.device.alloc(64, { stream }))
+    synchronizeNatively()
+    await download
   },
   politePolling: async (bench) => {
     const stream = bench.stream()

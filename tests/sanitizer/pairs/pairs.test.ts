@@ -18,7 +18,6 @@ type Exceptions = Readonly<Record<string, string>>
 const UNRELATED = 'the host function has run by the time that the promise settles'
 
 const MISSED: Exceptions = {
-  'download, kernel inout, device: a promise of another stream': UNRELATED,
   'host function writes, kernel in, pinned: a promise of another stream': UNRELATED,
   'host function reads, kernel out, pinned: a promise of another stream': UNRELATED,
 }
