@@ -34,6 +34,11 @@ export class Child {
     })
   }
 
+  /** Undefined if it could not be started. */
+  get pid(): number | undefined {
+    return this.#process.pid
+  }
+
   /** Why it failed, as far as it said. */
   get complaint(): string {
     const lines = this.#complaints.trim().split('\n')

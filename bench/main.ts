@@ -8,12 +8,12 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { loadavg, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
-import { SIGNATURES } from '../src/driver/cuda/libcuda/signatures.js'
 import type { Contestant } from './catalogue.js'
 import { type Absent, type Ours, startOurs, startOutside } from './contestants.js'
 import { commandOf, commitOf, machineOf } from './machine.js'
 import { match } from './match.js'
 import { RANKS, startOurRanks, startPythonRanks } from './nccl.js'
+import { withoutOperation } from './no-op.js'
 import { picture } from './picture.js'
 import { type Result, type ResultContestant, writeResult } from './result.js'
 import { root } from './root.js'
@@ -56,18 +56,6 @@ function countOf(name: 'rounds' | 'seconds'): number {
   const count = Number(options[name])
   if (!Number.isInteger(count) || count < 1) throw new RangeError(`--${name} must be 1 or more, not '${options[name]}'`)
   return count
-}
-
-/** The environment in which a libcuda that does nothing is taken for the NVIDIA driver. */
-function withoutOperation(scratch: string): NodeJS.ProcessEnv {
-  const library = join(scratch, 'libcuda.so.1')
-  const source = join(root, 'bench', 'no-op-libcuda.c')
-  const text = readFileSync(source, 'utf8')
-  const others = Object.keys(SIGNATURES).filter((name) => !new RegExp(`\\b${name}\\(`).test(text))
-  const rest = join(scratch, 'others.c')
-  writeFileSync(rest, others.map((name) => `int ${name}(void) { return 0; }\n`).join(''))
-  execFileSync('cc', ['-shared', '-fPIC', '-O2', '-o', library, source, rest])
-  return { ...process.env, LD_LIBRARY_PATH: scratch, CUDA_STREAMS_DRIVER: 'cuda' }
 }
 
 /** The first is this version as it stands; its versions and ways to run it are measured beside it. */

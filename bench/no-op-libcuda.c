@@ -104,12 +104,13 @@ Result cuEventSynchronize(Thing *event) { return synchronize(event); }
 Result cuEventElapsedTime(float *milliseconds, Thing *start, Thing *end) { (void)start; (void)end; *milliseconds = 0; return 0; }
 
 Result cuModuleLoadData(Thing **made, const void *image) { (void)image; *made = make(); return 0; }
-/* The functions of the bench by the number of their arguments. */
-Result cuModuleGetFunction(uintptr_t *made, Thing *module, const char *name) { (void)module; *made = strcmp(name, "four") == 0 ? 4 : strcmp(name, "spin") == 0; return 0; }
+/* The functions of the bench by the number of their arguments, and that of its server by 3: a pointer and two numbers. */
+Result cuModuleGetFunction(uintptr_t *made, Thing *module, const char *name) { (void)module; *made = strcmp(name, "four") == 0 ? 4 : strcmp(name, "scale") == 0 ? 3 : strcmp(name, "spin") == 0; return 0; }
 Result cuModuleGetGlobal_v2(uintptr_t *pointer, size_t *bytes, Thing *module, const char *name) { (void)module; (void)name; *pointer = 4096; *bytes = 4; return 0; }
 Result cuFuncGetParamInfo(uintptr_t function, size_t index, size_t *offset, size_t *size) {
   static const size_t sizes[] = { 8, 8, 4, 4 }, offsets[] = { 0, 8, 16, 20 };
   if (index >= function) return 1;
+  if (function == 3 && index > 0) { *offset = 4 + 4 * index; *size = 4; return 0; }
   *offset = offsets[index];
   *size = sizes[index];
   return 0;

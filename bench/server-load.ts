@@ -1,7 +1,7 @@
 /**
  * The clients of bench/server.ts, in a process of their own. Each keeps its connection, and sends a request when the one before is
  * answered. For each line `PORT CLIENTS MS FACTOR` on stdin it prints a `Load` as JSON, or `fail WHY`. An answer is to be the request
- * times the factor; each is checked for its length, and one in `CHECK_EVERY` of each client for every float.
+ * times the factor; each is checked for its length, and one in `CHECK_EVERY` of each client for every float, unless the factor is NaN.
  */
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
@@ -10,6 +10,8 @@ import { quantile } from './statistics.js'
 
 export interface Load {
   readonly requests: number
+  /** Those that are not counted among them. */
+  readonly others: number
   /** Of the time in which they were answered. */
   readonly milliseconds: number
   /** Milliseconds from a request to its answer. */
@@ -47,7 +49,7 @@ class Client {
       const body = await this.#answer()
       const now = performance.now()
       answered(now, now - begin)
-      if (nth % CHECK_EVERY === 0) this.#check(body)
+      if (nth % CHECK_EVERY === 0 && !Number.isNaN(this.#factor)) this.#check(body)
     }
   }
 
@@ -104,16 +106,20 @@ async function load(port: number, count: number, milliseconds: number, factor: n
     const warm = begin + WARM_UP_SHARE * milliseconds
     let end = begin + milliseconds
     const times: number[] = []
+    let others = 0
     // At least one is counted, however slow the server is.
     const goesOn = (): boolean => performance.now() < end || times.length === 0
     const answered = (now: number, time: number): void => {
-      if (now < warm || (now > end && times.length > 0)) return
+      if (now < warm || (now > end && times.length > 0)) {
+        others += 1
+        return
+      }
       times.push(time)
       end = Math.max(end, now)
     }
     await Promise.all(sockets.map((socket, nth) => new Client(socket, factor, nth).run(goesOn, answered)))
     const [median = 0, p99 = 0] = [quantile(times, 0.5), quantile(times, 0.99)]
-    return { requests: times.length, milliseconds: end - warm, median, p99 }
+    return { requests: times.length, others, milliseconds: end - warm, median, p99 }
   } finally {
     clearTimeout(limit)
     for (const socket of sockets) socket.destroy()

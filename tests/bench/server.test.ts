@@ -31,10 +31,10 @@ describe('the benchmark of a server', () => {
     assert.deepEqual(failures, [])
     assert.deepEqual(
       rows.map(({ key }) => key),
-      ['requests-1', 'requests-4', 'median-1', 'median-4', 'percentile-1', 'percentile-4'],
+      ['requests', 'median', 'percentile', 'request'].flatMap((key) => [`${key}-1`, `${key}-4`]),
     )
     const names = contestants.map(({ name }) => name)
-    assert.deepEqual(names.slice(0, 3), ['cuda-streams', 'a stream a request', 'echo in Node'])
+    assert.deepEqual(names.slice(0, 4), ['cuda-streams', 'a stream a request', 'over node:http', 'echo in Node'])
     for (const name of names) {
       for (const { samples, key } of rows) assert.ok(samples[name]?.length === 2 && !samples[name].includes(null), key)
     }
@@ -42,6 +42,29 @@ describe('the benchmark of a server', () => {
       assert.ok(names.includes(name) || leftOut.some((line) => line.startsWith(`${name}: `)), name)
     }
     assert.match(stdout, /left out +a GPU/)
+  })
+
+  it('prints where the microseconds of a request go', () => {
+    const { status, stdout, stderr } = bench('--profile', '--seconds', '3', '--clients', '1,4')
+    assert.equal(status, 0, stderr)
+    const tables = stdout.trim().split('\n\n')
+    assert.equal(tables.length, 4, stdout)
+    for (const [nth, name] of ['cuda-streams', 'a stream a request', 'over node:http', 'echo in Node'].entries()) {
+      const [head = '', , ...lines] = tables[nth]?.split('\n') ?? []
+      assert.match(head, new RegExp(`^\\| ${name}, µs of a request .* 1 clients .* 4 clients \\|$`))
+      // Of both numbers of clients: a turn is short, and has few samples where the machine has other work.
+      const times = new Map(
+        lines.map((line) => {
+          const [, part = '', one, four] = line.split('|')
+          return [part.trim(), Number(one) + Number(four)]
+        }),
+      )
+      assert.ok(Number(times.get('HTTP')) > 0, head)
+      const ofLibrary = ['allocation and upload', 'launches', 'download', 'free', 'wait'].map((part) =>
+        Number(times.get(part)),
+      )
+      assert.equal(Math.max(...ofLibrary) > 0, name !== 'echo in Node', `${head}: ${ofLibrary}`)
+    }
   })
 
   it('refuses what it does not know', () => {
