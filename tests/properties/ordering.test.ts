@@ -4,11 +4,12 @@ import { afterEach, describe, it } from 'node:test'
 import { type Device, Stream, type StreamOptions } from 'cuda-streams'
 import { busy, latch, type Simulation, simulate } from 'cuda-streams/sim'
 import fc from 'fast-check'
+import { runs } from '../helpers/effort.js'
 import { brokenRule, programs, promisesOf, runProgram, type StreamKind } from './ordered-play.js'
 
 /** Of fast-check: which programs are tried. CUDA_STREAMS_TEST_SEED tries others. */
 const SEED = Number(process.env['CUDA_STREAMS_TEST_SEED'] ?? 20_251_120)
-const RUNS = 300
+const RUNS = runs({ quick: 100, normal: 100, nightly: 1000 })
 const SEEDS = 200
 /** Seeds of the simulator; 0 is the natural order. */
 const simulationSeed = fc.oneof(fc.constant(0), fc.integer({ min: 1, max: 2 ** 31 - 1 }))
