@@ -277,8 +277,8 @@ function write(mistakes, revision) {
     'Written by `npm run mutations`: mistakes that were injected into src, one at a time, and the first test that found each. "n" is which of',
     `the lines of a file that have this text. "before" is revision ${revision}, "after" the checkout that the script ran in last. The`,
     'last two columns have the suites of random programs that found it. Where a cell is empty, nothing has looked yet; "not found" is by the',
-    'tests that stand where the file stands, a few others of its subject, and the suites of random programs; by all of them, as `--thorough`',
-    'has it, it is "ESCAPED".',
+    'tests that stand where the file stands, a few others of its subject, and the suites of random programs, or by these alone, where the cell',
+    'says so; by all tests, as `--thorough` has it, it is "ESCAPED".',
     '',
     '| | file | n | mistake | line | before | after | random before | random after |',
     '| --- | --- | --- | --- | --- | --- | --- | --- | --- |',
@@ -326,7 +326,7 @@ if (values.draw) mistakes.push(...(await drawn(places[0])))
 write(mistakes, revision)
 for (const { folder } of places) if (!build(folder)) throw new Error('The copy does not compile')
 const only = values.only?.split(',').map(Number)
-const isOpen = (found) => ['ESCAPED', NOT_FOUND].includes(found)
+const isOpen = (found) => found === 'ESCAPED' || found.startsWith(NOT_FOUND)
 const waiting = (only ?? mistakes.slice(first).map((_, index) => first + index + 1))
   .map((nth) => [nth - 1, mistakes[nth - 1]])
   .filter(([, mistake]) => !values.open || mistake[column] === '' || isOpen(mistake[column]))
