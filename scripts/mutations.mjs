@@ -4,14 +4,15 @@
 // files, and `--count` how many. `npm run mutations`
 // injects the same ones into this checkout, and writes the column `after`. It works in a copy, in a temporary folder.
 //
-// Each suite of random programs looks for each mistake: in `after`, those that found it before, which all have to find it again. A
-// mistake that none of them has found is looked for by the file that found it before, and then by STAGES, until something finds it;
-// `--thorough` lets all tests look for what is left, which takes hours; with `--random` only the suites of random programs look.
-// `--only 3,17` injects some, `--all` has all suites look for them, `--copies 2` works in two copies side by side.
+// A mistake is looked for by the tests that stand where its file stands, then by STAGES, and then by the suites of random programs,
+// until something finds it; `--thorough` lets all tests look for what is left, which takes hours. With `--random`, each suite of random programs
+// looks for it, and all that find it are written down: in `after`, those that found it before, which all have to find it again.
+// `--only 3,17` injects some, `--open` those that nothing has found or looked for, `--all` has all suites look for them,
+// `--copies 2` works in two copies side by side.
 import { spawn, spawnSync } from 'node:child_process'
 import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join, relative } from 'node:path'
+import { dirname, join, relative } from 'node:path'
 import { parseArgs } from 'node:util'
 import { root } from './test-files.mjs'
 
@@ -33,6 +34,7 @@ const { values } = parseArgs({
     seed: { type: 'string', default: '1' },
     from: { type: 'string', default: FOLDERS.join() },
     only: { type: 'string' },
+    open: { type: 'boolean', default: false },
     all: { type: 'boolean', default: false },
     thorough: { type: 'boolean', default: false },
     random: { type: 'boolean', default: false },
@@ -69,10 +71,9 @@ const ALL = [
   { words: '--quick', plays: /./ },
   { words: '', plays: /./ },
 ]
-/** Minutes that a stage takes at most: a mistake that makes tests hang is found, too. */
-const LONGEST = 20
-/** Minutes that a suite of random programs takes at most. */
-const LONGEST_SUITE = 2
+/** Minutes that a stage or a suite takes at most, and all tests: a mistake that makes tests hang is found, too. */
+const LONGEST = 6
+const LONGEST_OF_ALL = 20
 
 /** Each gives the line another meaning, or undefined where it does not fit. */
 const OPERATORS = {
@@ -216,24 +217,50 @@ async function inject({ folder }, { file, nth, line, what }, compiles, use) {
 
 const ofFile = (list, file) => list.filter(({ plays }) => plays.test(file))
 
-async function look(place, mistake, column) {
+/** The tests that stand where the file stands: of itself, and of the innermost folder that has any. */
+function* testsOf({ folder }, file) {
+  const own = file.replace(/^src\/|\.ts$/g, '')
+  const stands = (path) => existsSync(join(folder, 'dist', 'tests', path))
+  if (stands(`${own}.test.js`)) yield `${own}.test`
+  let above = dirname(own)
+  while (above !== '.' && !stands(above)) above = dirname(above)
+  if (above !== '.') yield `${above}/`
+}
+
+/** What finds it first. */
+async function find(place, mistake) {
+  const suites = ofFile(Object.values(SUITES), mistake.file).map(({ words }) => words)
+  const stages = ofFile(values.thorough ? [...STAGES, ...ALL] : STAGES, mistake.file).map(({ words }) => words)
+  const [file] = mistake.before.split(': ')
+  // A test may be told of by a module that several files share.
+  const isOfBefore = column === 'after' && existsSync(join(place.folder, 'dist', 'tests', `${file}.test.js`))
+  const near = [...testsOf(place, mistake.file)]
+  const all = new Set([...(isOfBefore ? [file] : []), ...near.slice(0, -1), ...stages, ...near, ...suites])
+  for (const words of all) {
+    const isRandom = suites.some((suite) => suite.includes(words))
+    const found = await firstFailure(
+      place,
+      words,
+      ALL.some((all) => all.words === words) ? LONGEST_OF_ALL : LONGEST,
+      isRandom,
+    )
+    if (found !== undefined) return found
+  }
+  return values.thorough ? 'ESCAPED' : NOT_FOUND
+}
+
+/** The suites of random programs that find it. */
+async function suitesThatFind(place, mistake) {
   const able = Object.keys(SUITES).filter((name) => SUITES[name].plays.test(mistake.file))
   const suites = []
-  let found
-  for (const name of column === 'after' && !values.all ? mistake.suitesBefore : able) {
-    const failure = await firstFailure(place, SUITES[name].words, LONGEST_SUITE, true)
-    if (failure === undefined) continue
-    suites.push(name)
-    found ??= failure
-  }
-  // What escaped before need not be found, and an empty column says nothing.
-  const [file] = mistake.before.split(': ')
-  const lookers = values.random ? [] : values.thorough ? [...STAGES, ...ALL] : STAGES
-  const stages = ofFile(lookers, mistake.file).map(({ words }) => words)
-  if (column === 'after' && file !== '' && !file.includes(' ')) stages.unshift(file)
-  for (const stage of stages) found ??= await firstFailure(place, stage, LONGEST, false)
-  mistake[column === 'after' ? 'suitesAfter' : 'suitesBefore'] = suites
-  return found ?? (values.thorough ? 'ESCAPED' : NOT_FOUND)
+  for (const name of column === 'after' && !values.all ? mistake.suitesBefore : able)
+    if ((await firstFailure(place, SUITES[name].words, LONGEST, true)) !== undefined) suites.push(name)
+  return suites
+}
+
+async function look(place, mistake) {
+  if (!values.random) mistake[column] = await find(place, mistake)
+  else mistake[column === 'after' ? 'suitesAfter' : 'suitesBefore'] = await suitesThatFind(place, mistake)
 }
 
 /** By the tests that have looked for it. */
@@ -250,7 +277,8 @@ function write(mistakes, revision) {
     'Written by `npm run mutations`: mistakes that were injected into src, one at a time, and the first test that found each. "n" is which of',
     `the lines of a file that have this text. "before" is revision ${revision}, "after" the checkout that the script ran in last. The`,
     'last two columns have the suites of random programs that found it. Where a cell is empty, nothing has looked yet; "not found" is by the',
-    'few tests that did, and not by all, as `--thorough` has it.',
+    'tests that stand where the file stands, a few others of its subject, and the suites of random programs, or by these alone, where the cell',
+    'says so; by all tests, as `--thorough` has it, it is "ESCAPED".',
     '',
     '| | file | n | mistake | line | before | after | random before | random after |',
     '| --- | --- | --- | --- | --- | --- | --- | --- | --- |',
@@ -298,26 +326,30 @@ if (values.draw) mistakes.push(...(await drawn(places[0])))
 write(mistakes, revision)
 for (const { folder } of places) if (!build(folder)) throw new Error('The copy does not compile')
 const only = values.only?.split(',').map(Number)
-const waiting = (only ?? mistakes.slice(first).map((_, index) => first + index + 1)).map((nth) => [
-  nth - 1,
-  mistakes[nth - 1],
-])
+const isOpen = (found) => found === 'ESCAPED' || found.startsWith(NOT_FOUND)
+const waiting = (only ?? mistakes.slice(first).map((_, index) => first + index + 1))
+  .map((nth) => [nth - 1, mistakes[nth - 1]])
+  .filter(([, mistake]) => !values.open || mistake[column] === '' || isOpen(mistake[column]))
 async function work(place) {
   for (let next = waiting.shift(); next !== undefined; next = waiting.shift()) {
     const [index, mistake] = next
     const begun = performance.now()
-    mistake[column] = await inject(place, mistake, buildFile, () => look(place, mistake, column))
+    const hindrance = await inject(place, mistake, buildFile, () => look(place, mistake))
+    if (hindrance !== undefined) mistake[column] = hindrance
     write(mistakes, revision)
     const seconds = Math.round((performance.now() - begun) / 1000)
-    console.log(`${index + 1}. ${mistake.file} ${mistake.what}: ${mistake.line}\n   ${mistake[column]} (${seconds} s)`)
+    const found = values.random
+      ? mistake[`suites${column === 'after' ? 'After' : 'Before'}`].join(', ')
+      : mistake[column]
+    console.log(`${index + 1}. ${mistake.file} ${mistake.what}: ${mistake.line}\n   ${found} (${seconds} s)`)
   }
 }
 await Promise.all(places.map(work))
-const isOpen = (found) => found === 'ESCAPED' || found === NOT_FOUND
 const numbers = (isMeant) => mistakes.flatMap((mistake, index) => (isMeant(mistake) ? [index + 1] : []))
 const lost = numbers(({ after, before, suitesBefore, suitesAfter }) => {
   if (after === '' || after === 'the line is gone') return false
-  return (isOpen(after) && !isOpen(before)) || suitesBefore.some((suite) => !suitesAfter.includes(suite))
+  if (values.random) return suitesBefore.some((suite) => !suitesAfter.includes(suite))
+  return isOpen(after) && before !== '' && !isOpen(before)
 })
 const escaped = numbers((mistake) => isOpen(mistake[column]))
 console.log(

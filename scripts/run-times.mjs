@@ -43,6 +43,9 @@ const deno = (version) => ({
   report: (path) => [`--junit-path=${path}`],
 })
 
+/** Those between the Node that plays all tests and the latest one: what the language and the modules do, these two show. */
+export const BETWEEN = ['node22', 'node24']
+
 export const RUN_TIMES = [...['20.20.2', '22.23.3', '24.21.0', '26.10.0'].map(node), bun('1.4.5'), deno('2.9.6')]
 
 export const cache = join(root, '.cache')

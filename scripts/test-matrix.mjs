@@ -8,12 +8,14 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { ProgressLine } from '../dist/src/base/progress-line.js'
 import { gapsOf } from './run-time-gaps.mjs'
-import { programOf, RUN_TIMES } from './run-times.mjs'
+import { BETWEEN, programOf, RUN_TIMES } from './run-times.mjs'
 import { testFiles, tests } from './test-files.mjs'
 
 /** Files at a time, and milliseconds that one may take. */
 const AT_ONCE = 2
 const LONGEST_FILE = 600_000
+/** What is of the native interface and of the event loop: with `--run-time`, all that those of BETWEEN play. */
+const OF_EVERY_NODE = /^(native|driver\/cuda\/waiting|fake-driver)\//
 const COUNTS = ['passed', 'failed', 'skipped', 'lacking']
 
 const given = process.argv.slice(2)
@@ -42,7 +44,9 @@ async function runAll(runTime) {
   const program = programOf(runTime)
   const began = performance.now()
   const gaps = gapsOf(name)
-  const left = files.filter((file) => !gaps.some((gap) => gap.file === file && gap.test === undefined))
+  const isGap = (file) => gaps.some((gap) => gap.file === file && gap.test === undefined)
+  const isOfEnds = (file) => set === 'run-time' && BETWEEN.includes(name) && !OF_EVERY_NODE.test(file)
+  const left = files.filter((file) => !isGap(file) && !isOfEnds(file))
   const row = { name, version, leftOut: files.length - left.length, files: left.length }
   for (const key of COUNTS) row[key] = 0
   const complain = (file, complaints, output = '') => {

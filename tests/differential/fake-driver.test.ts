@@ -4,7 +4,7 @@
  */
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
-import { after, describe, test } from 'node:test'
+import { describe, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { fakeCuda } from '../fake-driver/fake-cuda.js'
 import { runs } from '../helpers/effort.js'
@@ -39,10 +39,6 @@ async function run(args: readonly string[], more: NodeJS.ProcessEnv = {}): Promi
 }
 
 describe('on a fake GPU', { skip, timeout: 1000 * LONGEST }, () => {
-  after(() => {
-    if (typeof fake !== 'string') fake.remove()
-  })
-
   test(`the library does what the simulator does (${RUNS} programs, seed ${SEED})`, async () => {
     const { code, output } = await run(['--programs', String(RUNS), '--seed', SEED, '--batch', String(RUNS)])
     assert.equal(code, 0, output.slice(-8000))

@@ -147,10 +147,7 @@ const fake = fakeCuda()
 const compiler = spawnSync('cc', ['--version']).error?.message
 const child = fileURLToPath(new URL('./choose-child.js', import.meta.url))
 const folder = mkdtempSync(join(tmpdir(), 'cuda-streams-choice-'))
-after(() => {
-  rmSync(folder, { recursive: true })
-  if (typeof fake !== 'string') fake.remove()
-})
+after(() => rmSync(folder, { recursive: true }))
 
 /** The folder of a libcuda, or why it cannot be made. */
 function folderOf(libcuda: Libcuda, nth: number): { readonly path: string } | string {

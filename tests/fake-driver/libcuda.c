@@ -208,9 +208,10 @@ static void tell(Op *op, Op *of, u64 call) {
   if (op->kind == GRAPH) for (int i = 0; i < op->exec->count; i++) tell(&op->exec->ops[i], of, call);
   else if (nameOf(op)) fakeOver(call, nameOf(op), op->bytes * (u64)(op->kind == SET ? op->width : 1), stream, of->asked, of->begun, of->thread);
 }
+/* A GPU that has had nothing to do for some milliseconds looks less often: this thread is awake as long as the process lives. */
 static void *gpu(void *unused) {
   (void)unused;
-  for (;;) {
+  for (int idle = 0;;) {
     int moved = 0;
     pthread_mutex_lock(&g);
     for (int c = 0; c < CHANNELS; c++) {
@@ -231,7 +232,9 @@ static void *gpu(void *unused) {
       }
     }
     pthread_mutex_unlock(&g);
-    if (!moved) nap();
+    idle = moved ? 0 : idle + 1;
+    if (idle > 100) usleep(500);
+    else if (idle) nap();
   }
   return 0;
 }

@@ -1,7 +1,7 @@
 /** Plays test files of other folders on a fake GPU, each in a process of its own. */
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
-import { after, test } from 'node:test'
+import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { runsTestFile } from '../helpers/run-time.js'
 import { howItEnded } from '../helpers/test-output.js'
@@ -21,25 +21,14 @@ export const WAITING: readonly string[] = [
 const LONGEST = 200_000
 
 const fake = fakeCuda()
-const others = new Map<Age, ReturnType<typeof fakeCuda>>([['now', fake]])
 export const skip = typeof fake === 'string' ? fake : false
-
-after(() => {
-  for (const each of others.values()) if (typeof each !== 'string') each.remove()
-})
-
-function ofAge(age: Age): ReturnType<typeof fakeCuda> {
-  const made = others.get(age) ?? fakeCuda(age)
-  others.set(age, made)
-  return made
-}
 
 export function run(
   args: readonly string[],
   more: NodeJS.ProcessEnv = {},
   age: Age = 'now',
 ): Promise<{ readonly code: unknown; readonly output: string }> {
-  const driver = ofAge(age)
+  const driver = fakeCuda(age)
   assert.ok(typeof driver !== 'string')
   const child = spawn(process.execPath, args, {
     env: { ...driver.env, ...more },

@@ -2,14 +2,15 @@
 import fs from 'node:fs'
 import { createRequire, syncBuiltinESMExports } from 'node:module'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { join, sep } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { type Machine, VARIABLE } from './machine.js'
+import { C_LIBRARIES, type Machine, VARIABLE } from './machine.js'
 
 const { platform, musl, files = {}, native }: Machine = JSON.parse(process.env[VARIABLE] ?? '{}')
 const OF_A_DRIVER = /nvidia|nvmap|libcuda|nvcuda|ld\.so\.cache/
-const isOurs = (path: unknown): path is string =>
-  typeof path === 'string' && OF_A_DRIVER.test(path) && !path.startsWith(tmpdir())
+/** What tests have written or compiled is of neither machine. */
+const isMade = (path: string): boolean => path.startsWith(tmpdir()) || path.includes(`${sep}${C_LIBRARIES}${sep}`)
+const isOurs = (path: unknown): path is string => typeof path === 'string' && OF_A_DRIVER.test(path) && !isMade(path)
 const { statSync, existsSync, readFileSync } = fs
 
 function missing(path: string): Error {

@@ -3,13 +3,15 @@
 export interface Machine {
   readonly platform?: NodeJS.Platform
   readonly musl?: boolean
-  /** The files of a driver that are there, with what they contain, beside those in the folder for temporary files. */
+  /** The files of a driver that are there, with what they contain, beside what tests have made. */
   readonly files?: Readonly<Record<string, string>>
   /** The file of the native layer that the program loads. Default: that of this build. */
   readonly native?: string
 }
 
 export const VARIABLE = 'FAKE_MACHINE'
+/** The folder of what tests have compiled. */
+export const C_LIBRARIES = 'c-libraries'
 
 /** To be imported by a worker thread first: an eval'd one does not import what NODE_OPTIONS names. */
 export const preload = new URL('./machine-preload.js', import.meta.url).href

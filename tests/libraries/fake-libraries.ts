@@ -3,7 +3,6 @@
  * be real, so that what crosses the language border can be looked at on any machine that has a C compiler.
  */
 
-import { execFileSync } from 'node:child_process'
 import { existsSync, readdirSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
@@ -29,7 +28,7 @@ import {
 } from '../../src/driver/driver.js'
 import type { Interceptor } from '../../src/driver/wrappable-driver.js'
 import { NativeCalls, NativeThread } from '../../src/native/native-thread.js'
-import { scratchFolder } from '../helpers/scratch.js'
+import { cLibrary } from '../helpers/c-library.js'
 
 /** The compiled tests lie in dist/, the C sources do not. */
 const SOURCES = fileURLToPath(new URL('../../../tests/libraries/', import.meta.url))
@@ -51,14 +50,10 @@ export interface FakeLibraries {
 export function fakeLibraries(): FakeLibraries | string {
   if (!existsSync(SOURCES)) return `${SOURCES} was not brought here`
   const names = readdirSync(SOURCES, { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.c'))
-  const file = join(scratchFolder('fake'), 'libfake.so')
   const sources = names.map((name) => join(SOURCES, name))
-  try {
-    execFileSync('cc', ['-shared', '-fPIC', '-Wall', '-Wextra', '-Werror', '-o', file, ...sources], { stdio: 'pipe' })
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return 'there is no C compiler here'
-    throw error
-  }
+  const compiled = cLibrary('libfake.so', sources, ['-Wall', '-Wextra', '-Werror'])
+  if (typeof compiled === 'string') return compiled
+  const { file } = compiled
   for (const variable of Object.values(VARIABLES)) {
     const isFaked = variable instanceof LibraryVariable && ![VARIABLES.nvrtc, VARIABLES.cupti].includes(variable)
     if (isFaked) process.env[variable.name] = file

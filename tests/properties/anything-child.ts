@@ -20,7 +20,7 @@ import { labIn } from '../simulator/stage.js'
 import { SEED } from './wrong-arguments.js'
 import * as wrong from './wrong-values.js'
 
-const CALLS = runs({ quick: 3000, normal: 7000, nightly: 30_000 })
+const CALLS = runs({ quick: 3000, normal: 3000, nightly: 30_000 })
 /** After so many calls there are new objects to make them on. */
 const RENEW = 40
 /** They lose the device, or make the simulation fail. */

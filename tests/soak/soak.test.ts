@@ -2,12 +2,15 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { openCudaWorkbench } from '../helpers/cuda-workbench.js'
+import { byEffort } from '../helpers/effort.js'
 import { type Outcome, runChild } from '../torture/run-child.js'
 import { INJECTED_BUGS, type InjectedBug } from './options.js'
 import { FAILED, LOST, PASSED } from './watchdog.js'
 
 const cuda = openCudaWorkbench()
 const withoutCuda = typeof cuda === 'string' ? `no NVIDIA driver here: ${cuda}` : undefined
+/** With none, one and two workers. */
+const STEPS = byEffort({ quick: [100, 60, 40], normal: [100, 60, 40], nightly: [300, 200, 120] })
 /** Of the whole process: it ends itself sooner. */
 const SECONDS = 120
 const timeout = { timeout: (SECONDS + 10) * 1000 }
@@ -23,11 +26,8 @@ async function assertPasses(args: string): Promise<void> {
 
 describe('a soak of the simulator', () => {
   // In an even seed the null stream is used, in an odd one blocking streams capture, and in the third workers come first.
-  for (const args of [
-    '--steps 300 --seed 1 --workers 0',
-    '--steps 200 --seed 2 --workers 1',
-    '--steps 120 --seed 3 --workers 2',
-  ]) {
+  for (const workers of [0, 1, 2]) {
+    const args = `--steps ${STEPS[workers]} --seed ${workers + 1} --workers ${workers}`
     it(`finds nothing wrong: ${args}`, timeout, () => assertPasses(`${args} --driver sim`))
   }
 })

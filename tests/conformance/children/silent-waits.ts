@@ -10,7 +10,7 @@ import { simWorkbench, type Workbench } from '../../helpers/workbench.js'
 
 const MIB = 2 ** 20
 /** Longer than the time after which the process is told to warn. */
-const LONG = 4 * (Number(process.env['CUDA_STREAMS_WARN_AFTER']) || 300)
+const LONG = 2 * (Number(process.env['CUDA_STREAMS_WARN_AFTER']) || 300)
 const say = (text: string): void => void process.stdout.write(`${text}\n`)
 const nothing = (): void => {}
 /** Blocks this thread for so many milliseconds: for ever, unless said otherwise. */
@@ -194,7 +194,7 @@ const scenarios = {
   blockedForAWhile: async (bench) => {
     await standing(bench)
     // The thread of the watchdog has to start first, which takes more than a second on a machine under load.
-    block(4 * LONG)
+    block(8 * LONG)
   },
   // What follows ends, and says nothing.
   longWork: async (bench) => {

@@ -90,6 +90,8 @@ const calls: readonly Call[] = [
     waits: 'loading',
     memory: [{ name: 'image', takes: 'of the device' }],
     takesRoom: 'on both drivers',
+    // A simulated encoder makes its tables anew for each image.
+    slow: true,
     // It is refused while the stream captures, which its promise says later.
     nodes: () => undefined,
     options: { values: { quality: () => 80, subsampling: () => '444' as const }, lacks: onlySimulated },

@@ -4,7 +4,7 @@
  */
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
-import { after, before, describe, test } from 'node:test'
+import { before, describe, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { Worker } from 'node:worker_threads'
 import { Device, type DeviceBuffer, defineKernel, ExternalStream, type PinnedBuffer, type Stream } from 'cuda-streams'
@@ -46,8 +46,6 @@ if (isFakeDriver()) {
   const skip = typeof fake === 'string' ? fake : false
   if (typeof skip === 'string') console.log(`skipped: ${skip}`)
   describe('with a fake CUPTI', { skip }, () => {
-    after(() => typeof fake !== 'string' && fake.remove())
-
     const modes: readonly (readonly [title: string, env: NodeJS.ProcessEnv])[] = [
       ['records in one buffer', {}],
       ['a buffer for each of the first records', { FAKE_SMALL: '1' }],
@@ -55,7 +53,7 @@ if (isFakeDriver()) {
     for (const [title, more] of modes) {
       test(title, async () => {
         assert.ok(typeof fake !== 'string')
-        const env = { ...fake.env, CUDA_STREAMS_CUPTI: fakeCupti(fake), ...more }
+        const env = { ...fake.env, CUDA_STREAMS_CUPTI: fakeCupti(), ...more }
         const child = spawn(process.execPath, runsTestFile(fileURLToPath(import.meta.url)), { env, timeout: 120_000 })
         let output = ''
         for (const stream of [child.stdout, child.stderr]) stream.on('data', (text) => (output += String(text)))
