@@ -68,6 +68,17 @@ const required = [
 ].join('\n')
 const importing = (from, name = 'test', type = '') =>
   `import assert from 'node:assert/strict'\n${from === '' ? '' : `import { ${name} } from '${from}'\n`}${imported}\n${body(name, EQUAL.node, type)}`
+/** With nothing imported but what any program imports: CUDA_STREAMS_SANITIZER=throw has to find the race. */
+const racing = (from, type = '') => `import { test } from '${from}'
+import { Device } from 'cuda-streams'
+test('races', () => {
+  const device${type && ': Device'} = Device.get()
+  const [first, second] = [device.createStream(), device.createStream()]
+  const buffer = device.alloc(16, { stream: first })
+  first.fill(buffer, 7)
+  second.fill(buffer, 8)
+})
+`
 const jestModules = `${imported}\n${body('test', EQUAL.jest)}`
 const jestTypes = `import { expect, test } from '@jest/globals'\n${imported}\n${body('test', EQUAL.jest, 'typed')}`
 
@@ -132,6 +143,16 @@ const SETUPS = {
     files: { 'package.json': MODULES, 'fill.test.ts': importing('node:test', 'test', 'typed') },
     run: ['node_modules/tsx/dist/cli.mjs', '--test', 'fill.test.ts'],
   },
+  'tsx, a race': {
+    files: { 'package.json': MODULES, 'race.test.ts': racing('node:test', 'typed') },
+    run: ['node_modules/tsx/dist/cli.mjs', '--test', 'race.test.ts'],
+    races: true,
+  },
+  'vitest, a race': {
+    files: { 'package.json': MODULES, 'race.test.js': racing('vitest') },
+    run: ['node_modules/vitest/vitest.mjs', 'run'],
+    races: true,
+  },
   'bun test': {
     files: { 'package.json': MODULES, 'fill.test.js': importing('bun:test') },
     program: () => programOf(bun),
@@ -157,24 +178,27 @@ function must(command, args, cwd) {
 }
 
 /** The exit status, and what was printed. */
-function output(program, args, cwd) {
-  const env = { ...process.env, CUDA_STREAMS_DRIVER: 'sim', NODE_OPTIONS: '', NODE_TEST_CONTEXT: undefined }
+function output(program, args, cwd, variables) {
+  const own = { CUDA_STREAMS_DRIVER: 'sim', NODE_OPTIONS: '', NODE_TEST_CONTEXT: undefined, ...variables }
+  const env = { ...process.env, ...own }
   const child = spawn(program, args, { cwd, env, timeout: 120_000, stdio: ['ignore', 'pipe', 'pipe'] })
   const texts = []
   for (const stream of [child.stdout, child.stderr]) stream.on('data', (text) => texts.push(String(text)))
   return new Promise((resolve) => child.on('close', (status) => resolve({ status, text: texts.join('') })))
 }
 
-async function check(name, { files, program = () => process.execPath, run }, folder, modules) {
+async function check(name, { files, program = () => process.execPath, run, races = false }, folder, modules) {
   mkdirSync(folder)
   symlinkSync(modules, join(folder, 'node_modules'))
   for (const [file, text] of Object.entries(files)) {
     mkdirSync(dirname(join(folder, file)), { recursive: true })
     writeFileSync(join(folder, file), text)
   }
-  const { status, text } = await output(program(), run, folder)
+  const { status, text } = await output(program(), run, folder, races ? { CUDA_STREAMS_SANITIZER: 'throw' } : {})
   // A runner that finds no test may end well.
-  const ran = status === 0 && /3 (passed|passing|pass\b)|(pass|passed) 3\b/.test(text)
+  const ran = races
+    ? status !== 0 && /Race: nothing orders two accesses/.test(text)
+    : status === 0 && /3 (passed|passing|pass\b)|(pass|passed) 3\b/.test(text)
   console.log(`${name}: ${ran ? 'passes' : `FAILS, exit code ${status}\n${text}`}`)
   if (!ran) process.exitCode = 1
 }

@@ -4,13 +4,14 @@
  */
 import { createRequire } from 'node:module'
 import { stateError } from '../base/errors.js'
+import { loadEsModule } from '../base/load-es-module.js'
 
-const loadModule = createRequire(import.meta.url)
+const require = createRequire(import.meta.url)
 
 /** @throws ERR_UNSUPPORTED where ES modules cannot be loaded without waiting */
-function load(file: string): ReturnType<typeof loadModule> {
+function load(file: string): ReturnType<typeof require> {
   try {
-    return loadModule(file)
+    return loadEsModule(require, file, import.meta.url)
   } catch (error) {
     if (!/REQUIRE_ESM/.test(Reflect.get(Object(error), 'code'))) throw error
     const wayOut = "With Jest, set `setupFiles: ['cuda-streams/jest']` in its configuration, or use Node 24.9 or later"

@@ -1,6 +1,7 @@
 /** The interceptors that environment variables put in front of the default driver. */
 import { VARIABLES } from '../base/environment-variables.js'
 import { stateError } from '../base/errors.js'
+import { loadEsModule } from '../base/load-es-module.js'
 import { process } from '../base/node-modules.js'
 import type { WrappableDriver } from './wrappable-driver.js'
 
@@ -35,7 +36,8 @@ export function interceptAsEnvironmentSays(driver: WrappableDriver): void {
 
 function load(variable: string, file: string): void {
   try {
-    process.getBuiltinModule('node:module').createRequire(import.meta.url)(file)
+    const require = process.getBuiltinModule('node:module').createRequire(import.meta.url)
+    loadEsModule(require, file, import.meta.url)
   } catch (error) {
     if (!(error instanceof Error) || Reflect.get(error, 'code') !== 'MODULE_NOT_FOUND') throw error
     const entryPoint = `cuda-streams/${file.split('/')[1]}`

@@ -1,0 +1,28 @@
+/**
+ * ES modules that are loaded at their first use, without waiting: by `require()`, which gives the module that `import` gives. Where a hook has
+ * changed that, as tsx's does, it would make a second copy of the module and of all that it imports.
+ */
+import { fileURLToPath, process } from './node-modules.js'
+
+/** What Node itself loads by require(). Hooks for other languages add theirs, and take the place of that for `.js`. */
+const OF_NODE = ['.js', '.json', '.node']
+
+/**
+ * Returns the module's exports. `require` is one of `createRequire()`, which runners of tests replace, for files beside the module `from`.
+ * @throws what `require` throws, among it MODULE_NOT_FOUND
+ */
+export function loadEsModule(require: NodeJS.Require, file: string, from: string): ReturnType<NodeJS.Require> {
+  const isOfNode = !('bun' in process.versions) && !('deno' in process.versions)
+  const isHooked = Object.keys(require.extensions ?? {}).some((extension) => !OF_NODE.includes(extension))
+  const path = fileURLToPath(new URL(file, from))
+  const { existsSync, readFileSync } = process.getBuiltinModule('node:fs')
+  if (!isOfNode || !isHooked || !existsSync(path)) return require(file)
+  // What Node's own loader calls once it has read a file: no hook stands before it.
+  const { Module } = process.getBuiltinModule('node:module')
+  const module = new Module(path)
+  const compile: unknown = Reflect.get(module, '_compile')
+  if (typeof compile !== 'function') return require(file)
+  module.filename = path
+  Reflect.apply(compile, module, [readFileSync(path, 'utf8'), path, 'module'])
+  return module.exports
+}
