@@ -29,11 +29,13 @@ const bindSystemCalls = () =>
 
 /** The functions. Throws ERR_UNSUPPORTED where the native layer cannot be loaded. */
 function system(): ReturnType<typeof bindSystemCalls> {
+  const what = 'Simulated memory and events cannot be shared with other processes'
+  if (process.platform === 'win32')
+    throw stateError('ERR_UNSUPPORTED', `${what} on Windows: they are in files of Linux`)
   try {
     systemCalls ??= bindSystemCalls()
     return systemCalls
   } catch (cause) {
-    const what = 'Simulated memory and events cannot be shared with other processes'
     throw stateError('ERR_UNSUPPORTED', `${what}: ${messageOf(cause)}`, cause)
   }
 }

@@ -11,7 +11,7 @@ import { scratchFolder } from '../../../helpers/scratch.js'
 const NAME = 'CUDA_STREAMS_NONESUCH'
 const wanted = new LibraryVariable(NAME, '', {
   title: 'Nonesuch',
-  names: ['libnonesuch.so.2', 'libnonesuch.so'],
+  names: { linux: ['libnonesuch.so.2', 'libnonesuch.so'], windows: ['nonesuch64_*.dll', 'nonesuch.dll'] },
   wayOut: 'Install it',
 })
 const skip = process.platform === 'linux' ? false : 'the names and folders of Linux'
