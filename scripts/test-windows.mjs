@@ -11,7 +11,9 @@ import { root } from './test-files.mjs'
 /** Node 24 and later need what Wine 8 lacks: reserved memory that is divided later. */
 const NODE = '22.23.3'
 const WINES = ['wine', 'wine64', '/usr/lib/wine/wine64']
-const SETS = [['--quick'], ['fake-driver/']]
+/** TypeScript's compiler does not start in Wine 8, so what compiles, as the tests of the docs and of the package do, is left out. */
+const FOLDERS = ['base/', 'conformance/', 'driver/', 'kernels/', 'libraries/', 'memory/', 'native/', 'streams/']
+const SETS = [['--quick', ...FOLDERS], ['fake-driver/']]
 /** Milliseconds for one set of tests. */
 const LONGEST = 3_600_000
 

@@ -166,15 +166,14 @@ int large_pages(Word address, Word length) {
   return 0;
 }
 
-/** src/native/memory-file.ts makes no files here. */
+/** The file is a mapping object. */
 Word map_file(Word file, Word length) {
-  (void)file, (void)length;
-  return 0;
+  return (Word)(uintptr_t)MapViewOfFile((HANDLE)(uintptr_t)file, FILE_MAP_READ | FILE_MAP_WRITE, 0, 0, length);
 }
 
 int unmap(Word address, Word length) {
-  (void)address, (void)length;
-  return -1;
+  (void)length;
+  return UnmapViewOfFile((void *)(uintptr_t)address) ? 0 : -1;
 }
 
 enum { MOST_PATH = 4096 };

@@ -4,7 +4,7 @@
  * several threads, on a machine that has none. Where a program could crash a real one, this one says what was wrong and aborts.
  *
  *   cc -shared -fPIC -O2 -pthread -o libcuda.so.1 libcuda.c
- *   zig cc -target x86_64-windows-gnu -shared -O2 -o nvcuda.dll libcuda.c -lpthread
+ *   zig cc -target x86_64-windows-gnu -shared -O2 -o nvcuda.dll libcuda.c -lpthread -lntdll
  *
  * With -DOLDEST it lacks what CUDA 12.5, the oldest that the library works with, has not; with -DFUTURE it lacks what CUDA has announced
  * that it will deprecate.
@@ -25,6 +25,9 @@
 #define aligned_alloc(alignment, bytes) _aligned_malloc(bytes, alignment)
 #define freeAligned _aligned_free
 #define pause() sleep(1)
+/* Windows sleeps for milliseconds otherwise. Units of 100 ns, less than 0 from now on. */
+long NtDelayExecution(unsigned char isAlertable, const int64_t *units);
+#define usleep(microseconds) NtDelayExecution(0, &(int64_t){-10 * (microseconds)})
 #define API __declspec(dllexport)
 #else
 #define freeAligned free
