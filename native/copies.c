@@ -2,11 +2,8 @@
  * Copies of memory. One thread alone reaches a third of what the memory of a server can do, so a few help it with large copies: they are
  * started at the first one, and sleep between them.
  */
-#define _GNU_SOURCE
-#include <sched.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <time.h>
 #include "layer.h"
 
 /** In bytes: what a thread copies at a time, and the least that is worth waking others. */
@@ -26,8 +23,8 @@ static struct {
 static _Atomic(uint64_t) number;
 static bool is_open;
 static int working, helpers = -1;
-static pthread_mutex_t owner = PTHREAD_MUTEX_INITIALIZER, mutex = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t begun = PTHREAD_COND_INITIALIZER, ended = PTHREAD_COND_INITIALIZER;
+static Mutex owner = MUTEX_INITIALIZER, mutex = MUTEX_INITIALIZER;
+static Condition begun = CONDITION_INITIALIZER, ended = CONDITION_INITIALIZER;
 
 static void copy_pieces(void) {
   for (;;) {
@@ -38,59 +35,56 @@ static void copy_pieces(void) {
 }
 
 static void look_out(uint64_t seen) {
-  struct timespec since, now;
-  clock_gettime(CLOCK_MONOTONIC, &since);
+  const int64_t since = now();
   do {
-    for (int i = 0; i < 64 && atomic_load(&number) == seen; i++) sched_yield();
-    clock_gettime(CLOCK_MONOTONIC, &now);
-  } while (atomic_load(&number) == seen && (now.tv_sec - since.tv_sec) * 1000000000 + now.tv_nsec - since.tv_nsec < LOOKS_FOR);
+    for (int i = 0; i < 64 && atomic_load(&number) == seen; i++) let_others();
+  } while (atomic_load(&number) == seen && now() - since < LOOKS_FOR);
 }
 
 static void *help(void *unused) {
   (void)unused;
   uint64_t seen = 0;
-  pthread_mutex_lock(&mutex);
+  lock(&mutex);
   for (;;) {
-    while (number == seen) pthread_cond_wait(&begun, &mutex);
+    while (number == seen) await(&begun, &mutex);
     seen = number;
     if (!is_open) continue;
     working++;
-    pthread_mutex_unlock(&mutex);
+    unlock(&mutex);
     copy_pieces();
-    pthread_mutex_lock(&mutex);
-    if (--working == 0) pthread_cond_signal(&ended);
-    pthread_mutex_unlock(&mutex);
+    lock(&mutex);
+    if (--working == 0) wake_one(&ended);
+    unlock(&mutex);
     look_out(seen);
-    pthread_mutex_lock(&mutex);
+    lock(&mutex);
   }
   return NULL;
 }
 
 static void start_helpers(void) {
-  cpu_set_t cores;
-  int wanted = sched_getaffinity(0, sizeof(cores), &cores) == 0 ? CPU_COUNT(&cores) - 1 : 0;
+  const int wanted = cores() - 1;
   for (helpers = 0; helpers < wanted && helpers < MOST_HELPERS; helpers++) {
-    pthread_t thread;
+    Thread thread;
     if (spawn(&thread, help, NULL, 64 * 1024) != 0) return;
-    pthread_detach(thread);
+    let_run(thread);
   }
 }
 
 static void copy_with_help(char *to, const char *from, size_t length) {
-  pthread_mutex_lock(&mutex);
+  lock(&mutex);
   job.to = to;
   job.from = from;
   job.length = length;
   job.next = 0;
   is_open = true;
   number++;
-  pthread_cond_broadcast(&begun);
-  pthread_mutex_unlock(&mutex);
+  wake_all(&begun);
+  unlock(&mutex);
   copy_pieces();
-  pthread_mutex_lock(&mutex);
+  lock(&mutex);
   is_open = false;
-  while (working > 0) pthread_cond_wait(&ended, &mutex);
-  pthread_mutex_unlock(&mutex);
+  while (working > 0) await(&ended, &mutex);
+  unlock(&mutex);
 }
 
 /** copy(to, from, length): as memmove. Where another thread has the helpers, this one copies alone. */
@@ -98,12 +92,12 @@ static int copy(Word to, Word from, Word length) {
   char *target = (char *)(uintptr_t)to;
   const char *source = (const char *)(uintptr_t)from;
   bool is_apart = to + length <= from || from + length <= to;
-  if (length < LEAST || !is_apart || pthread_mutex_trylock(&owner) != 0) memmove(target, source, length);
+  if (length < LEAST || !is_apart || !try_lock(&owner)) memmove(target, source, length);
   else {
     if (helpers < 0) start_helpers();
     if (helpers == 0) memcpy(target, source, length);
     else copy_with_help(target, source, length);
-    pthread_mutex_unlock(&owner);
+    unlock(&owner);
   }
   return 0;
 }

@@ -34,9 +34,21 @@ static void add_functions(napi_env env, napi_value to, const OwnFunction *functi
   }
 }
 
+/** Electron keeps ArrayBuffers in a cage of V8: none may lie over memory of C. */
+static bool is_caged(napi_env env) {
+  static uint64_t word;
+  napi_value buffer = NULL;
+  return napi_create_external_arraybuffer(env, &word, sizeof(word), NULL, NULL, &buffer) == NAPI_NO_EXTERNAL_BUFFERS;
+}
+
 EXPORT napi_value napi_register_module_v1(napi_env env, napi_value exports) {
   static const Method layout[] = {{"registryLayout", registry_layout}, {NULL, NULL}};
   napi_value own = NULL;
+  // JavaScript shares memory with C at each call of the driver, so nothing works without it: layer.ts says the way out.
+  if (is_caged(env)) {
+    napi_throw_error(env, "NO_EXTERNAL_BUFFERS", "no ArrayBuffer may lie over memory of C");
+    return exports;
+  }
   if (napi_create_object(env, &own) != 0) return exports;
   add_methods(env, exports, call_methods);
   add_methods(env, exports, memory_methods);

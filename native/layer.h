@@ -2,14 +2,9 @@
 #ifndef LAYER_H
 #define LAYER_H
 
-#include <pthread.h>
 #include <stdint.h>
 #include "node-api.h"
-
-#define EXPORT __attribute__((visibility("default")))
-
-/** An argument of a C function: an integer, an enum, a handle or an address. Doubles and floats have calls of their own. */
-typedef uint64_t Word;
+#include "system.h"
 
 /** A function that JavaScript calls by Node-API. */
 typedef struct {
@@ -36,12 +31,6 @@ bool arguments(napi_env env, napi_callback_info info, size_t count, napi_value *
 
 /** A number that JavaScript gave, as an address or a count; 0 for anything else. */
 Word word_of(napi_env env, napi_value value);
-
-/** Copies memory that may not be there. Returns 1, or 0 when it cannot be read: it never crashes. */
-int read_memory(Word from, Word to, Word length);
-
-/** Starts a thread that handles no signals: those are for the threads of the program. Returns 0, or an errno. */
-int spawn(pthread_t *thread, void *(*function)(void *), void *argument, size_t stack_bytes);
 
 /** For tests: where the struct of the process registry has its fields. */
 napi_value registry_layout(napi_env env, napi_callback_info info);

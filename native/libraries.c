@@ -1,7 +1,4 @@
 /* Shared libraries: loading them, and the C functions that those of NVIDIA and others call, or need before or after their calls. */
-#define _GNU_SOURCE
-#include <dlfcn.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include "layer.h"
@@ -15,8 +12,9 @@ static napi_value open_library(napi_env env, napi_callback_info info) {
   size_t length = 0;
   if (!arguments(env, info, 1, &given)) return NULL;
   if (napi_get_value_string_utf8(env, given, path, sizeof(path), &length) != 0) return fail(env, "A path is text");
-  void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-  if (library == NULL) return fail(env, dlerror());
+  const char *why = NULL;
+  void *library = open_file(path, &why);
+  if (library == NULL) return fail(env, why);
   napi_create_double(env, (double)(uintptr_t)library, &made);
   return made;
 }
@@ -29,53 +27,19 @@ static napi_value symbol(napi_env env, napi_callback_info info) {
   if (!arguments(env, info, 2, given)) return NULL;
   if (napi_get_value_string_utf8(env, given[1], name, sizeof(name), &length) != 0) return fail(env, "A name is text");
   Word library = word_of(env, given[0]);
-  void *found = dlsym(library == 0 ? RTLD_DEFAULT : (void *)(uintptr_t)library, name);
+  void *found = find_symbol((void *)(uintptr_t)library, name);
   napi_create_double(env, (double)(uintptr_t)found, &made);
   return made;
 }
 
-/** Makes the symbols of a library that is loaded visible to those that are loaded later. Returns 0, or 1 if it is not loaded. */
-static int lend_symbols(Word path) {
-  return dlopen((const char *)(uintptr_t)path, RTLD_NOW | RTLD_NOLOAD | RTLD_GLOBAL | RTLD_NODELETE) == NULL;
-}
-
-/** Sets a variable of the environment for C, which does not see the process.env of a worker. One that is set is kept. */
-static int set_variable(Word name, Word value) {
-  return setenv((const char *)(uintptr_t)name, (const char *)(uintptr_t)value, 0);
-}
-
-/*
- * Node ends a process on SIGINT and SIGTERM by handlers that run once: they raise the signal again, and then it kills. NVRTC 13.0
- * saves the handlers while it compiles and puts them back by signal(), which forgets that they run once: from then on the signal is
- * raised again and again, and nothing but SIGKILL ends the process.
- */
-static const int ENDING[] = {SIGINT, SIGTERM};
-static struct sigaction noted[2];
-static pthread_mutex_t noting = PTHREAD_MUTEX_INITIALIZER;
-
-/** Before NVRTC is used: notes which of the two signals have such handlers. */
-static int note_signals(void) {
-  pthread_mutex_lock(&noting);
-  for (int i = 0; i < 2; i++) {
-    struct sigaction now;
-    if (sigaction(ENDING[i], NULL, &now) == 0 && (now.sa_flags & (int)SA_RESETHAND) != 0) noted[i] = now;
-  }
-  pthread_mutex_unlock(&noting);
-  return 0;
-}
-
-/** After each compilation: a handler that was noted, and no longer runs once, does so again. Another handler is the program's own. */
-static int restore_signals(void) {
-  pthread_mutex_lock(&noting);
-  for (int i = 0; i < 2; i++) {
-    struct sigaction now;
-    if ((noted[i].sa_flags & (int)SA_RESETHAND) == 0 || sigaction(ENDING[i], NULL, &now) != 0) continue;
-    if ((now.sa_flags & (int)SA_RESETHAND) != 0 || now.sa_handler != noted[i].sa_handler) continue;
-    now.sa_flags |= (int)SA_RESETHAND;
-    sigaction(ENDING[i], &now, NULL);
-  }
-  pthread_mutex_unlock(&noting);
-  return 0;
+/** fileAt(address): the path of the library that has the function there; no text where none has. */
+static napi_value file_of(napi_env env, napi_callback_info info) {
+  napi_value address = NULL, made = NULL;
+  char path[MOST_PATH];
+  if (!arguments(env, info, 1, &address)) return NULL;
+  bool is_found = file_at((const void *)(uintptr_t)word_of(env, address), path, sizeof(path));
+  napi_create_string_utf8(env, is_found ? path : "", NAPI_AUTO_LENGTH, &made);
+  return made;
 }
 
 /*
@@ -137,7 +101,7 @@ static Word take_records(void) {
   return (Word)(uintptr_t)oldest;
 }
 
-const Method library_methods[] = {{"open", open_library}, {"symbol", symbol}, {NULL, NULL}};
+const Method library_methods[] = {{"open", open_library}, {"symbol", symbol}, {"fileAt", file_of}, {NULL, NULL}};
 const OwnFunction library_functions[] = {
     {"lendSymbols", lend_symbols},
     {"setVariable", set_variable},         {"noteSignals", note_signals},           {"restoreSignals", restore_signals},

@@ -21,7 +21,7 @@ typedef void (*napi_threadsafe_function_call_js)(napi_env, napi_value function, 
 
 /** napi_status: zero is success. */
 typedef int napi_status;
-enum { NAPI_TSFN_RELEASE = 0, NAPI_TSFN_NONBLOCKING = 0 };
+enum { NAPI_NO_EXTERNAL_BUFFERS = 22, NAPI_TSFN_RELEASE = 0, NAPI_TSFN_NONBLOCKING = 0 };
 #define NAPI_AUTO_LENGTH ((size_t)-1)
 
 napi_status napi_get_cb_info(napi_env, napi_callback_info, size_t *count, napi_value *args, napi_value *self, void **data);

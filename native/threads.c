@@ -1,24 +1,6 @@
 /* The registry that the threads of the process share, and threads for calls that would block a thread of JavaScript. */
-#define _GNU_SOURCE
-#include <dlfcn.h>
-#include <signal.h>
 #include <stdatomic.h>
-#include <stdlib.h>
-#include <time.h>
 #include "threads.h"
-
-int spawn(pthread_t *thread, void *(*function)(void *), void *argument, size_t stack_bytes) {
-  pthread_attr_t attributes;
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_attr_init(&attributes);
-  pthread_attr_setstacksize(&attributes, stack_bytes);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  int error = pthread_create(thread, &attributes, function, argument);
-  pthread_sigmask(SIG_SETMASK, &before, NULL);
-  pthread_attr_destroy(&attributes);
-  return error;
-}
 
 /*
  * The process has one registry, although it may have loaded several copies of this file. The number in its name changes whenever the struct
@@ -31,34 +13,20 @@ EXPORT Registry REGISTRY;
 
 static Registry *shared;
 
-/** The first copy that runs this makes its own symbols visible to all libraries, so that every copy finds its registry. */
-static void find_registry(void) {
-  void *program = dlopen(NULL, RTLD_LAZY);
-  Dl_info self;
-  shared = dlsym(program, NAME_OF(REGISTRY));
-  if (shared == NULL && dladdr((void *)find_registry, &self) != 0) {
-    dlopen(self.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_GLOBAL | RTLD_NODELETE);
-    // Another copy may have done so meanwhile.
-    shared = dlsym(program, NAME_OF(REGISTRY));
-  }
-  if (shared == NULL) shared = &REGISTRY;
-}
+static void find_registry(void) { shared = first_of_process(NAME_OF(REGISTRY), &REGISTRY); }
 
 Registry *process_registry(void) {
-  static pthread_once_t once = PTHREAD_ONCE_INIT;
-  pthread_once(&once, find_registry);
+  static Once finding = ONCE_INITIALIZER;
+  once(&finding, find_registry);
   return shared;
 }
 
 static Word registry_address(void) { return (Word)(uintptr_t)process_registry(); }
 
-/** The number that CUPTI has for this thread. */
-static Word thread_number(void) { return (Word)pthread_self(); }
-
 /** Lets a blocked thread sleep for so many microseconds. */
 static int nap(Word microseconds) {
-  struct timespec time = {(time_t)(microseconds / 1000000), (long)(microseconds % 1000000) * 1000};
-  return nanosleep(&time, NULL);
+  sleep_for((int64_t)microseconds * 1000);
+  return 0;
 }
 
 /** A call on a thread of its own, as src/native/native-thread.ts writes it. */
@@ -79,11 +47,11 @@ static void *make_call(void *data) {
   return NULL;
 }
 
-/** Begins the call, whose memory must stay until `is_done` is set. Returns an errno. */
+/** Begins the call, whose memory must stay until `is_done` is set. Returns 0, or an error of the system. */
 static int call_on_thread(ThreadCall *call) {
-  pthread_t thread;
+  Thread thread;
   int error = spawn(&thread, make_call, call, CALL_STACK);
-  if (error == 0) pthread_detach(thread);
+  if (error == 0) let_run(thread);
   return error;
 }
 
@@ -128,10 +96,10 @@ static int call_in_turn(CallList *list) {
 
 /** Calls a function of one argument while no other thread is in here: for what a process may do only once at a time. */
 static int call_alone(int (*function)(Word), Word argument) {
-  static pthread_mutex_t alone = PTHREAD_MUTEX_INITIALIZER;
-  pthread_mutex_lock(&alone);
+  static Mutex alone = MUTEX_INITIALIZER;
+  lock(&alone);
   int result = function(argument);
-  pthread_mutex_unlock(&alone);
+  unlock(&alone);
   return result;
 }
 

@@ -3,10 +3,7 @@
  * the event loop costs more than a query. So a thread waits for the moment, queries the events meanwhile, and calls the wake function: the
  * only way in which a thread of this layer calls JavaScript.
  */
-#define _GNU_SOURCE
 #include <stdlib.h>
-#include <sys/prctl.h>
-#include <time.h>
 #include "layer.h"
 
 enum { MOST_EVENTS = 16 };
@@ -24,10 +21,10 @@ typedef struct {
 
 typedef struct {
   napi_threadsafe_function wake;
-  pthread_t thread;
-  pthread_mutex_t mutex;
-  pthread_cond_t changed;
-  /** Nanoseconds of the monotonic clock; 0 when nothing is to be waited for. */
+  Thread thread;
+  /** Its mutex guards what the thread reads; it is rung when that has changed. */
+  Alarm alarm;
+  /** A moment of now(); 0 when nothing is to be waited for. */
   int64_t due;
   /** What is queried until then; its count is 0 if nothing is. */
   Queries queries;
@@ -40,26 +37,18 @@ typedef struct {
   _Atomic(int) owners;
 } Timer;
 
-static const int64_t SECOND = 1000000000;
-
-static int64_t now(void) {
-  struct timespec time;
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return time.tv_sec * SECOND + time.tv_nsec;
-}
-
 /** The process ends: no query begins any more, and none is under way, since the driver is about to go. */
 static bool is_ending;
-static pthread_mutex_t querying = PTHREAD_MUTEX_INITIALIZER;
+static Mutex querying = MUTEX_INITIALIZER;
 
 static void stop_queries(void) {
-  pthread_mutex_lock(&querying);
+  lock(&querying);
   is_ending = true;
-  pthread_mutex_unlock(&querying);
+  unlock(&querying);
 }
 
 /** At the end of the process this runs before what the driver does then, since it is registered after the driver was loaded. */
-static void register_end(void) { atexit(stop_queries); }
+static void register_end(void) { at_end(stop_queries); }
 
 /** Is one of them done, or is there any other answer than that it is not? The caller finds out which. */
 static bool is_any_done(const Queries *q) {
@@ -67,13 +56,13 @@ static bool is_any_done(const Queries *q) {
   static const int RELAXED = 2, NOT_READY = 600;
   bool is_done = false;
   if (q->count == 0) return false;
-  pthread_mutex_lock(&querying);
+  lock(&querying);
   if (!is_relaxed && !is_ending) {
     int mode = RELAXED;
     is_relaxed = q->exchange_mode(&mode) == 0;
   }
   for (Word i = 0; i < q->count && !is_done && !is_ending; i++) is_done = q->query(q->events[i]) != NOT_READY;
-  pthread_mutex_unlock(&querying);
+  unlock(&querying);
   return is_done;
 }
 
@@ -86,22 +75,19 @@ static int64_t next_query(const Queries *q, int64_t now) {
 
 static void *wait_and_wake(void *data) {
   Timer *t = data;
-  // Otherwise the system may let a thread sleep 50 microseconds longer than it asked for.
-  prctl(PR_SET_TIMERSLACK, 1);
-  pthread_mutex_lock(&t->mutex);
+  sleep_precisely();
+  lock(&t->alarm.mutex);
   while (!t->ended) {
-    if (t->due == 0) pthread_cond_wait(&t->changed, &t->mutex);
+    if (t->due == 0) alarm_sleep(&t->alarm, INT64_MAX);
     else if (t->due <= now() || is_any_done(&t->queries)) {
       t->due = 0;
       napi_call_threadsafe_function(t->wake, (void *)t->sleep, NAPI_TSFN_NONBLOCKING);
     } else {
       int64_t next = next_query(&t->queries, now());
-      if (next > t->due) next = t->due;
-      struct timespec until = {next / SECOND, next % SECOND};
-      pthread_cond_timedwait(&t->changed, &t->mutex, &until);
+      alarm_sleep(&t->alarm, next < t->due ? next : t->due);
     }
   }
-  pthread_mutex_unlock(&t->mutex);
+  unlock(&t->alarm.mutex);
   return NULL;
 }
 
@@ -130,11 +116,12 @@ static void wake_up(napi_env env, napi_value function, void *context, void *slee
 static void end(void *data) {
   Timer *t = data;
   if (!t->ended) {
-    pthread_mutex_lock(&t->mutex);
+    lock(&t->alarm.mutex);
     t->ended = true;
-    pthread_cond_signal(&t->changed);
-    pthread_mutex_unlock(&t->mutex);
-    pthread_join(t->thread, NULL);
+    alarm_ring(&t->alarm);
+    unlock(&t->alarm.mutex);
+    join(t->thread);
+    alarm_free(&t->alarm);
   }
   if (--t->owners == 0) free(t);
 }
@@ -151,7 +138,7 @@ static Timer *timer_of(napi_env env, napi_callback_info info, size_t count, napi
 }
 
 static void set(Timer *t, int64_t due, const Queries *queries) {
-  pthread_mutex_lock(&t->mutex);
+  lock(&t->alarm.mutex);
   t->due = due;
   if (queries != NULL) {
     int64_t start = now();
@@ -160,8 +147,8 @@ static void set(Timer *t, int64_t due, const Queries *queries) {
     t->queries.expected_until += start;
   } else t->queries.count = 0;
   t->sleep += 1;
-  if (due != 0) pthread_cond_signal(&t->changed);
-  pthread_mutex_unlock(&t->mutex);
+  if (due != 0) alarm_ring(&t->alarm);
+  unlock(&t->alarm.mutex);
 }
 
 /**
@@ -169,11 +156,11 @@ static void set(Timer *t, int64_t due, const Queries *queries) {
  * again or stopped before. `queries` is the address of Queries, which are copied, or 0.
  */
 static napi_value start(napi_env env, napi_callback_info info) {
-  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  static Once registering = ONCE_INITIALIZER;
   napi_value given[2] = {NULL, NULL};
   Timer *t = timer_of(env, info, 2, given);
   const Queries *queries = (const Queries *)(uintptr_t)word_of(env, given[1]);
-  if (queries != NULL) pthread_once(&once, register_end);
+  if (queries != NULL) once(&registering, register_end);
   set(t, now() + (int64_t)word_of(env, given[0]), queries);
   keep_alive(env, t, true);
   return NULL;
@@ -184,16 +171,6 @@ static napi_value stop(napi_env env, napi_callback_info info) {
   set(t, 0, NULL);
   keep_alive(env, t, false);
   return NULL;
-}
-
-static bool begin(Timer *t) {
-  pthread_condattr_t monotonic;
-  pthread_mutex_init(&t->mutex, NULL);
-  pthread_condattr_init(&monotonic);
-  pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-  pthread_cond_init(&t->changed, &monotonic);
-  pthread_condattr_destroy(&monotonic);
-  return spawn(&t->thread, wait_and_wake, t, 64 * 1024) == 0;
 }
 
 /** timer(wake): an object with start() and stop(). It keeps the process alive while it is started, and at no other time. */
@@ -210,7 +187,9 @@ static napi_value timer(napi_env env, napi_callback_info info) {
   t->owners = 1;
   t->keeps_alive = true;
   keep_alive(env, t, false);
-  if (!begin(t)) {
+  const bool has_alarm = alarm_make(&t->alarm);
+  if (!has_alarm || spawn(&t->thread, wait_and_wake, t, 64 * 1024) != 0) {
+    if (has_alarm) alarm_free(&t->alarm);
     t->ended = true;
     napi_release_threadsafe_function(t->wake, NAPI_TSFN_RELEASE);
     return fail(env, "No thread can be made for a timer");

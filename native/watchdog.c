@@ -2,12 +2,9 @@
  * The watchdog: a thread that writes a warning when a thread of JavaScript has not looked for host functions for a while although a stream
  * waits for one. That thread is inside a call of another library, or a loop, and can report nothing itself.
  */
-#define _GNU_SOURCE
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
 #include "threads.h"
 
 /** The number of checks in the time after which it warns. It makes one more, so that a thread that can warn itself comes first. */
@@ -19,7 +16,8 @@ typedef struct {
   bool of_graph;
 } Waiting;
 
-static struct timespec between;
+/** Nanoseconds between two checks. */
+static int64_t between;
 static char after[32];
 /** The beat of each slot, and for how many checks it has not changed. */
 static struct {
@@ -88,9 +86,8 @@ static void warn(const Slot *slot, Waiting waiting, int count) {
                         "waits for a host function%s, which only that thread can run and return from%s. If the call waits for the GPU, it "
                         "never ends. Call device.drainHostFunctions() before a blocking call of another library, and await finished() "
                         "instead of a loop\n",
-                        getpid(), thread, after, stream, site, others);
-  // Standard error may be closed, or full.
-  if (is_new(message) && write(STDERR_FILENO, message, (size_t)length) < 0) return;
+                        process_number(), thread, after, stream, site, others);
+  if (is_new(message)) write_error(message, (size_t)length);
 }
 
 static void check(int index) {
@@ -108,21 +105,21 @@ static void check(int index) {
 static void *check_all(void *unused) {
   (void)unused;
   for (;;) {
-    nanosleep(&between, NULL);
+    sleep_for(between);
     for (int i = 0; i < process_registry()->slots_used; i++) check(i);
   }
   return NULL;
 }
 
-/** Starts the watchdog, unless the process has one. `description` is that of the time after which it warns. Returns an errno. */
+/** Starts the watchdog, unless the process has one. `description` is that of the time after which it warns. Returns 0, or an error of the
+    system. */
 static int watch(Word nanoseconds, Word description) {
-  pthread_t thread;
-  Word pause = nanoseconds / CHECKS;
+  Thread thread;
   if (atomic_exchange(&process_registry()->watched, 1) != 0) return 0;
-  between = (struct timespec){(time_t)(pause / 1000000000), (long)(pause % 1000000000)};
+  between = (int64_t)(nanoseconds / CHECKS);
   snprintf(after, sizeof(after), "%s", (const char *)(uintptr_t)description);
   int error = spawn(&thread, check_all, NULL, 256 * 1024);
-  if (error == 0) pthread_detach(thread);
+  if (error == 0) let_run(thread);
   return error;
 }
 

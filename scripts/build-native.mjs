@@ -1,7 +1,9 @@
-// Compiles the native layer (native/README.md) into dist/native: for this machine by its C compiler. `node scripts/build-native.mjs
-// --all` compiles for every platform that the package is for, by zig (`pip install ziglang`): for a release, before `npm pack`.
+// Compiles the native layer (native/README.md) into dist/native: for this machine by its C compiler, on Windows by zig (`pip install
+// ziglang`). `node scripts/build-native.mjs --all` compiles for every platform that the package is for, by zig: for a release, before
+// `npm pack`. Words are the targets to compile for by zig, such as win32-x64.
 import { spawnSync } from 'node:child_process'
 import { mkdirSync, readdirSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
@@ -11,36 +13,48 @@ export const TARGETS = {
   'linux-x64-musl': 'x86_64-linux-musl',
   'linux-arm64-glibc': 'aarch64-linux-gnu.2.28',
   'linux-arm64-musl': 'aarch64-linux-musl',
+  'win32-x64': 'x86_64-windows-gnu',
 }
-const FLAGS = ['-std=gnu11', '-Wall', '-Wextra', '-Werror', '-fPIC', '-shared', '-fvisibility=hidden', '-pthread']
-/** Unloaded with the last thread that loaded it, it would take code away that hooks and threads still run. */
-const LINKING = ['-Wl,-z,nodelete']
+const FLAGS = ['-std=gnu11', '-Wall', '-Wextra', '-Werror', '-shared']
+/** By system: the folder of its sources, and its flags. */
+const SYSTEMS = {
+  linux: {
+    folder: 'posix',
+    compiling: ['-fPIC', '-fvisibility=hidden', '-pthread'],
+    /** Unloaded with the last thread that loaded it, it would take code away that hooks and threads still run. */
+    linking: ['-Wl,-z,nodelete', '-ldl'],
+  },
+  win32: {
+    folder: 'windows',
+    compiling: [],
+    /** Otherwise a file for linking with the layer stands beside it. */
+    linking: [`-Wl,--out-implib=${join(tmpdir(), 'cuda-streams.lib')}`],
+  },
+}
+const systemOf = (target) => SYSTEMS[target.split('-')[0]]
 
-export const COMPILER = [process.env.CC || 'cc']
-const ZIG = [process.env.PYTHON || 'python3', '-m', 'ziglang', 'cc']
+export const ZIG = [process.env.PYTHON || 'python3', '-m', 'ziglang', 'cc']
+export const COMPILER = process.platform === 'win32' ? ZIG : [process.env.CC || 'cc']
 
 /**
  * Throws an Error when there is no such compiler, or it refuses a source. The library that the CUDA driver loads into processes that
- * are traced stands beside the layer.
+ * are traced stands beside the layer, but on Windows.
  */
-export function compileNative(root, out, compiler, options) {
-  compile(join(root, 'native'), out, compiler, options)
-  compile(join(root, 'native', 'injection'), out.replace(/\.node$/, '.injection.so'), compiler, options)
+export function compileNative(root, target, out, compiler, options) {
+  const native = join(root, 'native')
+  const { folder } = systemOf(target)
+  compile([native, join(native, folder)], target, out, compiler, options)
+  if (folder === 'posix')
+    compile([join(native, 'injection')], target, out.replace(/\.node$/, '.injection.so'), compiler, options)
 }
 
-function compile(folder, out, [command, ...compiler], options) {
-  const sources = readdirSync(folder).filter((name) => name.endsWith('.c'))
+function compile(folders, target, out, [command, ...compiler], options) {
+  const { compiling, linking } = systemOf(target)
+  const sources = folders.flatMap((folder) =>
+    readdirSync(folder).flatMap((name) => (name.endsWith('.c') ? [join(folder, name)] : [])),
+  )
   mkdirSync(dirname(out), { recursive: true })
-  const args = [
-    ...compiler,
-    ...FLAGS,
-    ...options,
-    '-o',
-    out,
-    ...sources.map((name) => join(folder, name)),
-    ...LINKING,
-    '-ldl',
-  ]
+  const args = [...compiler, ...FLAGS, ...compiling, ...options, '-o', out, ...sources, ...linking]
   const { status, error } = spawnSync(command, args, { stdio: 'inherit' })
   if (error) throw error
   if (status !== 0) throw new Error(`${command} ended with ${status} for ${out}`)
@@ -50,6 +64,7 @@ export const layerOf = (root, target) => join(root, 'dist', 'native', `${target}
 
 /** The name of the file for this machine. */
 export function thisTarget() {
+  if (process.platform === 'win32') return `win32-${process.arch}`
   const isMusl = process.report.getReport().header.glibcVersionRuntime === undefined
   return `${process.platform}-${process.arch}-${isMusl ? 'musl' : 'glibc'}`
 }
@@ -59,7 +74,7 @@ export function buildNative(root) {
   const target = thisTarget()
   if (!(target in TARGETS)) return
   try {
-    compileNative(root, layerOf(root, target), COMPILER, ['-O2', '-s'])
+    compileNative(root, target, layerOf(root, target), COMPILER, ['-O2', '-s'])
   } catch (error) {
     if (error.code !== 'ENOENT') throw error
     console.error(
@@ -68,10 +83,15 @@ export function buildNative(root) {
   }
 }
 
+/** Throws an Error where there is no zig. */
+export function buildByZig(root, target) {
+  if (!(target in TARGETS)) throw new Error(`${target} is none of ${Object.keys(TARGETS).join(', ')}`)
+  compileNative(root, target, layerOf(root, target), ZIG, ['-O2', '-s', '-target', TARGETS[target]])
+}
+
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const root = dirname(dirname(fileURLToPath(import.meta.url)))
-  if (!process.argv.includes('--all')) buildNative(root)
-  else
-    for (const [target, name] of Object.entries(TARGETS))
-      compileNative(root, layerOf(root, target), ZIG, ['-O2', '-s', '-target', name])
+  const words = process.argv.slice(2)
+  if (words.length === 0) buildNative(root)
+  else for (const target of words.includes('--all') ? Object.keys(TARGETS) : words) buildByZig(root, target)
 }

@@ -22,7 +22,7 @@ try {
     cpSync(join(root, name), join(scratch, name), { recursive: true })
   symlinkSync(join(root, 'node_modules'), join(scratch, 'node_modules'))
   mkdirSync(join(scratch, 'reports'))
-  compileNative(root, layer, COMPILER, ['-O1', '-g', '-fno-omit-frame-pointer', '-fsanitize=address'])
+  compileNative(root, thisTarget(), layer, COMPILER, ['-O1', '-g', '-fno-omit-frame-pointer', '-fsanitize=address'])
   const runtime = execFileSync(COMPILER[0], ['-print-file-name=libasan.so'], { encoding: 'utf8' }).trim()
   const env = {
     ...process.env,

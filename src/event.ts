@@ -88,7 +88,7 @@ export class Event extends ClosableObject {
    * @param bytes The 64 bytes that `ipcHandle()` returned in the other process.
    * @param options `device`: the device to open it on (default: the current device)
    * @throws {Error} ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE for other lengths; ERR_INVALID_HANDLE for bytes that
-   * are no event of another process; ERR_UNSUPPORTED on the simulator of a system other than Linux
+   * are no event of another process; ERR_UNSUPPORTED on the simulator of a system other than Linux and Windows
    */
   static fromIpcHandle(bytes: Uint8Array, options?: { readonly device?: Device | number | undefined }): Event {
     const { device: named } = readOptions(options, ['device'])
@@ -223,7 +223,7 @@ export class Event extends ClosableObject {
    * The 64 bytes by which another process opens the event (`cuIpcGetEventHandle`). The event must be `interprocess`,
    * and made in this process.
    * @throws {CudaError} 400 for another event
-   * @throws {Error} ERR_CLOSED; on the simulator ERR_UNSUPPORTED for a system other than Linux, and for an event that threads share
+   * @throws {Error} ERR_CLOSED; on the simulator ERR_UNSUPPORTED for a system other than Linux and Windows, and for an event that threads share
    */
   ipcHandle(): OwnBytes {
     const { driver, handle } = open(this)

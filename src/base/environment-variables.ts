@@ -68,12 +68,18 @@ const text = (given: string): string => given
 /** An empty text if it is switched off. */
 const textUnless0 = (given: string): string => (given === '0' ? '' : given)
 
+/** The names that a library's file has, in order of preference. */
+export interface FileNames {
+  readonly linux: readonly string[]
+  /** A `*` stands for the number of a version. None where there is no such library for Windows. */
+  readonly windows: readonly string[]
+}
+
 /** A library that is loaded when it is first used. */
 export interface KnownLibrary {
   /** Its name in error messages, such as 'cuBLAS'. */
   readonly title: string
-  /** File names in order of preference. */
-  readonly names: readonly string[]
+  readonly names: FileNames
   /** What a program can do when the library is missing. */
   readonly wayOut: string
 }
@@ -90,13 +96,18 @@ export class LibraryVariable extends EnvironmentVariable<string> {
   }
 }
 
+/** Of a library of NVIDIA's. The versions are those of its file, of CUDA 13 and 12. */
+const fileNames = (name: string, versions: readonly number[], windows: (version: number) => string): FileNames => ({
+  linux: [...versions.map((version) => `lib${name}.so.${version}`), `lib${name}.so`],
+  windows: versions.map(windows),
+})
+
 /** A library of the CUDA toolkit that has an entry point and a guide of its name. `versions` are those of its file, of CUDA 13 and 12. */
 function ofToolkit(title: string, versions: readonly number[]): LibraryVariable {
   const name = title.toLowerCase()
-  const file = `lib${name}.so`
   return new LibraryVariable(`CUDA_STREAMS_${title.toUpperCase()}`, `[${title}](../guides/${name}.md)`, {
     title,
-    names: [...versions.map((version) => `${file}.${version}`), file],
+    names: fileNames(name, versions, (version) => `${name}64_${version}.dll`),
     wayOut: `Install it with the CUDA toolkit or by pip (nvidia-${name}), set CUDA_HOME`,
   })
 }
@@ -220,7 +231,7 @@ export const VARIABLES = {
   }),
   nvrtc: new LibraryVariable('CUDA_STREAMS_NVRTC', 'NVRTC, which compiles [kernels](../guides/kernels.md)', {
     title: "NVRTC, CUDA's compiler,",
-    names: ['libnvrtc.so.13', 'libnvrtc.so.12', 'libnvrtc.so'],
+    names: fileNames('nvrtc', [13, 12], (version) => `nvrtc64_${version}0_0.dll`),
     wayOut:
       'Install it by pip (nvidia-cuda-nvrtc) or with the CUDA toolkit, set CUDA_HOME, or load code that is compiled already',
   }),
@@ -230,12 +241,12 @@ export const VARIABLES = {
   nvjpeg: ofToolkit('nvJPEG', [13, 12]),
   nccl: new LibraryVariable('CUDA_STREAMS_NCCL', '[NCCL](../guides/nccl.md)', {
     title: 'NCCL',
-    names: ['libnccl.so.2', 'libnccl.so'],
+    names: { linux: ['libnccl.so.2', 'libnccl.so'], windows: [] },
     wayOut: 'Install it as a package of the system or by pip (nvidia-nccl-cu13)',
   }),
   onnxruntime: new LibraryVariable('CUDA_STREAMS_ONNXRUNTIME', '[ONNX Runtime](../guides/onnx.md)', {
     title: 'ONNX Runtime',
-    names: ['libonnxruntime.so.1', 'libonnxruntime.so'],
+    names: { linux: ['libonnxruntime.so.1', 'libonnxruntime.so'], windows: ['onnxruntime.dll'] },
     wayOut: 'Install it by pip (onnxruntime-gpu; for the simulator onnxruntime will do) or by npm (onnxruntime-node)',
   }),
   python: new EnvironmentVariable('CUDA_STREAMS_PYTHON', {
@@ -250,7 +261,7 @@ export const VARIABLES = {
     "CUPTI, for [timelines with other libraries' work](../guides/timeline.md#work-of-other-libraries)",
     {
       title: "CUPTI, which tells of other libraries' work,",
-      names: ['libcupti.so.13', 'libcupti.so.12', 'libcupti.so'],
+      names: { ...fileNames('cupti', [13, 12], String), windows: ['cupti64_*.dll'] },
       wayOut: 'Install it with the CUDA toolkit or by pip (nvidia-cuda-cupti), or record without `everything`',
     },
   ),

@@ -156,8 +156,18 @@ function* framesOf(stack: string): Generator<StackFrame> {
     if (line === each || !line.startsWith('at ')) continue
     const [, file = '', row = '', column = ''] = PLACE.exec(line) ?? []
     const owner = ownerOf(file)
-    const path = owner === 'program' && file.startsWith('file:') ? fileURLToPath(file) : file
+    const path = owner === 'program' ? pathOf(file) : file
     yield { line, path, row, column, owner }
+  }
+}
+
+/** On Windows the URL of a file has no path if it names no drive: a program, or its source map, may say anything. */
+function pathOf(file: string): string {
+  if (!file.startsWith('file:')) return file
+  try {
+    return fileURLToPath(file)
+  } catch {
+    return file
   }
 }
 

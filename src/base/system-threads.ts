@@ -4,7 +4,7 @@ import { warnOnce } from './warnings.js'
 
 /** Milliseconds between two looks whether a thread is still there. */
 const INTERVAL = 100
-/** Added to Node's number of a thread, on systems that do not tell theirs: it never counts as gone. */
+/** Added to a number made of those of process and thread, on systems that do not tell that of a thread: it never counts as gone. */
 const UNKNOWN = 2 ** 30
 
 let own: number | undefined
@@ -12,7 +12,7 @@ let own: number | undefined
 /** The number of this thread, which no other thread has. */
 export function ownThread(): number {
   if (own !== undefined) return own
-  own = UNKNOWN + threadId
+  own = UNKNOWN + (process.pid % 2 ** 18) * 2 ** 12 + (threadId % 2 ** 12)
   try {
     // Ends in the number of the thread.
     const path = process.getBuiltinModule('node:fs').readlinkSync('/proc/thread-self')

@@ -102,7 +102,7 @@ export class DeviceBuffer extends Memory {
    * @param options `device`: the device whose streams use the memory (default: the current device)
    * @throws {Error} ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE for other lengths; ERR_INVALID_HANDLE for bytes that
    * are no memory of another process; ERR_OUT_OF_RANGE for a device that does not exist; ERR_UNSUPPORTED on the
-   * simulator of a system other than Linux
+   * simulator of a system other than Linux and Windows
    */
   static fromIpcHandle(bytes: Uint8Array, options?: { readonly device?: Device | number | undefined }): DeviceBuffer {
     const { device } = readOptions(options, ['device'])
@@ -115,7 +115,7 @@ export class DeviceBuffer extends Memory {
    * The 80 bytes by which another process opens this memory (`cuIpcGetMemHandle`). It must come from
    * `device.alloc(byteLength, { interprocess: true })`, or from `cudaMalloc` of another library. Keep it open until the
    * other processes have closed theirs.
-   * @throws {Error} ERR_UNSUPPORTED for other memory, and on the simulator of a system other than Linux; ERR_CLOSED
+   * @throws {Error} ERR_UNSUPPORTED for other memory, and on the simulator of a system other than Linux and Windows; ERR_CLOSED
    */
   ipcHandle(): OwnBytes {
     const { allocation, byteOffset, byteLength } = open(this)

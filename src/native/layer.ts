@@ -26,6 +26,8 @@ export interface Layer {
   open(path: string): number
   /** The address of a symbol of a library, or, for library 0, of the program and what it started with; 0 when there is none. */
   symbol(library: number, name: string): number
+  /** The path of the library that has what is at this address; no text where none has. */
+  fileAt(address: number): string
   view(address: number, byteLength: number): ArrayBuffer
   /** The address of bytes, valid until their ArrayBuffer is detached. */
   addressOf(bytes: Uint8Array): number
@@ -49,7 +51,7 @@ export interface Layer {
 
 /** The folder beside `dist/src`, and the folder beside a bundle. */
 const FOLDERS = ['../../native/', './native/']
-const SYSTEMS = ['linux-x64', 'linux-arm64']
+const SYSTEMS = ['linux-x64', 'linux-arm64', 'win32-x64']
 
 /** Why a file that exists cannot be loaded, and the way out, by the code and message of the error. */
 const FAILURES: readonly (readonly [RegExp, string])[] = [
@@ -59,6 +61,10 @@ const FAILURES: readonly (readonly [RegExp, string])[] = [
   ],
   [/ACCESS_DENIED/, 'Node may not read it. Start it with --allow-fs-read for node_modules'],
   [/NotCapable/, 'Deno may not load it. Start it with --allow-ffi, --allow-read, --allow-env and --allow-sys'],
+  [
+    /NO_EXTERNAL_BUFFERS/,
+    'this run time keeps ArrayBuffers in a cage of V8, as Electron does, and pinned memory and the calls of the driver need memory of C. Use the GPU in a process of Node itself: fork() of node:child_process with the option execPath, the path of a Node beside Electron',
+  ],
   [/./, 'it does not load. Install cuda-streams again'],
 ]
 
@@ -76,8 +82,18 @@ export function layerFile(): string {
   return loaded.file
 }
 
-/** The library that the CUDA driver loads into a process that is traced. @throws ERR_NO_DRIVER, with the way out */
-export const injectionFile = (): string => layerFile().replace(/\.node$/, '.injection.so')
+/**
+ * The library that the CUDA driver loads into a process that is traced.
+ * @throws ERR_NO_DRIVER, with the way out; ERR_UNSUPPORTED on Windows
+ */
+export function injectionFile(): string {
+  if (process.platform === 'win32')
+    throw stateError(
+      'ERR_UNSUPPORTED',
+      'The calls of all libraries of a process are traced on Linux alone: on Windows, trace those of this library (CUDA_STREAMS_SANITIZER without `process`), or run the program in WSL 2',
+    )
+  return layerFile().replace(/\.node$/, '.injection.so')
+}
 
 /** Does this process run on musl, the C library of Alpine? */
 export function isMusl(): boolean {
@@ -92,9 +108,9 @@ function load(): { readonly layer: Layer; readonly file: string } {
   const system = `${process.platform}-${process.arch}`
   if (!SYSTEMS.includes(system)) {
     const onWindows = process.platform === 'win32' ? '. On Windows, run the program in WSL 2' : ''
-    throw unusable(`it is made for ${SYSTEMS.join(' and ')}, and this is ${system}${onWindows}`)
+    throw unusable(`it is made for ${SYSTEMS.join(', ')}, and this is ${system}${onWindows}`)
   }
-  const name = `${system}-${isMusl() ? 'musl' : 'glibc'}.node`
+  const name = process.platform === 'linux' ? `${system}-${isMusl() ? 'musl' : 'glibc'}.node` : `${system}.node`
   const files = FOLDERS.map((folder) => fileURLToPath(new URL(folder + name, import.meta.url)))
   const file = files.find((path) => existsSync(path)) ?? files[0] ?? name
   try {

@@ -1,10 +1,11 @@
 /**
- * Memory that processes share: a file without a name, which lives as long as a process has it open or mapped. Another process of the same
+ * Memory that processes share: a file of no disk, which lives as long as a process has it open or mapped. Another process of the same
  * user opens it by the process that made it.
  */
 import { messageOf, stateError } from '../base/errors.js'
 import { process } from '../base/node-modules.js'
-import { own } from './c-functions.js'
+import { randomNumber } from '../base/system-threads.js'
+import { bindAll, declaration, own } from './c-functions.js'
 import { layer } from './layer.js'
 import { NativeMemory } from './native-memory.js'
 import { SharedLibrary } from './shared-library.js'
@@ -13,31 +14,6 @@ import { SharedLibrary } from './shared-library.js'
 export const HANDLE_BYTES = 64
 /** What handles begin with. */
 const MAGIC = 0x4d_49_53_43_55_44_41n
-const CLOSE_ON_EXEC = 1
-/** O_RDWR and O_CLOEXEC. */
-const READ_AND_WRITE = 0o2000002
-
-let systemCalls: ReturnType<typeof bindSystemCalls> | undefined
-/** Not those of node:fs: on Deno a file has another number there than the system gives it. */
-const bindSystemCalls = () =>
-  SharedLibrary.ofProcess.functions({
-    memfd_create: 'const char *name, unsigned int flags',
-    open: 'const char *path, int flags',
-    ftruncate: 'int file, Word length',
-    close: 'int file',
-  })
-
-/** The functions. Throws ERR_UNSUPPORTED where the native layer cannot be loaded. */
-function system(): ReturnType<typeof bindSystemCalls> {
-  try {
-    systemCalls ??= bindSystemCalls()
-    return systemCalls
-  } catch (cause) {
-    const what = 'Simulated memory and events cannot be shared with other processes'
-    throw stateError('ERR_UNSUPPORTED', `${what}: ${messageOf(cause)}`, cause)
-  }
-}
-
 /** What a handle says. */
 interface Claims {
   readonly process: number
@@ -46,6 +22,28 @@ interface Claims {
   /** The number that the system gives the file, which none of its others has. */
   readonly inode: bigint
 }
+
+/** How a system has such files. */
+interface Files {
+  /** Makes one of zeros; undefined where there is no memory. */
+  make(byteLength: number): Pick<Claims, 'file' | 'inode'> | undefined
+  /** Opens that of another process; undefined where it has closed it. */
+  open(claims: Claims): number | undefined
+  close(file: number): void
+}
+
+/** Throws ERR_UNSUPPORTED where the native layer cannot be loaded. */
+function files(): Files {
+  try {
+    known ??= process.platform === 'win32' ? filesOfWindows() : filesOfLinux()
+    return known
+  } catch (cause) {
+    const what = 'Simulated memory and events cannot be shared with other processes'
+    throw stateError('ERR_UNSUPPORTED', `${what}: ${messageOf(cause)}`, cause)
+  }
+}
+
+let known: Files | undefined
 
 export class MemoryFile {
   readonly buffer: ArrayBuffer
@@ -66,27 +64,23 @@ export class MemoryFile {
 
   /** Makes a file of zeros. */
   static make(byteLength: number): MemoryFile {
-    const file = withText('cuda-streams', (name) => system().memfd_create(name, CLOSE_ON_EXEC))
-    if (file < 0 || system().ftruncate(file, byteLength) < 0) {
+    const made = files().make(byteLength)
+    if (made === undefined)
       throw new RangeError(`The system gives no ${byteLength} bytes to share with other processes`)
-    }
-    const { ino } = statOf(file)
-    return new MemoryFile(handleOf({ process: process.pid, file, byteLength, inode: ino }), byteLength, file, file)
+    const handle = handleOf({ process: process.pid, byteLength, ...made })
+    return new MemoryFile(handle, byteLength, made.file, made.file)
   }
 
   /** Opens the file of another process. Undefined where the bytes are no handle, and where that process has closed it. */
   static open(handle: Uint8Array): MemoryFile | undefined {
     const claims = claimsOf(handle)
     if (claims === undefined) return undefined
-    const path = `/proc/${claims.process}/fd/${claims.file}`
-    const file = withText(path, (text) => system().open(text, READ_AND_WRITE))
-    if (file < 0) return undefined
+    const file = files().open(claims)
+    if (file === undefined) return undefined
     try {
-      const { ino, size } = statOf(file)
-      if (ino !== claims.inode || size !== BigInt(claims.byteLength)) return undefined
       return new MemoryFile(handle.slice(0, HANDLE_BYTES), claims.byteLength, undefined, file)
     } finally {
-      system().close(file)
+      files().close(file)
     }
   }
 
@@ -104,12 +98,72 @@ export class MemoryFile {
   close(): void {
     layer().detach(this.buffer)
     own().unmap(this.#address, this.byteLength)
-    if (this.file !== undefined) system().close(this.file)
+    if (this.file !== undefined) files().close(this.file)
+  }
+}
+
+/** Files without a name, which another process opens by the number that this one has for them. */
+function filesOfLinux(): Files {
+  const closeOnExec = 1
+  /** O_RDWR and O_CLOEXEC. */
+  const readAndWrite = 0o2000002
+  // Not those of node:fs: on Deno a file has another number there than the system gives it.
+  const system = SharedLibrary.ofProcess.functions({
+    memfd_create: 'const char *name, unsigned int flags',
+    open: 'const char *path, int flags',
+    ftruncate: 'int file, Word length',
+    close: 'int file',
+  })
+  const statOf = (file: number) =>
+    process.getBuiltinModule('node:fs').statSync(`/proc/self/fd/${file}`, { bigint: true })
+  return {
+    make: (byteLength) => {
+      const file = withText('cuda-streams', (name) => system.memfd_create(name, closeOnExec))
+      if (file < 0 || system.ftruncate(file, byteLength) < 0) return undefined
+      return { file, inode: statOf(file).ino }
+    },
+    open: (claims) => {
+      const path = `/proc/${claims.process}/fd/${claims.file}`
+      const file = withText(path, (text) => system.open(text, readAndWrite))
+      if (file < 0) return undefined
+      const { ino, size } = statOf(file)
+      if (ino === claims.inode && size === BigInt(claims.byteLength)) return file
+      system.close(file)
+      return undefined
+    },
+    close: system.close,
+  }
+}
+
+/** Memory with a name, which says what it is: without such memory there is none of that name. */
+function filesOfWindows(): Files {
+  const library = SharedLibrary.open('kernel32.dll')
+  const { CloseHandle } = library.functions({ CloseHandle: 'void *file' })
+  const { OpenFileMappingA } = library.addresses({
+    OpenFileMappingA: 'unsigned int access, int inherit, const char *name',
+  })
+  const parameters =
+    'void *file, void *security, unsigned int access, unsigned int high, unsigned int low, const char *name'
+  const { CreateFileMappingA } = bindAll([
+    declaration('CreateFileMappingA', library.addressOf('CreateFileMappingA'), parameters, 'address8'),
+  ])
+  const [memory, readWrite, map] = [-1, 4, 6]
+  const nameOf = (claims: Omit<Claims, 'file'>): string =>
+    `Local\\cuda-streams-${claims.process}-${claims.inode}-${claims.byteLength}`
+  return {
+    make: (byteLength) => {
+      const inode = BigInt(randomNumber()) * 2n ** 31n + BigInt(randomNumber())
+      const file = withText(nameOf({ process: process.pid, inode, byteLength }), (name) =>
+        CreateFileMappingA(memory, 0, readWrite, Math.floor(byteLength / 2 ** 32), byteLength % 2 ** 32, name),
+      )
+      return file === 0 ? undefined : { file, inode }
+    },
+    open: (claims) => withText(nameOf(claims), (name) => OpenFileMappingA(map, 0, name)) || undefined,
+    close: CloseHandle,
   }
 }
 
 function withText(text: string, call: (address: number) => number): number {
-  system()
   const memory = NativeMemory.ofText(text)
   try {
     return call(memory.address)
@@ -117,8 +171,6 @@ function withText(text: string, call: (address: number) => number): number {
     memory.free()
   }
 }
-
-const statOf = (file: number) => process.getBuiltinModule('node:fs').statSync(`/proc/self/fd/${file}`, { bigint: true })
 
 function handleOf({ process: number, file, byteLength, inode }: Claims): Uint8Array {
   const handle = new Uint8Array(HANDLE_BYTES)

@@ -17,7 +17,7 @@ export class NativeThread {
   constructor(address: number, ...args: readonly number[]) {
     this.#memory.uint64.set([address, ...args].map(BigInt))
     const error = own().callOnThread(this.#memory.address)
-    if (error !== 0) throw new Error(`pthread_create returned ${error}`)
+    if (error !== 0) throw new Error(`The system makes no thread (error ${error})`)
   }
 
   /** The function's result; undefined while it runs. */

@@ -2,8 +2,8 @@
  * Shared libraries: loading them and calling their functions; and finding those that come with CUDA, which the toolkit, a package of the
  * system, or pip may have installed.
  */
-import { existsSync, readdirSync, readFileSync, realpathSync, statSync } from 'node:fs'
-import { delimiter, dirname, join } from 'node:path'
+import { existsSync, readdirSync, realpathSync, statSync } from 'node:fs'
+import { basename, delimiter, dirname, join } from 'node:path'
 import type { KnownLibrary, LibraryVariable } from '../base/environment-variables.js'
 import { messageOf, stateError } from '../base/errors.js'
 import { bindAll, type CFunction, declaration, own } from './c-functions.js'
@@ -65,7 +65,21 @@ export class SharedLibrary {
   }
 }
 
-const TOOLKIT_FOLDERS = ['lib64', 'lib', 'targets/x86_64-linux/lib', 'targets/sbsa-linux/lib']
+const onWindows = process.platform === 'win32'
+
+/** The folders of libraries in a toolkit, and in a folder of NVIDIA's among the packages of a Python. */
+const [TOOLKIT_FOLDERS, WHEEL_FOLDERS] = onWindows
+  ? [
+      ['bin/x64', 'bin', 'extras/CUPTI/lib64'],
+      ['bin/x86_64', 'bin'],
+    ]
+  : [['lib64', 'lib', 'targets/x86_64-linux/lib', 'targets/sbsa-linux/lib'], ['lib']]
+
+const namesOf = ({ names }: KnownLibrary): readonly string[] => (onWindows ? names.windows : names.linux)
+
+/** The folders that PATH names. */
+export const foldersOnPath = (): readonly string[] =>
+  (process.env['PATH'] ?? '').split(delimiter).filter((folder) => folder !== '')
 
 /**
  * Loads the library from the first place that has it, or from the place that the user named, and no other.
@@ -74,6 +88,7 @@ const TOOLKIT_FOLDERS = ['lib64', 'lib', 'targets/x86_64-linux/lib', 'targets/sb
  */
 export function loadLibrary(variable: LibraryVariable, more: () => Iterable<string> = () => []): SharedLibrary {
   const wanted = variable.library
+  if (namesOf(wanted).length === 0) throw stateError('ERR_UNSUPPORTED', `There is no ${wanted.title} for Windows`)
   try {
     layer()
   } catch (cause) {
@@ -102,28 +117,22 @@ export function loadLibrary(variable: LibraryVariable, more: () => Iterable<stri
 }
 
 /** The file that a loaded library comes from, found by a symbol that it exports; undefined when that cannot be found out. */
-export function fileOf(library: SharedLibrary, symbol: string): string | undefined {
-  try {
-    const address = library.find(symbol) ?? 0
-    const lines = readFileSync('/proc/self/maps', 'utf8').matchAll(/^(\w+)-(\w+) .*?(\/.*)$/gm)
-    return [...lines].find(([, from, to]) => Number(`0x${from}`) <= address && address < Number(`0x${to}`))?.[3]
-  } catch {
-    return undefined
-  }
-}
+export const fileOf = (library: SharedLibrary, symbol: string): string | undefined =>
+  layer().fileAt(library.find(symbol) ?? 0) || undefined
 
-/** The folders in which pip puts CUDA's libraries for the Pythons on the path. Each has the folders `lib` and `include`. */
+/** The folders in which pip puts CUDA's libraries for the Pythons on the path. Each has a folder of libraries, and `include`. */
 export const pythonFolders = (): readonly string[] =>
   pythonPackages().flatMap((packages) => inside(join(packages, 'nvidia'), /./))
 
 /** The folders in which pip puts packages for the Pythons on the path. */
 export function pythonPackages(): readonly string[] {
-  const { VIRTUAL_ENV, CONDA_PREFIX, HOME, PATH } = process.env
+  if (onWindows) return packagesOnWindows()
+  const { VIRTUAL_ENV, CONDA_PREFIX, HOME } = process.env
   const prefixes = new Set<string>()
   for (const prefix of [VIRTUAL_ENV, CONDA_PREFIX]) if (prefix) prefixes.add(prefix)
-  for (const folder of (PATH ?? '').split(delimiter)) {
+  for (const folder of foldersOnPath()) {
     const python = join(folder, 'python3')
-    if (folder === '' || !existsSync(python)) continue
+    if (!existsSync(python)) continue
     prefixes.add(dirname(folder))
     // The Python that a virtual environment was made from.
     prefixes.add(dirname(dirname(realpathSync(python))))
@@ -136,33 +145,57 @@ export function pythonPackages(): readonly string[] {
     .flatMap((python) => [join(python, 'site-packages'), join(python, 'dist-packages')])
 }
 
+/** A Python has its program in its own folder; that of a virtual environment is in `Scripts`. */
+function packagesOnWindows(): readonly string[] {
+  const { VIRTUAL_ENV, CONDA_PREFIX, APPDATA } = process.env
+  const pythons = foldersOnPath().filter((folder) => existsSync(join(folder, 'python.exe')))
+  const prefixes = pythons.map((folder) => (basename(folder).toLowerCase() === 'scripts' ? dirname(folder) : folder))
+  const ofUser = APPDATA ? inside(join(APPDATA, 'Python'), /^Python3/) : []
+  return [
+    ...[VIRTUAL_ENV, CONDA_PREFIX, ...prefixes].flatMap((prefix) =>
+      prefix ? [join(prefix, 'Lib', 'site-packages')] : [],
+    ),
+    ...ofUser.map((python) => join(python, 'site-packages')),
+  ]
+}
+
 /** The folders of CUDA toolkits. */
 export function toolkitFolders(): readonly string[] {
-  const { CUDA_HOME, CUDA_PATH } = process.env
-  const named = [CUDA_HOME, CUDA_PATH].filter((path) => path !== undefined && path !== '') as string[]
-  return [...new Set([...named, ...inside('/usr/local', /^cuda(-|$)/)])]
+  const { CUDA_HOME, CUDA_PATH, ProgramFiles } = process.env
+  const named = [CUDA_HOME, CUDA_PATH].flatMap((path) => (path ? [path] : []))
+  const installed = onWindows
+    ? inside(join(ProgramFiles ?? '', 'NVIDIA GPU Computing Toolkit', 'CUDA'), /^v\d/)
+    : inside('/usr/local', /^cuda(-|$)/)
+  return [...new Set([...named, ...installed])]
 }
 
-function namedPaths(named: string, { names }: KnownLibrary): readonly string[] {
+function namedPaths(named: string, wanted: KnownLibrary): readonly string[] {
   const isFolder = statSync(named, { throwIfNoEntry: false })?.isDirectory() ?? false
   if (!isFolder) return [named]
+  const names = namesOf(wanted)
   // A wheel has the file with its whole version, which is no name that the loader looks for.
   const versions = inside(named, /\.so\.[\d.]+$/).filter((path) => names.some((name) => path.includes(`/${name}.`)))
-  return [...names.map((name) => join(named, name)), ...versions]
+  return [...pathsIn(named, names), ...versions]
 }
 
-/** The names alone come first: the loader then returns a library that is loaded already, such as PyTorch's, instead of a second copy. */
-function* likelyPaths({ names }: KnownLibrary, more: () => Iterable<string>): Iterable<string> {
-  yield* names
-  yield* more()
+/**
+ * The names alone come first: the loader then returns a library that is loaded already, such as PyTorch's, instead of a second copy. The loader
+ * of Windows does not look in the folders of PATH for them, and has an ONNX Runtime of its own, which is too old.
+ */
+function* likelyPaths(wanted: KnownLibrary, more: () => Iterable<string>): Iterable<string> {
+  const names = namesOf(wanted)
+  if (onWindows) yield* more()
+  yield* names.filter((name) => !name.includes('*'))
+  if (onWindows) for (const folder of foldersOnPath()) yield* pathsIn(folder, names).filter((path) => existsSync(path))
+  else yield* more()
   for (const root of toolkitFolders()) for (const folder of TOOLKIT_FOLDERS) yield* inFolder(join(root, folder), names)
-  for (const root of pythonFolders()) yield* inFolder(join(root, 'lib'), names)
+  for (const root of pythonFolders()) for (const folder of WHEEL_FOLDERS) yield* inFolder(join(root, folder), names)
 }
 
 /** The file of a library that comes with CUDA, cuDNN or TensorRT, where the loader does not know it; undefined if there is none. */
 export function fileOfCuda(name: string): string | undefined {
   const folders = [
-    ...pythonFolders().map((root) => join(root, 'lib')),
+    ...pythonFolders().flatMap((root) => WHEEL_FOLDERS.map((folder) => join(root, folder))),
     ...pythonPackages().map((packages) => join(packages, 'tensorrt_libs')),
     ...toolkitFolders().flatMap((root) => TOOLKIT_FOLDERS.map((folder) => join(root, folder))),
   ]
@@ -171,7 +204,16 @@ export function fileOfCuda(name: string): string | undefined {
 
 /** Nothing for a folder that is not there, so that errors do not name it once for each file. */
 function inFolder(folder: string, names: readonly string[]): readonly string[] {
-  return existsSync(folder) ? names.map((name) => join(folder, name)) : []
+  return existsSync(folder) ? pathsIn(folder, names) : []
+}
+
+/** A name with a `*` is that of each file that has a version there, the newest first. */
+function pathsIn(folder: string, names: readonly string[]): readonly string[] {
+  return names.flatMap((name) => {
+    const [before, after] = name.split('*')
+    if (after === undefined) return [join(folder, name)]
+    return inside(folder, /./).filter((path) => basename(path).startsWith(before ?? '') && path.endsWith(after))
+  })
 }
 
 /** The entries of a folder with these names, the newest version first; none when there is no such folder. */

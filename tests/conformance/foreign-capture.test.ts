@@ -7,6 +7,7 @@ import { ExternalStream, MemoryPool, PinnedBuffer } from 'cuda-streams'
 import { fromDLPack, toDLPack } from 'cuda-streams/dlpack'
 import type * as Koffi from 'koffi'
 import { openCudaWorkbench } from '../helpers/cuda-workbench.js'
+import { DRIVER_FILE } from '../helpers/driver-file.js'
 import type { Workbench } from '../helpers/workbench.js'
 
 const bench = openCudaWorkbench()
@@ -17,7 +18,7 @@ const GLOBAL_MODE = 0
 /** The driver's own calls, as another library makes them. */
 function captureCalls(): { begin(stream: number, mode: number): number; end(stream: number): number } {
   const koffi: typeof Koffi = createRequire(import.meta.url)('koffi')
-  const libcuda = koffi.load('libcuda.so.1')
+  const libcuda = koffi.load(DRIVER_FILE)
   const begin = libcuda.func('cuStreamBeginCapture_v2', 'int', ['uintptr_t', 'int'])
   const end = libcuda.func('cuStreamEndCapture', 'int', ['uintptr_t', 'uintptr_t'])
   const graph = Number(koffi.alloc('uint64', 1))

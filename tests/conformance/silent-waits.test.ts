@@ -203,9 +203,11 @@ const MEMBERS: Readonly<Record<string, readonly Scenario[] | string>> = {
 
 test('C6 each member that answers "not yet", or with a promise, has a row or a reason', () => {
   const types = join(root, 'dist', 'src')
-  const names = readdirSync(types, { recursive: true, encoding: 'utf8' }).filter((name) =>
-    /^(stream|event|device|libraries\/nccl\/communicator|kernels\/(kernel|defined-kernel))\.d\.ts$/.test(name),
-  )
+  const names = readdirSync(types, { recursive: true, encoding: 'utf8' })
+    .map((name) => name.replaceAll('\\', '/'))
+    .filter((name) =>
+      /^(stream|event|device|libraries\/nccl\/communicator|kernels\/(kernel|defined-kernel))\.d\.ts$/.test(name),
+    )
   assert.equal(names.length, 6)
   const found = names.flatMap((name) => membersOf(readFileSync(join(types, name), 'utf8')))
   assert.deepEqual(

@@ -42,7 +42,8 @@ const DRIVER = {
 const NONE = 'there is no NVIDIA driver'
 const NO_LAYER = 'the native layer is not there: a bundle without it, a checkout built without a C compiler'
 const BAD_LAYER = 'the file of the native layer does not load'
-const NOT_FOR = 'the native layer is not made for the platform (Windows)'
+const NOT_FOR = 'the native layer is not made for the platform (Windows on ARM)'
+const CAGED = 'the run time allows no ArrayBuffer over memory of C: Electron'
 const NO_ADDONS = 'Node runs with `--permission` but without `--allow-addons`, or with `--no-addons`'
 const NO_LOOKING = 'Node or Deno may not look whether there is a driver'
 const NO_LIBRARY =
@@ -80,10 +81,11 @@ const ROWS: readonly Row[] = [
   { title: BAD_LAYER, native: 'another file', machine: DRIVER, error: /Install cuda-streams again.*too short/ },
   {
     title: NOT_FOR,
-    machine: { platform: 'win32', files: { 'C:\\Windows/System32/nvcuda.dll': '' } },
+    machine: { platform: 'win32', arch: 'arm64', files: { 'C:\\Windows/System32/nvcuda.dll': '' } },
     env: { SystemRoot: 'C:\\Windows' },
-    error: /System32\/nvcuda\.dll.* made for linux-x64 and linux-arm64, and this is win32-.*WSL 2/,
+    error: /System32\/nvcuda\.dll.* made for linux-x64, linux-arm64, win32-x64, and this is win32-arm64.*WSL 2/,
   },
+  { title: CAGED, native: 'caged', machine: DRIVER, error: /cage of V8, as Electron does.*fork\(\).*execPath/ },
   { title: NO_ADDONS, machine: DRIVER, options: [PERMISSION, '--allow-fs-read=*'], error: /--allow-addons/ },
   { title: NO_ADDONS, machine: DRIVER, options: ['--no-addons'], error: /without --no-addons/ },
   {

@@ -1,7 +1,10 @@
 /** The library's CUDA driver on a fake libcuda: libcuda.c beside this file, compiled by the C compiler of the machine. */
-import { dirname, join } from 'node:path'
+import { join } from 'node:path'
 import { cLibrary } from '../helpers/c-library.js'
+import { makeLibrary, withFolderOf } from '../helpers/compiler.js'
+import { DRIVER_FILE } from '../helpers/driver-file.js'
 import { root } from '../helpers/root.js'
+import { scratchFolder } from '../helpers/scratch.js'
 
 const FAKE = 'FAKE_CUDA'
 const SOURCES = join(root, 'tests', 'fake-driver')
@@ -21,12 +24,10 @@ const DEFINED: Readonly<Record<Age, readonly string[]>> = { now: [], oldest: ['-
 
 /** The environment of a process that takes the fake libcuda for the NVIDIA driver; or why there is none. */
 export function fakeCuda(age: Age = 'now'): Fake | string {
-  if (process.platform !== 'linux') return 'the fake libcuda is for Linux'
-  const library = cLibrary('libcuda.so.1', [join(SOURCES, 'libcuda.c')], [...OPTIONS, ...DEFINED[age]])
+  const library = libraryOf(age)
   if (typeof library === 'string') return library
   const env = {
-    ...process.env,
-    LD_LIBRARY_PATH: dirname(library.file),
+    ...withFolderOf(library.file, process.env),
     CUDA_STREAMS_DRIVER: 'cuda',
     CUDA_STREAMS_NVRTC: library.file,
     [FAKE]: '1',
@@ -35,6 +36,13 @@ export function fakeCuda(age: Age = 'now'): Fake | string {
   }
   Reflect.deleteProperty(env, 'NODE_TEST_CONTEXT')
   return { env }
+}
+
+function libraryOf(age: Age): { readonly file: string } | string {
+  const source = join(SOURCES, 'libcuda.c')
+  if (process.platform === 'linux') return cLibrary(DRIVER_FILE, [source], [...OPTIONS, ...DEFINED[age]])
+  if (process.platform !== 'win32') return 'the fake libcuda is for Linux and Windows'
+  return { file: makeLibrary(source, join(scratchFolder('fake'), DRIVER_FILE), DEFINED[age]) }
 }
 
 /** The file of a fake CUPTI, which tells of that libcuda. */

@@ -78,7 +78,7 @@ test('what is played in part there says so, with the reason', () => {
   const folder = fileOf('../conformance')
   const files = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter((path) => path.endsWith('.js'))
   const asking = files.filter((path) => readFileSync(join(folder, path), 'utf8').includes('isFakeDriver()'))
-  const names = new Set(asking.map((path) => path.replace(/(\.test\.js|\/.*)$/, '')))
+  const names = new Set(asking.map((path) => path.replace(/(\.test\.js|[\\/].*)$/, '')))
   assert.deepEqual([...names].sort(), Object.keys(IN_PART).sort())
 })
 

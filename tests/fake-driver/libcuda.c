@@ -4,6 +4,7 @@
  * several threads, on a machine that has none. Where a program could crash a real one, this one says what was wrong and aborts.
  *
  *   cc -shared -fPIC -O2 -pthread -o libcuda.so.1 libcuda.c
+ *   zig cc -target x86_64-windows-gnu -shared -O2 -o nvcuda.dll libcuda.c -lpthread -lntdll
  *
  * With -DOLDEST it lacks what CUDA 12.5, the oldest that the library works with, has not; with -DFUTURE it lacks what CUDA has announced
  * that it will deprecate.
@@ -19,6 +20,19 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+#ifdef _WIN32
+#include <malloc.h>
+#define aligned_alloc(alignment, bytes) _aligned_malloc(bytes, alignment)
+#define freeAligned _aligned_free
+#define pause() sleep(1)
+/* Windows sleeps for milliseconds otherwise. Units of 100 ns, less than 0 from now on. */
+long NtDelayExecution(unsigned char isAlertable, const int64_t *units);
+#define usleep(microseconds) NtDelayExecution(0, &(int64_t){-10 * (microseconds)})
+#define API __declspec(dllexport)
+#else
+#define freeAligned free
+#define API __attribute__((visibility("default")))
+#endif
 
 typedef int R;
 typedef uint64_t u64;
@@ -203,9 +217,9 @@ static int run(Op *op) {
   }
 }
 static const char *nameOf(Op *op) { return op->kind == COPY ? "copy" : op->kind == SET ? "fill" : op->kind == KERNEL ? op->fn < 0 ? "kernel" : KERNELS[op->fn] : 0; }
-static void tell(Op *op, Op *of, u64 call) {
+static void tellOf(Op *op, Op *of, u64 call) {
   u64 stream = of->stream->inner ? of->stream->inner->id : of->stream == &nullStream ? 1u << 30 : (1u << 30) + 1;
-  if (op->kind == GRAPH) for (int i = 0; i < op->exec->count; i++) tell(&op->exec->ops[i], of, call);
+  if (op->kind == GRAPH) for (int i = 0; i < op->exec->count; i++) tellOf(&op->exec->ops[i], of, call);
   else if (nameOf(op)) fakeOver(call, nameOf(op), op->bytes * (u64)(op->kind == SET ? op->width : 1), stream, of->asked, of->begun, of->thread);
 }
 /* A GPU that has had nothing to do for some milliseconds looks less often: this thread is awake as long as the process lives. */
@@ -221,7 +235,7 @@ static void *gpu(void *unused) {
         if (!allOver(op->marks, op->kind == WAIT ? 0 : op->nmarks)) break;
         if (op->begun == 0) op->begun = now();
         if (!run(op)) break;
-        if (fakeOver) tell(op, op, ++calls);
+        if (fakeOver) tellOf(op, op, ++calls);
         channel->first = op->next;
         if (!channel->first) channel->last = 0;
         channel->entries -= op->entry;
@@ -344,7 +358,7 @@ static void *keep(size_t bytes, int host) {
   return at;
 }
 static void forget(void *at) {
-  for (int i = nranges - 1; i >= 0; i--) if (ranges[i].at == (u8 *)at) { if (ranges[i].pool) ranges[i].pool->done += ranges[i].bytes; memset(at, 0xdd, ranges[i].bytes); free(at); ranges[i] = ranges[--nranges]; return; }
+  for (int i = nranges - 1; i >= 0; i--) if (ranges[i].at == (u8 *)at) { if (ranges[i].pool) ranges[i].pool->done += ranges[i].bytes; memset(at, 0xdd, ranges[i].bytes); freeAligned(at); ranges[i] = ranges[--nranges]; return; }
   DIE("memory is freed that was not allocated: %p", at);
 }
 /* Pools have memory of the device in steps. */
@@ -363,7 +377,6 @@ static void checkRange(const void *at, size_t bytes, const char *call) {
   if (!in) DIE("%s uses %zu bytes at %p, which are not allocated", call, bytes, at);
 }
 
-#define API __attribute__((visibility("default")))
 /* FAKE_INIT makes it a driver that does not start, or hangs (-1) or crashes (-2) at that; FAKE_VERSION one for another CUDA;
  * FAKE_SAYS is what it prints at its start. */
 static int number(const char *variable, int otherwise) { const char *value = getenv(variable); return value ? atoi(value) : otherwise; }

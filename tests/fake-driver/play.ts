@@ -41,10 +41,17 @@ export function run(
 
 export const fileOf = (path: string): string => fileURLToPath(new URL(path, import.meta.url))
 
+/** What is not played on Windows, and why. */
+const NOT_ON_WINDOWS: Readonly<Record<string, string>> = {
+  'conformance/allocation-streams': 'in Wine its tenth test does not end, and it is not known why',
+  'conformance/matrix': 'it removes files that are open, which Windows does not do',
+}
+
 /** A test for each: paths below tests/, without `.test.js`. */
 export function playEach(paths: readonly string[], age: Age = 'now'): void {
   for (const path of paths) {
-    test(path, async () => {
+    const skip = process.platform === 'win32' && (NOT_ON_WINDOWS[path] ?? false)
+    test(path, { skip }, async () => {
       const ended = await run(runsTestFile(fileOf(`../${path}.test.js`)), {}, age)
       assert.equal(ended.code, 0, howItEnded(ended))
       if (path.startsWith('conformance')) assert.match(ended.output, /Fake GPU/)

@@ -5,6 +5,7 @@ import type * as Koffi from 'koffi'
 import { contextOf, driverOf } from '../../src/device.js'
 import type { Driver, LaunchShape, StreamHandle } from '../../src/driver/driver.js'
 import { backendOf } from '../../src/driver/wrappable-driver.js'
+import { DRIVER_FILE } from './driver-file.js'
 import { latchOf } from './latch.js'
 import type { Workbench } from './workbench.js'
 
@@ -70,7 +71,7 @@ function open(): Workbench | string {
 /** Driver functions by name, throwing what is not success. */
 class Raw {
   readonly koffi: typeof Koffi = createRequire(import.meta.url)('koffi')
-  readonly #library = this.koffi.load('libcuda.so.1')
+  readonly #library = this.koffi.load(DRIVER_FILE)
   readonly out: number = Number(this.koffi.alloc('uint64', 8))
   readonly outView: BigUint64Array = new BigUint64Array(this.koffi.view(BigInt(this.out), 64))
 

@@ -6,7 +6,7 @@ import { join, sep } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { C_LIBRARIES, type Machine, VARIABLE } from './machine.js'
 
-const { platform, musl, files = {}, native }: Machine = JSON.parse(process.env[VARIABLE] ?? '{}')
+const { platform, arch, musl, files = {}, native }: Machine = JSON.parse(process.env[VARIABLE] ?? '{}')
 const OF_A_DRIVER = /nvidia|nvmap|libcuda|nvcuda|ld\.so\.cache/
 /** What tests have written or compiled is of neither machine. */
 const isMade = (path: string): boolean => path.startsWith(tmpdir()) || path.includes(`${sep}${C_LIBRARIES}${sep}`)
@@ -59,4 +59,5 @@ try {
   // The native layer cannot be loaded: that is what is tried.
 }
 if (musl) process.report.getReport = () => ({ header: {} })
+if (arch !== undefined) Object.defineProperty(process, 'arch', { value: arch })
 if (platform !== undefined) Object.defineProperty(process, 'platform', { value: platform })

@@ -2,6 +2,7 @@
 
 export interface Machine {
   readonly platform?: NodeJS.Platform
+  readonly arch?: NodeJS.Architecture
   readonly musl?: boolean
   /** The files of a driver that are there, with what they contain, beside what tests have made. */
   readonly files?: Readonly<Record<string, string>>

@@ -5,6 +5,13 @@ import { join } from 'node:path'
 
 export function scratchFolder(name: string): string {
   const folder = mkdtempSync(join(tmpdir(), `cuda-streams-${name}-`))
-  process.once('exit', () => rmSync(folder, { recursive: true, force: true }))
+  process.once('exit', () => {
+    try {
+      rmSync(folder, { recursive: true, force: true })
+    } catch (error) {
+      // Windows keeps the file of a library that is loaded.
+      if (process.platform !== 'win32') throw error
+    }
+  })
   return folder
 }

@@ -6,13 +6,13 @@ import type { DeviceBuffer, ExternalWork, FillNode } from 'cuda-streams'
 import type * as Koffi from 'koffi'
 import { collectingUncaught } from '../../src/base/uncaught.js'
 import { refused, turns } from '../conformance/expect.js'
+import { DRIVER_FILE } from '../helpers/driver-file.js'
 import { onEveryBackend } from '../helpers/suite.js'
 
 /** As a user would call a library: here libcuda itself, which sets every byte. */
 function memset(): (pointer: bigint, value: number, length: number, stream: bigint) => number {
   const koffi: typeof Koffi = createRequire(import.meta.url)('koffi')
-  const name = process.platform === 'win32' ? 'nvcuda.dll' : 'libcuda.so.1'
-  return koffi.load(name).func('int cuMemsetD8Async(uintptr_t, uint8_t, size_t, uintptr_t)') as ReturnType<
+  return koffi.load(DRIVER_FILE).func('int cuMemsetD8Async(uintptr_t, uint8_t, size_t, uintptr_t)') as ReturnType<
     typeof memset
   >
 }

@@ -6,9 +6,17 @@ import { describe, test } from 'node:test'
 import { callAt } from '../../src/native/c-functions.js'
 import { layer } from '../../src/native/layer.js'
 import { NativeMemory } from '../../src/native/native-memory.js'
-import { SharedLibrary } from '../../src/native/shared-library.js'
+import { fileOf, SharedLibrary } from '../../src/native/shared-library.js'
 import { scratchFolder } from '../helpers/scratch.js'
 import { compiled, skip } from './compile.js'
+
+const namesLibraries = process.platform === 'win32' && 'libraries of Windows name the library of each symbol'
+
+/** What the loader says of a file that is not there, and of one that is no library. */
+const [ABSENT, NO_LIBRARY] =
+  process.platform === 'win32'
+    ? [/Windows error 126: /, /Windows error (11|193): /]
+    : [/cannot open shared object file/, /text\.so: (file too short|invalid ELF header)/]
 
 describe('a shared library', { skip }, () => {
   const file = compiled('library', 'int there(void) { return 5; }')
@@ -31,20 +39,25 @@ describe('a shared library', { skip }, () => {
     assert.ok((SharedLibrary.ofProcess.find('malloc') ?? 0) > 0)
   })
 
-  test('lends its symbols to others if it was opened for all', () => {
+  test('is told by a function of it', () => {
+    assert.equal(fileOf(SharedLibrary.open(file), 'there'), file)
+    assert.equal(fileOf(SharedLibrary.open(file), 'elsewhere'), undefined)
+  })
+
+  test('lends its symbols to others if it was opened for all', { skip: namesLibraries }, () => {
     const lending = compiled('lending', 'int lent(void) { return 6; }')
     SharedLibrary.open(lending)
     assert.equal(SharedLibrary.ofProcess.find('lent'), undefined)
     assert.equal(SharedLibrary.openForAll(lending).functions({ lent: 'void' }).lent(), 6)
     assert.equal(SharedLibrary.ofProcess.functions({ lent: 'void' }).lent(), 6)
-    assert.throws(() => SharedLibrary.openForAll('libnonesuch.so.1'), /cannot open shared object file/)
+    assert.throws(() => SharedLibrary.openForAll('libnonesuch.so.1'), ABSENT)
   })
 
   test('that does not exist, or is none, is refused with the message of the loader', () => {
     const text = join(scratchFolder('libraries'), 'text.so')
     writeFileSync(text, 'no library')
-    assert.throws(() => SharedLibrary.open('libnonesuch.so.1'), /libnonesuch\.so\.1: cannot open shared object file/)
-    assert.throws(() => SharedLibrary.open(text), /text\.so: (file too short|invalid ELF header)/)
+    assert.throws(() => SharedLibrary.open('libnonesuch.so.1'), ABSENT)
+    assert.throws(() => SharedLibrary.open(text), NO_LIBRARY)
     assert.throws(() => SharedLibrary.open('x'.repeat(5000)), /./)
     assert.throws(() => Reflect.apply(layer().open, undefined, [5]), /A path is text/)
   })

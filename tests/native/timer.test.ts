@@ -166,17 +166,17 @@ if (!isMainThread) {
   })
 
   test('an event is queried more often around the time that the last wait took', {
-    skip,
+    skip: skip || (process.platform === 'win32' && 'no sleep of Windows is that short'),
     timeout: 60_000,
   }, async () => {
     // The event is done so many nanoseconds after its first query, of which the last tenth is counted.
     const source = `
       #include <time.h>
-      long begin, duration; _Atomic(long) late_queries, done;
-      static long now(void) { struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t); return t.tv_sec * 1000000000 + t.tv_nsec; }
+      long long begin, duration; _Atomic(long long) late_queries, done;
+      static long long now(void) { struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t); return t.tv_sec * 1000000000LL + t.tv_nsec; }
       int query(void *event) {
         (void)event; if (begin == 0) begin = now();
-        long waited = now() - begin;
+        long long waited = now() - begin;
         if (waited > duration * 9 / 10 && waited < duration) late_queries++;
         if (waited >= duration) done = 1;
         return waited < duration ? 600 : 0;

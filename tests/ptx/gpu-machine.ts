@@ -3,6 +3,7 @@ import { createRequire } from 'node:module'
 import type * as Koffi from 'koffi'
 import type { PtxModule } from '../../src/ptx/ptx.js'
 import { isFakeDriver } from '../fake-driver/fake-cuda.js'
+import { DRIVER_FILE } from '../helpers/driver-file.js'
 import { Machine, type NumericArray, parameterBytes, type TestLaunch, triple } from './machine.js'
 
 const MAX_DYNAMIC_SHARED_SIZE_BYTES = 8
@@ -44,7 +45,7 @@ export class GpuMachine {
   readonly #calls: Readonly<Record<string, Call>>
 
   private constructor(readonly koffi: typeof Koffi) {
-    const library = koffi.load('libcuda.so.1')
+    const library = koffi.load(DRIVER_FILE)
     const names = {
       cuInit: ['uint'],
       cuDeviceGet: ['void *', 'int'],

@@ -1,6 +1,7 @@
 /** The few calls of the NVIDIA driver that a soak makes itself, as another library would. */
 import { createRequire } from 'node:module'
 import type * as Koffi from 'koffi'
+import { DRIVER_FILE } from '../helpers/driver-file.js'
 
 interface Calls {
   readonly fill: (pointer: number, value: number, length: number, stream: number) => number
@@ -11,7 +12,7 @@ let calls: Calls | undefined
 function libcuda(): Calls {
   if (calls !== undefined) return calls
   const koffi: typeof Koffi = createRequire(import.meta.url)('koffi')
-  const library = koffi.load('libcuda.so.1')
+  const library = koffi.load(DRIVER_FILE)
   calls = {
     fill: library.func('cuMemsetD8Async', 'int', ['uintptr_t', 'uint8', 'size_t', 'uintptr_t']),
   }

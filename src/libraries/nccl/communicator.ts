@@ -100,7 +100,7 @@ export class Communicator extends LibraryObject implements AsyncDisposable {
 
   /**
    * Resolves when all ranks have come (`ncclCommInitRankConfig`, not blocking). The event loop turns meanwhile, so that
-   * a process may make several ranks at once. On the simulator ranks of other threads and processes need Linux.
+   * a process may make several ranks at once. On the simulator ranks of other threads and processes need Linux or Windows.
    * @param options `id` from `uniqueId()`, this `rank` and the `size`; `device` (default: the current device),
    * `timeout` and `signal`: see CommunicatorOptions
    * @throws {Error} (as a rejection) ERR_INVALID_ARG_TYPE, ERR_OUT_OF_RANGE; ERR_INVALID_ARG_VALUE for an id that

@@ -220,7 +220,7 @@ export async function makeSession(
   const library = openOrt()
   // ONNX Runtime reads it on another thread, while the program may change its own.
   const copy = typeof model === 'string' ? undefined : NativeMemory.ofText(model)
-  const file = NativeMemory.ofText(typeof model === 'string' ? model : '')
+  const file = NativeMemory.ofText(typeof model === 'string' ? pathForOrt(model) : '')
   const options = library.made('CreateSessionOptions')
   try {
     const size = sizeOf(model)
@@ -242,6 +242,10 @@ export async function makeSession(
     file.free()
   }
 }
+
+/** Windows has paths in UTF-16, which end in two zeros, of which the memory adds one. */
+const pathForOrt = (path: string): string | Uint8Array =>
+  process.platform === 'win32' ? Buffer.from(`${path}\0`, 'utf16le') : path
 
 /** What ONNX Runtime made is released where the model has tensors that cannot be used. */
 function openMade(

@@ -4,8 +4,10 @@ import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
 import { inside, pythonPackages } from '../../native/shared-library.js'
 
-const LIBRARY = /^libonnxruntime\.so(\.|$)/
-const CUDA_PROVIDER = 'libonnxruntime_providers_cuda.so'
+const [LIBRARY, CUDA_PROVIDER] =
+  process.platform === 'win32'
+    ? [/^onnxruntime\.dll$/, 'onnxruntime_providers_cuda.dll']
+    : [/^libonnxruntime\.so(\.|$)/, 'libonnxruntime_providers_cuda.so']
 
 /** Files with ONNX Runtime, those with its CUDA provider first. */
 export function onnxRuntimeFiles(): readonly string[] {

@@ -84,6 +84,8 @@ export class Interpreter {
    * @throws ERR_UNSUPPORTED, with what was tried
    */
   static start(callBack: (number: number, stream: number, major: number) => number): Interpreter {
+    if (process.platform === 'win32')
+      throw unusable('it is started on Linux alone. On Windows, run the program in WSL 2')
     try {
       layer()
     } catch (cause) {

@@ -6,6 +6,7 @@ import { isMainThread, Worker, workerData } from 'node:worker_threads'
 import { Device, type Event, type Stream } from 'cuda-streams'
 import { Communicator, uniqueId } from 'cuda-streams/nccl'
 import { openCudaWorkbench } from '../../helpers/cuda-workbench.js'
+import { DRIVER_FILE } from '../../helpers/driver-file.js'
 import { simWorkbench, type Workbench } from '../../helpers/workbench.js'
 
 const MIB = 2 ** 20
@@ -55,7 +56,7 @@ function isReady({ start, end }: { readonly start: Event; readonly end: Event })
 /** Blocks as another library does, for a stream or for the whole device. */
 function synchronizeNatively(stream?: Stream): void {
   const koffi = createRequire(import.meta.url)('koffi') as typeof import('koffi')
-  const library = koffi.load('libcuda.so.1')
+  const library = koffi.load(DRIVER_FILE)
   if (stream === undefined) library.func('cuCtxSynchronize', 'int', [])()
   else library.func('cuStreamSynchronize', 'int', ['uintptr_t'])(Number(stream.handle))
 }

@@ -1,11 +1,12 @@
 /** CUDA as another library calls it: the driver's own functions, of which the library under test hears nothing. */
 import koffi from 'koffi'
 import { NativeMemory } from '../../../src/native/native-memory.js'
+import { DRIVER_FILE } from '../../helpers/driver-file.js'
 
 const P = 'uintptr_t'
 
 export class ForeignCuda {
-  readonly #library = koffi.load('libcuda.so.1')
+  readonly #library = koffi.load(DRIVER_FILE)
   readonly #memory = new NativeMemory(8)
   readonly #create = this.#library.func('cuStreamCreateWithPriority', 'int', [P, 'uint32_t', 'int'])
   readonly #id = this.#library.func('cuStreamGetId', 'int', [P, P])

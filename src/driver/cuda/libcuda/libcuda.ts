@@ -10,7 +10,7 @@ import { explained, messageOf, stateError } from '../../../base/errors.js'
 import { type CFunction, own } from '../../../native/c-functions.js'
 import { injectionFile, isMusl, layer } from '../../../native/layer.js'
 import { NativeMemory } from '../../../native/native-memory.js'
-import { fileOf, SharedLibrary } from '../../../native/shared-library.js'
+import { fileOf, foldersOnPath, SharedLibrary } from '../../../native/shared-library.js'
 import { askDriverWhy, cudaError, isContextLost, noteLoss } from '../../cuda-results.js'
 import {
   type DriverFunction,
@@ -144,7 +144,8 @@ export function versionText(cuda: number): string {
 function wayToADevice(): string {
   const { CUDA_VISIBLE_DEVICES: visible } = process.env
   if (visible !== undefined) return `CUDA_VISIBLE_DEVICES is '${visible}', which may hide all devices: unset it`
-  if (existsSync('/dev/nvidiactl')) return 'nvidia-smi -L lists the devices; a device in MIG mode needs an instance'
+  if (process.platform === 'win32' || existsSync('/dev/nvidiactl'))
+    return 'nvidia-smi -L lists the devices; a device in MIG mode needs an instance'
   return 'Without /dev/nvidia* there is no device: start a container with --gpus all, in Kubernetes with a limit for nvidia.com/gpu; outside of one, load the kernel module (sudo modprobe nvidia)'
 }
 
@@ -236,7 +237,10 @@ function* pathsOf(name: string): Iterable<string> {
 function libcudaFiles(): readonly string[] {
   const name = NAMES[process.platform]
   if (name === undefined) return []
-  if (process.platform === 'win32') return [join(process.env['SystemRoot'] ?? '', 'System32', name)].filter(isThere)
+  if (process.platform === 'win32') {
+    const system = join(process.env['SystemRoot'] ?? '', 'System32')
+    return [system, ...foldersOnPath()].map((folder) => join(folder, name)).filter(isThere)
+  }
   const named = (process.env['LD_LIBRARY_PATH'] ?? '').split(':').filter((folder) => folder !== '')
   const folders = [...named, ...FOLDERS]
   const cached = contents('/etc/ld.so.cache').match(/\/[^\0]*\/libcuda\.so\.1(?=\0)/g) ?? []

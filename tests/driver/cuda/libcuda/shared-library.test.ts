@@ -11,7 +11,7 @@ import { scratchFolder } from '../../../helpers/scratch.js'
 const NAME = 'CUDA_STREAMS_NONESUCH'
 const wanted = new LibraryVariable(NAME, '', {
   title: 'Nonesuch',
-  names: ['libnonesuch.so.2', 'libnonesuch.so'],
+  names: { linux: ['libnonesuch.so.2', 'libnonesuch.so'], windows: ['nonesuch64_*.dll', 'nonesuch.dll'] },
   wayOut: 'Install it',
 })
 const skip = process.platform === 'linux' ? false : 'the names and folders of Linux'
@@ -79,4 +79,36 @@ test('a place that the user names is the only one', { skip }, () => {
   assert.match(inFolder.message, new RegExp(`tried ${lib}/libnonesuch.so.2, ${lib}/libnonesuch.so\\.`))
   process.env[NAME] = '/nowhere/libmine.so'
   refused(() => loadLibrary(wanted), 'ERR_UNSUPPORTED', /tried \/nowhere\/libmine\.so\./)
+})
+
+test('on Windows a library is looked for on the path, in toolkits, and in the packages of a Python, the newest version first', {
+  skip: process.platform === 'win32' ? false : 'the names and folders of Windows',
+}, () => {
+  const onPath = folder()
+  const toolkit = folder()
+  const python = folder()
+  const wheel = join(python, 'Lib', 'site-packages', 'nvidia', 'cu13', 'bin', 'x86_64')
+  for (const path of [join(toolkit, 'bin', 'x64'), wheel]) mkdirSync(path, { recursive: true })
+  for (const version of [9, 13, 12]) writeFileSync(join(onPath, `nonesuch64_${version}.dll`), 'no library')
+  writeFileSync(join(python, 'python.exe'), '')
+  process.env['CUDA_PATH'] = toolkit
+  process.env['PATH'] = [onPath, python].join(delimiter)
+  const { message } = refused(
+    () => loadLibrary(wanted),
+    'ERR_UNSUPPORTED',
+    /Nonesuch was not found: tried nonesuch\.dll/,
+  )
+  const places = [
+    ...[13, 12, 9].map((version) => join(onPath, `nonesuch64_${version}.dll`)),
+    join(toolkit, 'bin', 'x64', 'nonesuch.dll'),
+    join(wheel, 'nonesuch.dll'),
+  ].map((path) => message.indexOf(path))
+  assert.deepEqual(
+    places,
+    [...places].sort((a, b) => a - b),
+    message,
+  )
+  assert.ok(!places.includes(-1), message)
+  const none = new LibraryVariable(NAME, '', { ...wanted.library, names: { ...wanted.library.names, windows: [] } })
+  refused(() => loadLibrary(none), 'ERR_UNSUPPORTED', /^There is no Nonesuch for Windows$/)
 })
