@@ -6,7 +6,6 @@
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
-#include <execinfo.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdint.h>
@@ -18,6 +17,13 @@
 #include <unistd.h>
 
 #include "callback-data.h"
+
+#ifdef __GLIBC__
+#include <execinfo.h>
+#else
+/* musl has none: there calls of C have no site. */
+static int backtrace(void **addresses, int most) { return (void)addresses, (void)most, 0; }
+#endif
 
 #define EXPORT __attribute__((visibility("default")))
 
