@@ -35,7 +35,7 @@ const STRICT = {
 }
 
 /** What the guides import of a file of CUDA C++. */
-const KERNELS = `export declare const axpy: import('cuda-streams').DefinedKernel<readonly [n: 'i32', a: 'f32', x: 'in f32*', y: 'inout f32*']>
+const KERNELS = `export declare const axpy: import('cuda-streams').DefinedKernel<readonly [a: 'f32', x: 'in f32*', y: 'inout f32*', n: 'i32']>
 `
 
 export class GuideCompiler {
