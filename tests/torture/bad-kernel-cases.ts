@@ -62,7 +62,12 @@ function caseOf(bad: BadKernel): Case {
     stream.launchHostFunc(() => {
       dropped = false
     })
-    stream.addCallback((_stream, status) => statuses.push(status), undefined)
+    const told = new Promise<void>((resolve) => {
+      stream.addCallback((_stream, status) => {
+        statuses.push(status)
+        resolve()
+      }, undefined)
+    })
     other.wait(stream)
     const pending = [
       stream.finished(),
@@ -88,6 +93,7 @@ function caseOf(bad: BadKernel): Case {
       assert.throws(call, isIt)
     }
     await assert.rejects(stream.download(buffer), isIt)
+    await told
     assert.equal(dropped, true)
     assert.deepEqual(statuses, [bad.number])
     for (const closable of [buffer, pinned, stream, other]) closable.close()
