@@ -1,4 +1,5 @@
 /** Gathers the findings, drops those that were reported before, and makes the reports: data, and the text for people. */
+import { messageOf } from '../base/errors.js'
 import { isBefore } from '../base/vector-clock.js'
 import type { Access } from '../driver/driver.js'
 import { streamInCode, streamInSentence } from '../driver/stream-names.js'
@@ -20,15 +21,17 @@ import { variableMadeAt } from './stream-variables.js'
 export class SanitizerError extends Error {
   /** What to match on. */
   readonly code = 'ERR_RACE'
-  /** What was found; the message is all of their texts. */
+  /** What was found; the message has all of their texts. */
   readonly reports: readonly SanitizerReport[]
 
   /**
    * Made by the sanitizer.
    * @param reports The findings.
+   * @param options `cause`: what the function of `sanitize()` has thrown besides. Default: it has thrown nothing.
    */
-  constructor(reports: readonly SanitizerReport[]) {
-    super(reports.map(({ message }) => message).join('\n\n'))
+  constructor(reports: readonly SanitizerReport[], options: { readonly cause?: unknown } = {}) {
+    const threw = 'cause' in options ? [`The function also threw: ${messageOf(options.cause)}`] : []
+    super([...reports.map(({ message }) => message), ...threw].join('\n\n'), options)
     this.reports = reports
     const lines = reports[0]?.second.stack ?? []
     if (lines.length > 0)

@@ -313,8 +313,8 @@ function checkSuppressions(given: unknown): readonly Suppression[] {
  * @param fn A function, sync or async.
  * @param options `device`, `stacks`, `causal` and `suppress`, as for `Sanitizer.start()`
  * @returns a promise of the function's result
- * @throws {Error} (as a rejection) a SanitizerError, ERR_RACE, with the findings, warnings aside; else any error of the
- * function; for wrong options as `Sanitizer.start()`
+ * @throws {Error} (as a rejection) a SanitizerError, ERR_RACE, with the findings, warnings aside, and with the error of the
+ * function as its `cause`; else any error of the function; for wrong options as `Sanitizer.start()`
  * @example
  * ```ts
  * import { sanitize } from 'cuda-streams/sanitizer'
@@ -332,10 +332,20 @@ export async function sanitize<R>(
   checkFunction(fn, 'fn')
   const { device, stacks, causal, suppress } = readOptions(options, ['device', 'stacks', 'causal', 'suppress'])
   const sanitizer = startWatching({ device, stacks, causal, suppress, mode: 'collect' }, true)
-  try {
-    const result = await fn()
+  const refuseRaces = (options?: { readonly cause: unknown }): void => {
     const errors = sanitizer.reports.filter(({ severity }) => severity === 'error')
-    if (errors.length > 0) throw new SanitizerError(errors)
+    if (errors.length > 0) throw new SanitizerError(errors, options)
+  }
+  try {
+    let result: R
+    try {
+      result = await fn()
+    } catch (cause) {
+      // An assertion often sees first what a race has done to the data.
+      refuseRaces({ cause })
+      throw cause
+    }
+    refuseRaces()
     return result
   } finally {
     sanitizer.stop()

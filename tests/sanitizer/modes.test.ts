@@ -433,15 +433,48 @@ describe('sanitize()', () => {
       sanitize(() => race(device), { device }),
       (error) => error instanceof SanitizerError && error.reports.length === 1,
     )
-    await assert.rejects(
+    assert.equal(Sanitizer.running.length, before)
+  })
+
+  it('rejects with what was found also where the function throws, and with its error as the cause', async () => {
+    const device = machine()
+    const before = Sanitizer.running.length
+    const mine = new RangeError('mine')
+    const failing = [
+      () => {
+        race(device)
+        throw mine
+      },
+      async () => {
+        race(device)
+        await null
+        throw mine
+      },
+    ]
+    for (const fails of failing) {
+      await assert.rejects(sanitize(fails, { device }), (error) => {
+        assert.ok(error instanceof SanitizerError, String(error))
+        assert.equal(error.cause, mine)
+        assert.equal(error.reports.length, 1)
+        assert.equal(error.message, `${error.reports[0]?.message}\n\nThe function also threw: mine`)
+        assert.ok(error.stack?.includes('The function also threw: mine'), error.stack)
+        return true
+      })
+    }
+    const rejectingAfter = (work: typeof race, reason?: unknown): Promise<unknown> =>
       sanitize(
         () => {
-          race(device)
-          throw new RangeError('mine')
+          work(device)
+          return Promise.reject(reason)
         },
         { device },
-      ),
-      RangeError,
+      ).catch((error: unknown) => error)
+    const ofNothing = await rejectingAfter(race)
+    assert.ok(ofNothing instanceof SanitizerError && Object.hasOwn(ofNothing, 'cause'))
+    assert.equal(await rejectingAfter(clean, mine), mine)
+    const alone = await sanitize(() => race(device), { device }).catch((error: unknown) => error)
+    assert.ok(
+      alone instanceof SanitizerError && !Object.hasOwn(alone, 'cause') && !alone.message.includes('also threw'),
     )
     assert.equal(Sanitizer.running.length, before)
   })
