@@ -2,13 +2,14 @@
  * Shared libraries: loading them and calling their functions; and finding those that come with CUDA, which the toolkit, a package of the
  * system, or pip may have installed.
  */
-import { existsSync, readdirSync, realpathSync, statSync } from 'node:fs'
-import { basename, delimiter, dirname, join } from 'node:path'
+import { existsSync, statSync } from 'node:fs'
+import { basename, join } from 'node:path'
 import type { KnownLibrary, LibraryVariable } from '../base/environment-variables.js'
 import { messageOf, stateError } from '../base/errors.js'
 import { bindAll, type CFunction, declaration, own } from './c-functions.js'
 import { layer } from './layer.js'
 import { NativeMemory } from './native-memory.js'
+import { foldersOnPath, inside, pythonPackages } from './pythons.js'
 
 export class SharedLibrary {
   /** The program itself and the libraries it started with, among them the C library. */
@@ -77,10 +78,6 @@ const [TOOLKIT_FOLDERS, WHEEL_FOLDERS] = onWindows
 
 const namesOf = ({ names }: KnownLibrary): readonly string[] => (onWindows ? names.windows : names.linux)
 
-/** The folders that PATH names. */
-export const foldersOnPath = (): readonly string[] =>
-  (process.env['PATH'] ?? '').split(delimiter).filter((folder) => folder !== '')
-
 /**
  * Loads the library from the first place that has it, or from the place that the user named, and no other.
  * @param more Files that are tried after the loader's own places and before those of CUDA's libraries.
@@ -108,12 +105,18 @@ export function loadLibrary(variable: LibraryVariable, more: () => Iterable<stri
   }
   const where = named
     ? `${variable.name} names ${named}, and must name the file or its folder`
-    : `set ${variable.name} to the file or to its folder`
+    : `if pip has put it into another environment, activate that; or set ${variable.name} to the file or to its folder`
   const why = reasons.length === 0 ? '' : ` (${reasons.join('; ')})`
   throw stateError(
     'ERR_UNSUPPORTED',
-    `${wanted.title} was not found: tried ${tried.join(', ')}${why}. ${wanted.wayOut}; ${where}`,
+    `${wanted.title} was not found: tried ${tried.join(', ')}${why}${named ? '' : searchedPackages()}. ${wanted.wayOut}; ${where}`,
   )
+}
+
+/** The folders of pip for the end of an error: those without packages of NVIDIA are not among the files that were tried. */
+function searchedPackages(): string {
+  const folders = pythonPackages().filter((folder) => existsSync(folder))
+  return folders.length === 0 ? '; no Python was found' : `; searched the packages of pip in ${folders.join(', ')}`
 }
 
 /** The file that a loaded library comes from, found by a symbol that it exports; undefined when that cannot be found out. */
@@ -123,41 +126,6 @@ export const fileOf = (library: SharedLibrary, symbol: string): string | undefin
 /** The folders in which pip puts CUDA's libraries for the Pythons on the path. Each has a folder of libraries, and `include`. */
 export const pythonFolders = (): readonly string[] =>
   pythonPackages().flatMap((packages) => inside(join(packages, 'nvidia'), /./))
-
-/** The folders in which pip puts packages for the Pythons on the path. */
-export function pythonPackages(): readonly string[] {
-  if (onWindows) return packagesOnWindows()
-  const { VIRTUAL_ENV, CONDA_PREFIX, HOME } = process.env
-  const prefixes = new Set<string>()
-  for (const prefix of [VIRTUAL_ENV, CONDA_PREFIX]) if (prefix) prefixes.add(prefix)
-  for (const folder of foldersOnPath()) {
-    const python = join(folder, 'python3')
-    if (!existsSync(python)) continue
-    prefixes.add(dirname(folder))
-    // The Python that a virtual environment was made from.
-    prefixes.add(dirname(dirname(realpathSync(python))))
-  }
-  // Packages that pip installed for this user alone.
-  if (HOME) prefixes.add(join(HOME, '.local'))
-  return [...prefixes]
-    .flatMap((prefix) => [prefix, join(prefix, 'local')])
-    .flatMap((prefix) => inside(join(prefix, 'lib'), /^python3/))
-    .flatMap((python) => [join(python, 'site-packages'), join(python, 'dist-packages')])
-}
-
-/** A Python has its program in its own folder; that of a virtual environment is in `Scripts`. */
-function packagesOnWindows(): readonly string[] {
-  const { VIRTUAL_ENV, CONDA_PREFIX, APPDATA } = process.env
-  const pythons = foldersOnPath().filter((folder) => existsSync(join(folder, 'python.exe')))
-  const prefixes = pythons.map((folder) => (basename(folder).toLowerCase() === 'scripts' ? dirname(folder) : folder))
-  const ofUser = APPDATA ? inside(join(APPDATA, 'Python'), /^Python3/) : []
-  return [
-    ...[VIRTUAL_ENV, CONDA_PREFIX, ...prefixes].flatMap((prefix) =>
-      prefix ? [join(prefix, 'Lib', 'site-packages')] : [],
-    ),
-    ...ofUser.map((python) => join(python, 'site-packages')),
-  ]
-}
 
 /** The folders of CUDA toolkits. */
 export function toolkitFolders(): readonly string[] {
@@ -214,14 +182,4 @@ function pathsIn(folder: string, names: readonly string[]): readonly string[] {
     if (after === undefined) return [join(folder, name)]
     return inside(folder, /./).filter((path) => basename(path).startsWith(before ?? '') && path.endsWith(after))
   })
-}
-
-/** The entries of a folder with these names, the newest version first; none when there is no such folder. */
-export function inside(folder: string, names: RegExp): string[] {
-  try {
-    const found = readdirSync(folder).filter((name) => names.test(name))
-    return found.sort((a, b) => b.localeCompare(a, 'en', { numeric: true })).map((name) => join(folder, name))
-  } catch {
-    return []
-  }
 }

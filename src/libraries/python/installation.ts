@@ -1,9 +1,10 @@
 /** Which Python is started, and where its modules and its shared library are. */
 import { execFileSync } from 'node:child_process'
-import { accessSync, constants, existsSync } from 'node:fs'
-import { delimiter, dirname, join } from 'node:path'
+import { existsSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import { VARIABLES } from '../../base/environment-variables.js'
 import { stateError } from '../../base/errors.js'
+import { executablePythons } from '../../native/pythons.js'
 
 /** What a Python executable reports about itself. */
 export interface Installation {
@@ -84,28 +85,12 @@ export const unusable = (why: string, cause?: unknown): Error =>
   stateError('ERR_UNSUPPORTED', `Python cannot be started: ${why}`, cause)
 
 function likelyExecutable(): readonly [source: string, executable: string] {
-  const { VIRTUAL_ENV, CONDA_PREFIX, PYENV_ROOT, HOME, PATH } = process.env
+  const { VIRTUAL_ENV, CONDA_PREFIX, PATH } = process.env
   if (VIRTUAL_ENV) return ['VIRTUAL_ENV', join(VIRTUAL_ENV, 'bin', 'python3')]
   if (CONDA_PREFIX) return ['CONDA_PREFIX', join(CONDA_PREFIX, 'bin', 'python3')]
-  const folders = (PATH ?? '').split(delimiter).filter((folder) => folder !== '')
-  const roots = [PYENV_ROOT, HOME && join(HOME, '.pyenv')].filter((root) => root !== undefined && root !== '')
-  const onPath = folders.flatMap((folder) => [join(folder, 'python3'), join(folder, 'python')])
-  const tried = [...onPath.sort(namesFirst), ...roots.map((root) => join(String(root), 'shims', 'python3'))]
-  const executable = tried.find(isExecutable)
-  if (executable !== undefined) return [onPath.includes(executable) ? 'the PATH' : 'pyenv', executable]
+  const [found] = executablePythons(['python3', 'python'])
+  if (found !== undefined) return [found.source, found.executable]
   throw unusable(`neither VIRTUAL_ENV nor CONDA_PREFIX is set, and the PATH has no python3 (${PATH ?? ''}): ${SET}`)
-}
-
-/** Each `python3` comes before each `python`, which may be another version; the order of the PATH is kept otherwise. */
-const namesFirst = (a: string, b: string): number => Number(a.endsWith('python')) - Number(b.endsWith('python'))
-
-function isExecutable(path: string): boolean {
-  try {
-    accessSync(path, constants.X_OK)
-    return true
-  } catch {
-    return false
-  }
 }
 
 /** Asks the executable. Returns why that failed. */

@@ -10,7 +10,8 @@ import { explained, messageOf, stateError } from '../../../base/errors.js'
 import { type CFunction, own } from '../../../native/c-functions.js'
 import { injectionFile, isMusl, layer } from '../../../native/layer.js'
 import { NativeMemory } from '../../../native/native-memory.js'
-import { fileOf, foldersOnPath, SharedLibrary } from '../../../native/shared-library.js'
+import { foldersOnPath } from '../../../native/pythons.js'
+import { fileOf, SharedLibrary } from '../../../native/shared-library.js'
 import { askDriverWhy, cudaError, isContextLost, noteLoss } from '../../cuda-results.js'
 import {
   type DriverFunction,

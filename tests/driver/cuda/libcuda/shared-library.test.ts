@@ -4,6 +4,7 @@ import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
 import { afterEach, test } from 'node:test'
 import { LibraryVariable } from '../../../../src/base/environment-variables.js'
+import { pythonPackages } from '../../../../src/native/pythons.js'
 import { loadLibrary, pythonFolders, toolkitFolders } from '../../../../src/native/shared-library.js'
 import { refused } from '../../../conformance/expect.js'
 import { scratchFolder } from '../../../helpers/scratch.js'
@@ -16,9 +17,11 @@ const wanted = new LibraryVariable(NAME, '', {
 })
 const skip = process.platform === 'linux' ? false : 'the names and folders of Linux'
 const before = { ...process.env }
+const cwd = process.cwd()
 
 afterEach(() => {
-  for (const name of ['CUDA_HOME', 'CUDA_PATH', 'VIRTUAL_ENV', 'CONDA_PREFIX', 'PATH', NAME]) {
+  process.chdir(cwd)
+  for (const name of ['CUDA_HOME', 'CUDA_PATH', 'VIRTUAL_ENV', 'CONDA_PREFIX', 'PATH', 'HOME', 'PYENV_ROOT', NAME]) {
     if (before[name] === undefined) delete process.env[name]
     else process.env[name] = before[name]
   }
@@ -50,7 +53,7 @@ test('a toolkit, and the packages of a Python on the path or of a virtual enviro
   const prefix = folder()
   mkdirSync(join(prefix, 'bin'))
   mkdirSync(join(prefix, 'lib', 'python3.11', 'dist-packages', 'nvidia', 'other'), { recursive: true })
-  writeFileSync(join(prefix, 'bin', 'python3'), '')
+  writeFileSync(join(prefix, 'bin', 'python3'), '', { mode: 0o755 })
   const linked = folder('bin')
   symlinkSync(join(prefix, 'bin', 'python3'), join(linked, 'python3'))
   process.env['PATH'] = ['', linked, '/nowhere'].join(delimiter)
@@ -62,7 +65,88 @@ test('a toolkit, and the packages of a Python on the path or of a virtual enviro
     /^Nonesuch was not found: tried libnonesuch\.so\.2/,
   )
   assert.ok(error.message.includes(join(packages, 'libnonesuch.so')), error.message)
-  assert.match(error.message, /Install it; set CUDA_STREAMS_NONESUCH/)
+  assert.match(error.message, /Install it; if .* or set CUDA_STREAMS_NONESUCH/)
+})
+
+/** A folder of packages with a library, below the prefix of a Python. */
+function packagesIn(prefix: string): string {
+  const packages = join(prefix, 'lib', 'python3.13', 'site-packages')
+  const lib = join(packages, 'nvidia', 'nonesuch', 'lib')
+  mkdirSync(lib, { recursive: true })
+  writeFileSync(join(lib, 'libnonesuch.so'), 'no library')
+  return packages
+}
+
+/** A `python3` that is a script, as pyenv's are, and starts one that says these prefixes. */
+function scriptIn(bin: string, answer: string): void {
+  mkdirSync(bin, { recursive: true })
+  writeFileSync(join(bin, 'python3'), `#!/bin/sh\necho noise\n${answer}\n`, { mode: 0o755 })
+}
+
+const saying = (...prefixes: readonly string[]): string => `echo '${JSON.stringify(prefixes)}'`
+
+test('a Python that is a script, as those of pyenv are, is asked where it is, on the path and in the folder of pyenv', {
+  skip,
+}, () => {
+  for (const name of ['VIRTUAL_ENV', 'CONDA_PREFIX', 'PYENV_ROOT']) delete process.env[name]
+  const environment = folder()
+  const base = folder()
+  const expected = [packagesIn(environment), packagesIn(base)]
+  const root = folder('.pyenv')
+  scriptIn(join(root, 'shims'), saying(environment, base))
+  const system = process.env['PATH'] ?? ''
+  const nowhere = folder()
+  for (const [name, value] of [
+    ['PATH', [join(root, 'shims'), system].join(delimiter)],
+    ['PYENV_ROOT', root],
+    ['HOME', join(root, '..')],
+  ] as const) {
+    process.env['HOME'] = nowhere
+    const earlier = process.env[name]
+    process.env[name] = value
+    const found = pythonPackages()
+    for (const each of expected) assert.ok(found.includes(each), `${name}: ${found}`)
+    process.env[name] = earlier ?? ''
+  }
+  process.env['PATH'] = [join(root, 'shims'), system].join(delimiter)
+  refused(() => loadLibrary(wanted), 'ERR_UNSUPPORTED', /nonesuch\/lib\/libnonesuch\.so.*\(.*(invalid ELF|too short)/)
+})
+
+test('a script that starts no Python is passed over', { skip }, () => {
+  for (const answer of ['exit 127', 'echo hello', "echo '{}'", `echo '[null, 1]'`]) {
+    const bin = folder('bin')
+    scriptIn(bin, answer)
+    process.env['PATH'] = [bin, before['PATH']].join(delimiter)
+    assert.ok(pythonPackages().every((each) => typeof each === 'string'))
+  }
+})
+
+test('a virtual environment of the current folder is looked into though it is not active, after all others', {
+  skip,
+}, () => {
+  const project = folder()
+  const expected = [packagesIn(join(project, '.venv')), packagesIn(join(project, 'venv'))]
+  process.env['VIRTUAL_ENV'] = folder()
+  const active = packagesIn(process.env['VIRTUAL_ENV'])
+  process.chdir(project)
+  const found = pythonPackages().filter((each) => each.endsWith('site-packages'))
+  assert.equal(found[0], active)
+  assert.deepEqual(found.slice(-2), expected)
+})
+
+test('the error names the folders of pip that were searched, also those without a package of NVIDIA', { skip }, () => {
+  for (const name of ['CONDA_PREFIX', 'PYENV_ROOT']) delete process.env[name]
+  const environment = folder()
+  const packages = join(environment, 'lib', 'python3.13', 'site-packages')
+  mkdirSync(packages, { recursive: true })
+  process.env['VIRTUAL_ENV'] = environment
+  process.env['PATH'] = process.env['HOME'] = folder()
+  process.chdir(folder())
+  const { message } = refused(() => loadLibrary(wanted), 'ERR_UNSUPPORTED', /Nonesuch was not found/)
+  assert.ok(message.includes(`; searched the packages of pip in ${packages}. Install it`), message)
+  assert.match(message, /if pip has put it into another environment, activate that; or set CUDA_STREAMS_NONESUCH to/)
+  delete process.env['VIRTUAL_ENV']
+  refused(() => loadLibrary(wanted), 'ERR_UNSUPPORTED', /; no Python was found\. Install it/)
 })
 
 test('a file that exists and cannot be loaded is in the error, with the reason', { skip }, () => {
