@@ -1,6 +1,14 @@
 /** Streams: queues of GPU work, with all of their methods. */
 import type { Given } from './base/arguments.js'
-import { checkBoolean, checkFunction, checkSignal, checkThis, isThenable, readOptions } from './base/arguments.js'
+import {
+  checkBoolean,
+  checkFunction,
+  checkSignal,
+  checkThis,
+  isOptionsObject,
+  isThenable,
+  readOptions,
+} from './base/arguments.js'
 import type { Bytes, OwnBytes } from './base/bytes.js'
 import { invalidType, refuseReceiver, reportedWhileWaiting, stateError } from './base/errors.js'
 import { destroyWhenUnreachable } from './base/finalization.js'
@@ -42,7 +50,7 @@ import {
   writeValue,
 } from './memory/stream-memory-operations.js'
 import type { CopyOptions, DownloaderOptions, FillOptions } from './memory/transfers.js'
-import { copy, copyAll, download, downloader, fill, upload, uploader } from './memory/transfers.js'
+import { copy, copyAll, download, downloader, fill, refuseOptions, upload, uploader } from './memory/transfers.js'
 import { EVENT_OPTIONS, EventImpl, PLAIN, settingsOf } from './streams/event-impl.js'
 import { greenContextImplOf } from './streams/green-context.js'
 import { hostFunction } from './streams/host-function.js'
@@ -619,7 +627,9 @@ export class Stream extends StreamBase implements CudaStreamLike, AsyncDisposabl
    * float32Array.fill(0) // already safe: the bytes are queued
    * ```
    */
-  upload(buffer: DeviceBuffer | PinnedBuffer, source: Bytes): Promise<void> {
+  upload(buffer: DeviceBuffer | PinnedBuffer, source: Bytes): Promise<void>
+  upload(buffer: DeviceBuffer | PinnedBuffer, source: Bytes, options?: unknown): Promise<void> {
+    refuseOptions('upload', options)
     return upload(open(this), buffer, source)
   }
 
@@ -664,7 +674,8 @@ export class Stream extends StreamBase implements CudaStreamLike, AsyncDisposabl
    * ```
    */
   download<A extends Bytes>(buffer: DeviceBuffer | PinnedBuffer, into: A): Promise<A>
-  async download(buffer: DeviceBuffer | PinnedBuffer, to: unknown = Uint8Array): Promise<unknown> {
+  async download(buffer: DeviceBuffer | PinnedBuffer, to: unknown = Uint8Array, options?: unknown): Promise<unknown> {
+    refuseOptions('download', isOptionsObject(to) ? to : options)
     const impl = open(this)
     const { promises } = impl
     if (promises.length === 0) return download(impl, buffer, to)

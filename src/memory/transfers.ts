@@ -275,6 +275,13 @@ export function openFill(fill: CheckedFill, driver: Driver): CheckedFill {
   return fill
 }
 
+/** Throws for options of a call that takes none: JavaScript would ignore a signal, and the program would believe that it can give up. */
+export function refuseOptions(call: string, options: unknown): void {
+  if (options === undefined) return
+  const way = 'await stream.finished({ signal }) first, which a signal can give up'
+  throw invalidType('options', `left out, as ${call}() has none`, options, way)
+}
+
 /** `stream.upload()`. `isAwaitable`: the program gets the promise. */
 export function upload(stream: StreamImpl, buffer: unknown, source: unknown, isAwaitable = true): Promise<void> {
   const to = checkBuffer(buffer, 'buffer')
