@@ -53,9 +53,22 @@ export class CudaError extends Error {
   }
 }
 
+/** Those whose stack begins at the program's line, as that of their copies does. */
+const shortened = new WeakSet<CudaError>()
+
+/** Makes a CudaError whose stack begins at the program's line, if there is one on it: what is wrong has to do with no call. */
+export function cudaErrorFromCaller(make: () => CudaError): CudaError {
+  const error = fromCaller(make)
+  shortened.add(error)
+  return error
+}
+
 /** A copy of a CudaError with another explanation. */
-export const explained = ({ call, number, code }: CudaError, explanation: string): CudaError =>
-  new CudaError(call, number, code, explanation)
+export function explained(error: CudaError, explanation: string): CudaError {
+  const { call, number, code } = error
+  const make = (): CudaError => new CudaError(call, number, code, explanation)
+  return shortened.has(error) ? cudaErrorFromCaller(make) : make()
+}
 
 /** A refusal of a library such as cuBLAS or NCCL. Match on `code` or `number`; the message is for people. */
 export class LibraryError extends Error {

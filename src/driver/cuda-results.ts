@@ -1,4 +1,4 @@
-import { CudaError } from '../base/errors.js'
+import { CudaError, cudaErrorFromCaller } from '../base/errors.js'
 
 /**
  * CUresult numbers and their names, as in cuda.h 13.0. One table for both backends: the simulator must speak as the
@@ -217,5 +217,7 @@ export function cudaError(call: string, result: number): CudaError {
   const why = whyRefused(call, result)
   const said = why === undefined ? [] : [`The driver says: ${why}`]
   const explanation = [cudaResultExplanation(result) ?? [], said].flat().join('. ')
-  return new CudaError(call, result, cudaResultName(result), explanation || undefined)
+  const make = (): CudaError => new CudaError(call, result, cudaResultName(result), explanation || undefined)
+  // Every later call fails so: which one of the program's it was is all that its stack can tell.
+  return isContextLost(result) ? cudaErrorFromCaller(make) : make()
 }

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { DeviceBuffer, Stream } from 'cuda-streams'
+import { fault, simulate } from 'cuda-streams/sim'
 import { onEveryBackend } from '../helpers/suite.js'
 
 /** The frames of the error that this function throws; the caller's line is the first if it is named `theCall`. */
@@ -83,4 +84,32 @@ onEveryBackend('the stack of an error', (bench) => {
       else Error.prepareStackTrace = prepareStackTrace
     }
   })
+})
+
+test('A7 the error of a fault begins at the call that reports it', async () => {
+  const [device] = simulate().devices
+  assert.ok(device)
+  const stream = device.createStream()
+  const buffer = device.alloc(16, { stream })
+  const event = device.createEvent()
+  await stream.finished()
+  fault(stream)
+  await assert.rejects(stream.finished(), { number: 700 })
+  const calls: readonly (() => unknown)[] = [
+    function theCall() {
+      stream.fill(buffer, 1)
+    },
+    function theCall() {
+      stream.synchronize()
+    },
+    function theCall() {
+      stream.record(event)
+    },
+    function theCall() {
+      device.synchronize()
+    },
+  ]
+  for (const call of calls) assert.match(framesOf(call)[0] ?? '', /theCall .*callers\.test/, String(call))
+  const error: unknown = await stream.download(buffer).catch((reason: unknown) => reason)
+  assert.match(String(error instanceof Error && error.stack), /\n {4}at [^\n]*callers\.test/)
 })
