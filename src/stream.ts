@@ -1,14 +1,6 @@
 /** Streams: queues of GPU work, with all of their methods. */
 import type { Given } from './base/arguments.js'
-import {
-  checkBoolean,
-  checkFunction,
-  checkSignal,
-  checkThis,
-  isOptionsObject,
-  isThenable,
-  readOptions,
-} from './base/arguments.js'
+import { checkBoolean, checkFunction, checkSignal, checkThis, isThenable, readOptions } from './base/arguments.js'
 import type { Bytes, OwnBytes } from './base/bytes.js'
 import { invalidType, refuseReceiver, reportedWhileWaiting, stateError } from './base/errors.js'
 import { destroyWhenUnreachable } from './base/finalization.js'
@@ -675,7 +667,7 @@ export class Stream extends StreamBase implements CudaStreamLike, AsyncDisposabl
    */
   download<A extends Bytes>(buffer: DeviceBuffer | PinnedBuffer, into: A): Promise<A>
   async download(buffer: DeviceBuffer | PinnedBuffer, to: unknown = Uint8Array, options?: unknown): Promise<unknown> {
-    refuseOptions('download', isOptionsObject(to) ? to : options)
+    refuseOptions('download', options)
     const impl = open(this)
     const { promises } = impl
     if (promises.length === 0) return download(impl, buffer, to)

@@ -1,5 +1,13 @@
 /** Moves bytes in the order of a stream: copies, fills, and ordinary arrays through pinned memory. */
-import { checkArray, checkChoice, checkInteger, checkIntegers, type Given, readOptions } from '../base/arguments.js'
+import {
+  checkArray,
+  checkChoice,
+  checkInteger,
+  checkIntegers,
+  type Given,
+  isOptionsObject,
+  readOptions,
+} from '../base/arguments.js'
 import { type Bytes, bytesOf, checkSource, isBytes, type OwnBytes } from '../base/bytes.js'
 import { FLOAT_ACCESS } from '../base/element-types.js'
 import { describe, invalidType, invalidValue, outOfRange, stateError } from '../base/errors.js'
@@ -277,10 +285,10 @@ export function openFill(fill: CheckedFill, driver: Driver): CheckedFill {
 
 /** Throws for options of a call that takes none: JavaScript would ignore a signal, and the program would believe that it can give up. */
 export function refuseOptions(call: string, options: unknown): void {
-  if (options === undefined) return
-  const way = 'await stream.finished({ signal }) first, which a signal can give up'
-  throw invalidType('options', `left out, as ${call}() has none`, options, way)
+  if (options !== undefined) throw invalidType('options', `left out, as ${call}() has none`, options, TO_GIVE_UP)
 }
+
+const TO_GIVE_UP = 'await stream.finished({ signal }) first, which a signal can give up'
 
 /** `stream.upload()`. `isAwaitable`: the program gets the promise. */
 export function upload(stream: StreamImpl, buffer: unknown, source: unknown, isAwaitable = true): Promise<void> {
@@ -299,7 +307,10 @@ export function upload(stream: StreamImpl, buffer: unknown, source: unknown, isA
 export async function download(stream: StreamImpl, buffer: unknown, to: unknown): Promise<Bytes> {
   const from = checkBuffer(buffer, 'buffer').openFor(stream.driver)
   const array = typeof to === 'function' ? newArray(from, to, stream) : to
-  if (!isBytes(array)) throw invalidType('into', 'an array to fill, or a constructor such as Float32Array', array)
+  if (!isBytes(array)) {
+    const wayOut = isOptionsObject(array) ? `download() has no options: ${TO_GIVE_UP}` : undefined
+    throw invalidType('into', 'an array to fill, or a constructor such as Float32Array', array, wayOut)
+  }
   const bytes = bytesOf(array, 'into')
   checkLengths(from.byteLength, 'into', bytes.length, 'the buffer', array)
   // A constructor of the program may have closed them.

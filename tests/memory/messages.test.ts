@@ -56,7 +56,7 @@ const MISTAKES: readonly (readonly [mistake: string, act: () => unknown, message
   [
     'a signal for download() in place of the array',
     () => call(stream, 'download', buffer, { signal: AbortSignal.abort() }),
-    /^options must be left out, as download\(\) has none, .*: await stream\.finished\(\{ signal \}\) first/,
+    /^into must be an array to fill, .*: download\(\) has no options: await stream\.finished\(\{ signal \}\) first/,
   ],
   ['a value that is too wide', () => fill(300), /in 1 byte\(s\), not 300: .*fill\(buffer, value, \{ width: 4 \}\)$/],
   ['a value that no width has', () => fill(2 ** 32), /in 1 byte\(s\), not 4294967296$/],
