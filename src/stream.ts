@@ -652,8 +652,8 @@ export class Stream extends StreamBase implements CudaStreamLike, AsyncDisposabl
    */
   download<V extends ArrayBufferView>(buffer: DeviceBuffer | PinnedBuffer, type: ViewConstructor<V>): Promise<V>
   /**
-   * Queues a copy of a buffer to an existing array, which is written piece by piece until the promise is settled. If two
-   * downloads have one array, it has the bytes that were written last.
+   * Queues a copy of a buffer to an existing array, which is written piece by piece until the promise is settled, whatever else
+   * was waited for. If two downloads have one array, it has the bytes that were written last.
    * @param buffer The buffer to read.
    * @param into A typed array, a DataView or an ArrayBuffer, shared or not, of the buffer's length.
    * @returns a promise of that array

@@ -286,13 +286,17 @@ function downloadDirectly(
   return new Promise((resolve, reject) => {
     const read: Read = (error) => {
       if (!reads.delete(read)) return
-      if (error !== undefined) reject(error instanceof CudaError ? faultError(stream, error.number) : error)
-      else if (into.length !== byteLength) reject(shortened())
-      else {
+      // Whoever calls this settles others behind it.
+      try {
+        if (error !== undefined) throw error instanceof CudaError ? faultError(stream, error.number) : error
+        if (into.length !== byteLength) throw shortened()
         driver.memory.copyBytes(into, memory.ownBytes())
         resolve()
+      } catch (reason) {
+        reject(reason)
+      } finally {
+        rings.copyDone()
       }
-      rings.copyDone()
     }
     // Before a call that may be refused: the copy is queued, so that its place must not be used again then.
     reads.add(read)

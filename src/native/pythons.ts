@@ -1,10 +1,10 @@
 /** Which Pythons there are, and where pip puts their packages. */
 import { accessSync, closeSync, constants, existsSync, openSync, readdirSync, readSync, realpathSync } from 'node:fs'
-import { basename, delimiter, dirname, join, resolve } from 'node:path'
+import { basename, delimiter, dirname, isAbsolute, join } from 'node:path'
 
-/** The folders that PATH names. */
+/** The folders that PATH names, without those that depend on the current one. */
 export const foldersOnPath = (): readonly string[] =>
-  (process.env['PATH'] ?? '').split(delimiter).filter((folder) => folder !== '')
+  (process.env['PATH'] ?? '').split(delimiter).filter((folder) => isAbsolute(folder))
 
 /** The entries of a folder with these names, the newest version first; none when there is no such folder. */
 export function inside(folder: string, names: RegExp): string[] {
@@ -41,14 +41,25 @@ function isExecutable(path: string): boolean {
   }
 }
 
-/** Virtual environments that are not active, by the names that the tools which make them give: in the current folder. */
-const INACTIVE = ['.venv', 'venv']
+/**
+ * Virtual environments that are not active, by the names that the tools which make them give: beside the program, or above it, where Node looks
+ * for its packages. The current folder may be a stranger's.
+ */
+function inactiveEnvironments(): readonly string[] {
+  const [, program] = process.argv
+  if (program === undefined || !existsSync(program)) return []
+  const folders = [dirname(realpathSync(program))]
+  for (let folder = dirname(folders[0] ?? ''); folder !== folders.at(-1); folder = dirname(folder)) folders.push(folder)
+  return folders
+    .flatMap((folder) => ['.venv', 'venv'].map((name) => join(folder, name)))
+    .filter((path) => existsSync(path))
+}
 
-/** The folders, there or not, in which pip puts packages: for the active environment, the Pythons on the path, and the environments of this folder. */
+/** The folders, there or not, in which pip puts packages: for the active environment, the Pythons on the path, and the program's environments. */
 export function pythonPackages(): readonly string[] {
   const { VIRTUAL_ENV, CONDA_PREFIX, HOME } = process.env
   const active = [VIRTUAL_ENV, CONDA_PREFIX].flatMap((prefix) => (prefix ? [prefix] : []))
-  const inactive = INACTIVE.map((name) => resolve(name))
+  const inactive = inactiveEnvironments()
   if (process.platform === 'win32') return packagesOnWindows(active, inactive)
   const others = executablePythons(['python3']).flatMap(({ executable }) => prefixesOf(executable))
   // Packages that pip installed for this user alone.
@@ -87,12 +98,14 @@ function prefixesOf(python: string): readonly string[] {
 /** Is it a script that starts a Python elsewhere, as those in pyenv's folder of shims are? */
 function isScript(path: string): boolean {
   const start = Buffer.alloc(2)
+  let file: number | undefined
   try {
-    const file = openSync(path, 'r')
+    file = openSync(path, 'r')
     readSync(file, start)
-    closeSync(file)
   } catch {
-    // A program may be executable and not readable.
+    // A program may be executable and not readable, and a folder is executable.
+  } finally {
+    if (file !== undefined) closeSync(file)
   }
   return start.toString() === '#!'
 }
@@ -102,10 +115,10 @@ const PREFIXES = 'import json, sys; print(json.dumps([sys.prefix, sys.base_prefi
 
 /** A script that starts no Python, as pyenv's where none is chosen, has none. */
 function askForPrefixes(python: string): readonly string[] {
-  // Few programs need it, and it takes milliseconds to load.
+  // Few programs need it, and it takes milliseconds to load. Isolated, Python imports nothing from the current folder.
   const { execFileSync } = process.getBuiltinModule('node:child_process')
   try {
-    const text = execFileSync(python, ['-c', PREFIXES], {
+    const text = execFileSync(python, ['-I', '-c', PREFIXES], {
       encoding: 'utf8',
       timeout: PATIENCE_MS,
       stdio: ['ignore', 'pipe', 'ignore'],

@@ -131,9 +131,8 @@ export const pythonFolders = (): readonly string[] =>
 export function toolkitFolders(): readonly string[] {
   const { CUDA_HOME, CUDA_PATH, ProgramFiles } = process.env
   const named = [CUDA_HOME, CUDA_PATH].flatMap((path) => (path ? [path] : []))
-  const installed = onWindows
-    ? inside(join(ProgramFiles ?? '', 'NVIDIA GPU Computing Toolkit', 'CUDA'), /^v\d/)
-    : inside('/usr/local', /^cuda(-|$)/)
+  const ofWindows = ProgramFiles ? inside(join(ProgramFiles, 'NVIDIA GPU Computing Toolkit', 'CUDA'), /^v\d/) : []
+  const installed = onWindows ? ofWindows : inside('/usr/local', /^cuda(-|$)/)
   return [...new Set([...named, ...installed])]
 }
 

@@ -20,8 +20,11 @@ export interface Installation {
   readonly libraries: readonly string[]
 }
 
+/** What it imports is not to come from the current folder. */
 const DESCRIBE = `
-import json, os, sys, sysconfig
+import sys
+sys.path[:] = [folder for folder in sys.path if folder]
+import json, os, sysconfig
 get = sysconfig.get_config_var
 version = '%d.%d' % sys.version_info[:2]
 names = [get('INSTSONAME'), get('LDLIBRARY'), 'libpython' + version + '.so.1.0', 'libpython' + version + '.so']
@@ -32,7 +35,7 @@ print(json.dumps({
     'version': version, 'executable': sys.executable,
     'prefix': sys.prefix, 'execPrefix': sys.exec_prefix,
     'basePrefix': sys.base_prefix, 'baseExecPrefix': sys.base_exec_prefix,
-    'path': [folder for folder in sys.path if folder], 'libraries': list(dict.fromkeys(paths))}))
+    'path': sys.path, 'libraries': list(dict.fromkeys(paths))}))
 `
 const PATIENCE_MS = 60_000
 const LIBRARY = /\.so(\.\d+)*$/

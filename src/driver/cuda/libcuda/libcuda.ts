@@ -239,8 +239,9 @@ function libcudaFiles(): readonly string[] {
   const name = NAMES[process.platform]
   if (name === undefined) return []
   if (process.platform === 'win32') {
-    const system = join(process.env['SystemRoot'] ?? '', 'System32')
-    return [system, ...foldersOnPath()].map((folder) => join(folder, name)).filter(isThere)
+    const { SystemRoot } = process.env
+    const system = SystemRoot ? [join(SystemRoot, 'System32')] : []
+    return [...system, ...foldersOnPath()].map((folder) => join(folder, name)).filter(isThere)
   }
   const named = (process.env['LD_LIBRARY_PATH'] ?? '').split(':').filter((folder) => folder !== '')
   const folders = [...named, ...FOLDERS]

@@ -121,17 +121,25 @@ test('a script that starts no Python is passed over', { skip }, () => {
   }
 })
 
-test('a virtual environment of the current folder is looked into though it is not active, after all others', {
+test('a virtual environment beside the program is looked into though it is not active, after all others; of the current folder none', {
   skip,
 }, () => {
-  const project = folder()
+  const [project, current] = [folder(), folder()]
   const expected = [packagesIn(join(project, '.venv')), packagesIn(join(project, 'venv'))]
+  const strange = packagesIn(join(current, '.venv'))
+  const program = join(project, 'src', 'main.js')
+  mkdirSync(join(project, 'src'))
+  writeFileSync(program, '')
+  const [, before = ''] = process.argv
+  process.argv[1] = program
   process.env['VIRTUAL_ENV'] = folder()
   const active = packagesIn(process.env['VIRTUAL_ENV'])
-  process.chdir(project)
+  process.chdir(current)
   const found = pythonPackages().filter((each) => each.endsWith('site-packages'))
+  process.argv[1] = before
   assert.equal(found[0], active)
   assert.deepEqual(found.slice(-2), expected)
+  assert.ok(!found.includes(strange))
 })
 
 test('the error names the folders of pip that were searched, also those without a package of NVIDIA', { skip }, () => {
