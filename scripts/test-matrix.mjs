@@ -45,8 +45,8 @@ async function runAll(runTime) {
   const began = performance.now()
   const gaps = gapsOf(name)
   const isGap = (file) => gaps.some((gap) => gap.file === file && gap.test === undefined)
-  const isOfEnds = (file) => set === 'run-time' && BETWEEN.includes(name) && !OF_EVERY_NODE.test(file)
-  const left = files.filter((file) => !isGap(file) && !isOfEnds(file))
+  const isLeftToOthers = (file) => set === 'run-time' && BETWEEN.includes(name) && !OF_EVERY_NODE.test(file)
+  const left = files.filter((file) => !isGap(file) && !isLeftToOthers(file))
   const row = { name, version, leftOut: files.length - left.length, files: left.length }
   for (const key of COUNTS) row[key] = 0
   const complain = (file, complaints, output = '') => {

@@ -14,9 +14,10 @@ const OF_NODE = ['.js', '.json', '.node']
 export function loadEsModule(require: NodeJS.Require, file: string, from: string): ReturnType<NodeJS.Require> {
   const isOfNode = !('bun' in process.versions) && !('deno' in process.versions)
   const isHooked = Object.keys(require.extensions ?? {}).some((extension) => !OF_NODE.includes(extension))
+  if (!isOfNode || !isHooked) return require(file)
   const path = fileURLToPath(new URL(file, from))
   const { existsSync, readFileSync } = process.getBuiltinModule('node:fs')
-  if (!isOfNode || !isHooked || !existsSync(path)) return require(file)
+  if (!existsSync(path)) return require(file)
   // What Node's own loader calls once it has read a file: no hook stands before it.
   const { Module } = process.getBuiltinModule('node:module')
   const module = new Module(path)

@@ -1,6 +1,7 @@
 /**
  * What differs between Node, Bun and Deno if a test starts a process of the run time that it is run by, and if the library runs on what
- * takes the place of Node in a page (site/playground/tests/as-in-a-page.mjs, which is then imported by an argument of Node).
+ * takes the place of Node in a page (site/playground/tests/as-in-a-page.mjs, which is then imported by an argument of Node); and how many queues of a GPU
+ * such a process takes.
  */
 
 const ARGUMENTS = process.env['CUDA_STREAMS_TEST_ARGUMENTS'] ?? '["--expose-gc", "--test-reporter=tap"]'

@@ -51,13 +51,13 @@ describe('traces of programs on an H100', () => {
   })
 
   it('each missing wait of rows, managed memory, Triton, cuDNN and CUB is found, and those behind kernels of Numba and cuFFT as possible', async () => {
-    const trace = unpacked('languages-racy.trace')
+    const trace = unpacked('libraries-racy.trace')
     const [messages, possible] = [await messagesIn(trace), await messagesIn(trace, true)]
-    const names = functionsOf('languages.py', /^def (\w+)\(\):$/gm).filter((name) => name !== 'order')
+    const names = functionsOf('libraries.py', /^def (\w+)\(\):$/gm).filter((name) => name !== 'order')
     assert.equal(names.length, 9)
     for (const name of names) {
       const isFound = (message: string): boolean =>
-        new RegExp(`at ${name} \\(\\S*/languages\\.py:\\d+\\)`).test(message)
+        new RegExp(`at ${name} \\(\\S*/libraries\\.py:\\d+\\)`).test(message)
       // Both load machine code, and their arguments are structures that say nothing of what is read and written.
       assert.equal(messages.some(isFound), name !== 'numba_kernel' && name !== 'fft', name)
       assert.ok(possible.some(isFound), name)
@@ -79,7 +79,7 @@ describe('traces of programs on an H100', () => {
     assert.equal(messages.length, 21)
   })
 
-  for (const name of ['programs', 'languages', 'exchanges', 'plain']) {
+  for (const name of ['programs', 'libraries', 'exchanges', 'plain']) {
     it(`with their waits ${name} are silent, also of what is possible`, async () => {
       const trace = unpacked(`${name}-right.trace`)
       assert.deepEqual(await messagesIn(trace), [])

@@ -43,7 +43,8 @@ export class Fft extends HandleOwner {
    * ERR_OUT_OF_RANGE for sizes that are out of range, and a device that does not exist; ERR_CLOSED for a closed stream;
    * ERR_DEVICE_MISMATCH if stream and device are not one device
    * @throws {CudaError} 906, CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, while a blocking stream of the device captures, of this thread or another,
-   * which is not invalidated: cuFFT works on the null stream meanwhile. A capture of such a stream that another thread begins during the call is invalidated
+   * which is not invalidated: cuFFT works on the null stream meanwhile. A capture of such a stream that another thread begins during the
+   * call is invalidated
    * @throws {LibraryError} if cuFFT refuses
    */
   constructor(options: FftOptions) {

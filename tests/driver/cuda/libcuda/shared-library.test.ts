@@ -18,9 +18,11 @@ const wanted = new LibraryVariable(NAME, '', {
 const skip = process.platform === 'linux' ? false : 'the names and folders of Linux'
 const before = { ...process.env }
 const cwd = process.cwd()
+const [, ownProgram = ''] = process.argv
 
 afterEach(() => {
   process.chdir(cwd)
+  process.argv[1] = ownProgram
   for (const name of ['CUDA_HOME', 'CUDA_PATH', 'VIRTUAL_ENV', 'CONDA_PREFIX', 'PATH', 'HOME', 'PYENV_ROOT', NAME]) {
     if (before[name] === undefined) delete process.env[name]
     else process.env[name] = before[name]
@@ -130,13 +132,11 @@ test('a virtual environment beside the program is looked into though it is not a
   const program = join(project, 'src', 'main.js')
   mkdirSync(join(project, 'src'))
   writeFileSync(program, '')
-  const [, before = ''] = process.argv
   process.argv[1] = program
   process.env['VIRTUAL_ENV'] = folder()
   const active = packagesIn(process.env['VIRTUAL_ENV'])
   process.chdir(current)
   const found = pythonPackages().filter((each) => each.endsWith('site-packages'))
-  process.argv[1] = before
   assert.equal(found[0], active)
   assert.deepEqual(found.slice(-2), expected)
   assert.ok(!found.includes(strange))

@@ -1,4 +1,4 @@
-"""Programs of more libraries and more kinds of work, each with a missing wait, and the same with it: `python languages.py racy|right [names]`."""
+"""Programs of more libraries and more kinds of work, each with a missing wait, and the same with it: `python libraries.py racy|right [names]`."""
 import sys
 import traceback
 
