@@ -55,6 +55,7 @@ const calls = {
     { key: 'wrap', title: 'wrap a foreign handle, and let go', calls: 2_000 },
     { key: 'event-create', title: 'event create + close', calls: 20_000 },
     { key: 'stream-create', title: 'stream create + close', calls: 1_000 },
+    { key: 'allocate', title: 'alloc(16 KiB) + close, on 16 streams in turn', calls: 2_000 },
     { key: 'host-function', title: 'host function + synchronize()', calls: 500 },
     { key: 'launch-four', title: 'launch(kernel), four arguments', calls: 2_000 },
     { key: 'graph-launch', title: 'launch(exec), a graph of 100 empty kernels', calls: 900 },

@@ -52,6 +52,7 @@ typedef void (*CUhostFn)(void *);
   X(cuGraphLaunch, "cuGraphLaunch", (CUgraphExec, CUstream)) \
   X(cuMemAlloc, "cuMemAlloc_v2", (CUdeviceptr *, size_t)) \
   X(cuMemAllocAsync, "cuMemAllocAsync", (CUdeviceptr *, size_t, CUstream)) \
+  X(cuMemFreeAsync, "cuMemFreeAsync", (CUdeviceptr, CUstream)) \
   X(cuMemHostAlloc, "cuMemHostAlloc", (void **, size_t, unsigned)) \
   X(cuMemcpyAsync, "cuMemcpyAsync", (CUdeviceptr, CUdeviceptr, size_t, CUstream)) \
   X(cuLaunchHostFunc, "cuLaunchHostFunc", (CUstream, CUhostFn, void *)) \
@@ -272,6 +273,17 @@ static void cpu_await(long calls) {
   counted = 100 * (clock_of(CLOCK_PROCESS_CPUTIME_ID) - before) / (now() - start);
 }
 
+static void allocate(long calls) {
+  static CUstream streams[16];
+  if (!streams[0])
+    for (int i = 0; i < 16; i++) CHECK(cuStreamCreate(&streams[i], NON_BLOCKING));
+  LOOP {
+    CUdeviceptr piece;
+    CHECK(cuMemAllocAsync(&piece, 16 * 1024, streams[i % 16]));
+    CHECK(cuMemFreeAsync(piece, streams[i % 16]));
+  }
+}
+
 static void beside(long calls, int streams) {
   const long frames = (calls + KERNELS_A_FRAME - 1) / KERNELS_A_FRAME;
   if (!beside_streams) {
@@ -312,6 +324,7 @@ static const struct {
   { "priority", priority },
   { "event-create", event_create },
   { "stream-create", stream_create },
+  { "allocate", allocate },
   { "host-function", host_function },
   { "launch-four", launch_four },
   { "graph-launch", graph_launch },

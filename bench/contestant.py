@@ -9,6 +9,7 @@ not is a row that it does not name: nothing is composed for it.
 
 import ctypes
 import gc
+import itertools
 import os
 import sys
 import timeit
@@ -198,6 +199,12 @@ def open_torch(libcuda, _ptx):
         'download': 'large.cpu()',
         'download-into': 'ordinary.copy_(large)',
     })
+
+    def sixteen():
+        return {'streams': itertools.cycle([Stream() for _ in range(16)])}
+
+    allocate = 'with torch.cuda.stream(next(streams)): torch.empty(4096, device="cuda:0")'
+    bench.add('allocate', allocate, sixteen)
 
     def open_held():
         held, held_event = Stream(), Event()

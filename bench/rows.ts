@@ -37,6 +37,8 @@ interface Bench {
   /** What `four` is given. */
   readonly small: DeviceBuffer
   /** Made at the first use. */
+  readonly sixteen: () => readonly Stream[]
+  /** Made at the first use. */
   readonly moved: () => { readonly large: DeviceBuffer; readonly pinned: PinnedBuffer; readonly ordinary: Uint8Array }
 }
 
@@ -151,6 +153,13 @@ const hostFunction: Loop = ({ stream }, calls) => {
     stream.synchronize()
   }
   if (hostFunctionsRun !== before + calls) throw new Error(`${hostFunctionsRun - before} of ${calls} functions ran`)
+  return undefined
+}
+
+/** CUDA asks all streams that have freed memory whether they are done. */
+const allocate: Loop = ({ device, sixteen }, calls) => {
+  const streams = sixteen()
+  for (let i = 0; i < calls; i++) device.alloc(16 * 1024, { stream: streams[i % streams.length] }).close()
   return undefined
 }
 
@@ -286,6 +295,7 @@ const loops: Readonly<Record<GpuKey, Loop>> = {
   wrap,
   'event-create': eventCreate,
   'stream-create': streamCreate,
+  allocate,
   'host-function': hostFunction,
   'launch-four': launchFour,
   'graph-launch': graphLaunch,
@@ -330,6 +340,7 @@ export function openRows(cuda: CudaStreams, device: Device, bare: BareDriver): R
         for (let node = 0; node < nodes; node++) stream.launch(empty, ONE)
       })
       .instantiate()
+  let sixteen: Stream[] | undefined
   let moved: ReturnType<Bench['moved']> | undefined
   const bench: Bench = {
     cuda,
@@ -351,6 +362,10 @@ export function openRows(cuda: CudaStreams, device: Device, bare: BareDriver): R
     largeGraph: graphOf(1000),
     allocating,
     small: device.alloc(1024, { stream: allocating }),
+    sixteen() {
+      sixteen ??= Array.from({ length: 16 }, () => device.createStream())
+      return sixteen
+    },
     moved() {
       moved ??= {
         large: device.alloc(COPY_BYTES, { stream: allocating }),

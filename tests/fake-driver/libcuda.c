@@ -99,7 +99,7 @@ typedef struct Graph { Node *first, *last; int count, branches, gone; struct Gra
 typedef struct Exec { Op *ops; int count, branches, homes; Context *home[8]; u64 launched, done; int alive; Graph *graph; u8 *off; Mark last; u32 conditions[MOST_CONDITIONS]; } Exec;
 typedef struct { Op *first, *last; int entries; } Channel;
 /* What was freed stays in its pool; that a free is done it learns only when the host waits for it. */
-typedef struct { int alive; size_t most, used, mostUsed, reserved, mostReserved, leaving, done; u64 threshold; } Pool;
+typedef struct { int alive; size_t most, used, mostUsed, reserved, mostReserved, leaving, done; u64 threshold; int keepsApart; } Pool;
 typedef struct { u8 *at; size_t bytes; int host; Pool *pool; } Range;
 
 /* `api` is CUDA's own lock, which most calls take and some keep while they wait; `g` guards what is below. */
@@ -815,8 +815,8 @@ API R cuDeviceGetDefaultMemPool(void **p, int d) { (void)d; *p = &defaultPool; r
 API R cuDeviceGetMemPool(void **p, int d) { (void)d; *p = &defaultPool; return OK; }
 API R cuMemPoolCreate(void **out, u8 *properties) { void *h = &defaultPool; POOL_CALL("cuMemPoolCreate") LOCK; pthread_mutex_lock(&g); pool = 0; for (int i = 1; i < npools; i++) if (!pools[i]->alive && pools[i]->leaving == 0 && pools[i]->used == 0) pool = pools[i]; if (!pool) { if (npools == 4096) DIE("too many pools"); pool = pools[npools++] = malloc(sizeof *pool); } *pool = (Pool){.alive = 1, .most = steps(*(size_t *)(properties + 24))}; pthread_mutex_unlock(&g); UNLOCK; *out = pool; return OK; }
 API R cuMemPoolDestroy(void *h) { POOL_CALL("cuMemPoolDestroy") if (pool == &defaultPool) return INVALID_VALUE; LOCK; pthread_mutex_lock(&g); if (pool->used) DIE("a pool is destroyed of which %zu bytes are in use", pool->used); pool->alive = 0; pthread_mutex_unlock(&g); UNLOCK; return OK; }
-API R cuMemPoolGetAttribute(void *h, int a, u64 *v) { POOL_CALL("cuMemPoolGetAttribute") pthread_mutex_lock(&g); *v = a == 4 ? pool->threshold : a == 5 ? pool->reserved : a == 6 ? pool->mostReserved : a == 7 ? pool->used : a == 8 ? pool->mostUsed : 0; pthread_mutex_unlock(&g); return OK; }
-API R cuMemPoolSetAttribute(void *h, int a, u64 *v) { POOL_CALL("cuMemPoolSetAttribute") R r = OK; pthread_mutex_lock(&g); if (a == 4) pool->threshold = *v; else if ((a != 6 && a != 8) || *v) r = INVALID_VALUE; else if (a == 6) pool->mostReserved = pool->reserved; else pool->mostUsed = pool->used; pthread_mutex_unlock(&g); return r; }
+API R cuMemPoolGetAttribute(void *h, int a, u64 *v) { POOL_CALL("cuMemPoolGetAttribute") pthread_mutex_lock(&g); if (a == 2) *(int *)v = !pool->keepsApart; else *v = a == 4 ? pool->threshold : a == 5 ? pool->reserved : a == 6 ? pool->mostReserved : a == 7 ? pool->used : a == 8 ? pool->mostUsed : 0; pthread_mutex_unlock(&g); return OK; }
+API R cuMemPoolSetAttribute(void *h, int a, u64 *v) { POOL_CALL("cuMemPoolSetAttribute") R r = OK; pthread_mutex_lock(&g); if (a == 4) pool->threshold = *v; else if (a == 2) pool->keepsApart = !*(int *)v; else if ((a != 6 && a != 8) || *v) r = INVALID_VALUE; else if (a == 6) pool->mostReserved = pool->reserved; else pool->mostUsed = pool->used; pthread_mutex_unlock(&g); return r; }
 API R cuMemPoolTrimTo(void *h, size_t keep) { POOL_CALL("cuMemPoolTrimTo") LOCK; pthread_mutex_lock(&g); giveBack(pool, steps(keep)); pthread_mutex_unlock(&g); UNLOCK; return OK; }
 static R copy(void *to, const void *from, size_t n, Stream *s) { checkRange(to, n, "a copy"); checkRange(from, n, "a copy"); Op *o = op(COPY, s); o->to = to; o->from = from; o->bytes = n; o->rows = o->planes = 1; return put(o); }
 /* Within the host the call waits for the stream. */

@@ -82,18 +82,19 @@ export class CudaMemory implements MemoryDriver {
     const { byteLength, stream, context, pool, isZeroed } = work
     const { library, memory, contexts, relaxed, pools } = this.parts
     const raw = cudaHandleOf(stream)
-    const { address } = memory
+    // The pools use what is before.
+    const address = memory.address + 8
     pools.makeReady(context)
     const attempt =
       pool === undefined
         ? (): number => library.cuMemAllocAsync(address, byteLength, raw)
         : (): number => library.cuMemAllocFromPoolAsync(address, byteLength, pool, raw)
-    let result = contexts.within(context, () => relaxed.run(attempt))
-    if (result === CUresult.OUT_OF_MEMORY && pools.giveBackUnused(context)) {
-      result = contexts.within(context, () => relaxed.run(attempt))
-    }
+    const allocate = (): number =>
+      contexts.within(context, () => relaxed.run(() => pools.allocate(pool, context, byteLength, attempt)))
+    let result = allocate()
+    if (result === CUresult.OUT_OF_MEMORY && pools.giveBackUnused(context)) result = allocate()
     if (result !== 0) check(pool === undefined ? 'cuMemAllocAsync' : 'cuMemAllocFromPoolAsync', result)
-    const pointer = memory.pointerAt(0) as Pointer
+    const pointer = memory.pointerAt(8) as Pointer
     work.pointer = pointer
     if (!isZeroed) return
     try {

@@ -19,9 +19,14 @@ const POLL_FOR = 200n * MICROSECOND
 const SHORTEST = 50n * MICROSECOND
 const LONGEST = 20n * MILLISECOND
 const SHARE = 32n
-/** The same for the native thread, whose queries cost less. It takes 2 % of a core: a query, and mostly the sleep before it, 10 µs. */
-const LONGEST_BETWEEN_QUERIES = 500n * MICROSECOND
-const SHARE_BETWEEN_QUERIES = 64n
+/**
+ * The same for the native thread: after this share of the time already waited, at least every 500 µs, and every 2 ms in long waits. A query, and
+ * mostly the sleep before it, takes 12 µs. A blocking event is told no earlier.
+ */
+const SHARE_BETWEEN_QUERIES = 24n
+const USUAL_BETWEEN_QUERIES = 500n * MICROSECOND
+const SHARE_OF_LONG_WAITS = 200n
+const LONGEST_BETWEEN_QUERIES = 2n * MILLISECOND
 /** Meanwhile the event loop looks so often whether a warning is due. */
 const LONGEST_WITH_QUERIES = 250n * MILLISECOND
 
@@ -33,11 +38,12 @@ const COUNT_AT = 48
 const EVENTS_AT = 56
 
 /**
- * Work mostly takes as long as the work before it. So events are queried this often around the time that the last wait took, a tenth of it at
- * most: where the shares above would be late by 80 microseconds after 10 milliseconds, this is by 12.
+ * Work mostly takes as long as the work before it. So events are queried this often around the time that the last wait took, for a twentieth of
+ * it: where the shares above would be late by 250 microseconds after 100 milliseconds, this is by 50.
  */
-const SHARE_WHEN_EXPECTED = 400n
-const LEAST_WHEN_EXPECTED = 20n * MICROSECOND
+const SHARE_WHEN_EXPECTED = 1000n
+const EXPECTED_WITHIN = 40n
+const LEAST_WHEN_EXPECTED = 50n * MICROSECOND
 /** So much earlier the work may be done: the last wait was noticed late itself. */
 const EARLIER = 100n * MICROSECOND
 
@@ -91,7 +97,8 @@ export class BackOffTimer implements BackOff {
     const events = this.queries?.awaited() ?? []
     if (events.length === 0 || events.length > MOST_EVENTS) this.#timer.start(between(SHORTEST, wanted, LONGEST))
     else {
-      const period = between(SHORTEST, waited / SHARE_BETWEEN_QUERIES, LONGEST_BETWEEN_QUERIES)
+      const usual = between(SHORTEST, waited / SHARE_BETWEEN_QUERIES, USUAL_BETWEEN_QUERIES)
+      const period = Math.max(usual, between(0n, waited / SHARE_OF_LONG_WAITS, LONGEST_BETWEEN_QUERIES))
       this.#timer.start(between(SHORTEST, waited, LONGEST_WITH_QUERIES), this.#queriesOf(events, period, waited))
     }
   }
@@ -102,8 +109,8 @@ export class BackOffTimer implements BackOff {
     const memory = this.#memory
     memory.setPointer(PERIOD_AT, period)
     const expected = this.#expected
-    const from = expected - expected / 20n - EARLIER - waited
-    const until = expected + expected / 20n - waited
+    const from = expected - expected / EXPECTED_WITHIN - EARLIER - waited
+    const until = expected + expected / EXPECTED_WITHIN - waited
     memory.setPointer(EXPECTED_AT, from > 0n ? Number(from) : 0)
     memory.setPointer(EXPECTED_AT + 8, until > 0n ? Number(until) : 0)
     memory.setPointer(
