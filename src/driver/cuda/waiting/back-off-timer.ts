@@ -20,13 +20,14 @@ const SHORTEST = 50n * MICROSECOND
 const LONGEST = 20n * MILLISECOND
 const SHARE = 32n
 /**
- * The same for the native thread: after this share of the time already waited, at least every 500 µs, and every 2 ms in long waits. A query, and
- * mostly the sleep before it, takes 12 µs. A blocking event is told no earlier.
+ * The same for the native thread: after this share of the time already waited, at least every 500 µs; in long waits, after a hundredth of what is
+ * beyond 50 ms, at least every 4 ms. A query, and mostly the sleep before it, takes 20 µs. A blocking event is told no earlier.
  */
 const SHARE_BETWEEN_QUERIES = 24n
 const USUAL_BETWEEN_QUERIES = 500n * MICROSECOND
-const SHARE_OF_LONG_WAITS = 200n
-const LONGEST_BETWEEN_QUERIES = 2n * MILLISECOND
+const LONG = 50n * MILLISECOND
+const SHARE_OF_LONG_WAITS = 100n
+const LONGEST_BETWEEN_QUERIES = 4n * MILLISECOND
 /** Meanwhile the event loop looks so often whether a warning is due. */
 const LONGEST_WITH_QUERIES = 250n * MILLISECOND
 
@@ -98,7 +99,7 @@ export class BackOffTimer implements BackOff {
     if (events.length === 0 || events.length > MOST_EVENTS) this.#timer.start(between(SHORTEST, wanted, LONGEST))
     else {
       const usual = between(SHORTEST, waited / SHARE_BETWEEN_QUERIES, USUAL_BETWEEN_QUERIES)
-      const period = Math.max(usual, between(0n, waited / SHARE_OF_LONG_WAITS, LONGEST_BETWEEN_QUERIES))
+      const period = Math.max(usual, between(0n, (waited - LONG) / SHARE_OF_LONG_WAITS, LONGEST_BETWEEN_QUERIES))
       this.#timer.start(between(SHORTEST, waited, LONGEST_WITH_QUERIES), this.#queriesOf(events, period, waited))
     }
   }
