@@ -68,7 +68,12 @@ export class MemoryFile {
     if (made === undefined)
       throw new RangeError(`The system gives no ${byteLength} bytes to share with other processes`)
     const handle = handleOf({ process: process.pid, byteLength, ...made })
-    return new MemoryFile(handle, byteLength, made.file, made.file)
+    try {
+      return new MemoryFile(handle, byteLength, made.file, made.file)
+    } catch (error) {
+      files().close(made.file)
+      throw error
+    }
   }
 
   /** Opens the file of another process. Undefined where the bytes are no handle, and where that process has closed it. */
@@ -119,8 +124,10 @@ function filesOfLinux(): Files {
   return {
     make: (byteLength) => {
       const file = withText('cuda-streams', (name) => system.memfd_create(name, closeOnExec))
-      if (file < 0 || system.ftruncate(file, byteLength) < 0) return undefined
-      return { file, inode: statOf(file).ino }
+      if (file < 0) return undefined
+      if (system.ftruncate(file, byteLength) === 0) return { file, inode: statOf(file).ino }
+      system.close(file)
+      return undefined
     },
     open: (claims) => {
       const path = `/proc/${claims.process}/fd/${claims.file}`
