@@ -11,21 +11,18 @@ const END = '\n<!-- end of exports -->'
 
 /** Where to read more, by the beginning of the path of the file that declares the export; the first that fits counts. */
 const GUIDES = {
-  'base/errors': 'errors.md#which-error',
-  'base/element-layout': '../guides/kernels.md#structs',
+  'base/errors': 'errors.md',
+  'base/element-layout': '../guides/kernels.md',
   'graphs/': 'graphs.md',
   'kernels/': '../guides/kernels.md',
-  'memory/memory-pool': 'memory.md#pools',
   'memory/': 'memory.md',
   'streams/green-context': '../guides/green-contexts.md',
-  'streams/stream-options': '../guides/foreign-streams.md#wrapping',
+  'streams/stream-options': '../guides/foreign-streams.md',
   'cu/': '../guides/cu.md',
   'explore/': '../guides/exploration.md',
-  'simulation/': '../guides/testing.md#a-machine-for-a-test',
-  'libraries/dlpack/': '../guides/python.md#dlpack',
+  'simulation/': '../guides/testing.md',
+  'libraries/dlpack/': '../guides/python.md',
   'sanitizer/': '../guides/sanitizer.md',
-  'timeline/channels': '../guides/timeline.md#for-monitoring',
-  'timeline/spans': '../guides/timeline.md#for-monitoring',
   'timeline/': '../guides/timeline.md',
   'recording/': '../guides/recording.md',
   '': '../guides/coming-from.md',
@@ -86,7 +83,7 @@ function beginningOf(comment, name) {
 
 const VALUES = ['class', 'function', 'const']
 
-const titled = (guide) => `[${guide.replace(/^.*\/|\.md.*$/g, '').replaceAll('-', ' ')}](${guide})`
+const titled = (guide) => `[${guide.replace(/^.*\/|\.md$/g, '').replaceAll('-', ' ')}](${guide})`
 
 function guideOf(file) {
   const path = relative(join(root, 'dist', 'src'), file).replaceAll('\\', '/')
@@ -94,23 +91,23 @@ function guideOf(file) {
   return ofLibrary ?? Object.entries(GUIDES).find(([beginning]) => path.startsWith(beginning))[1]
 }
 
-/** What has a value, with where to read more, and then the names of the types, which editors explain where they are used. */
+/** What has a value, then the names of the types, which editors explain where they are used, and where to read more. */
 function tablesOf(file) {
   const rows = passedOn(file).map(({ name, inside, file }) => ({ name, ...declarationOf(inside, file) }))
   const order = ({ name }) => name.toLowerCase()
   rows.sort((one, other) => (order(one) < order(other) ? -1 : 1))
   const values = rows.filter(({ kind }) => VALUES.includes(kind))
   const types = rows.filter(({ kind }) => !VALUES.includes(kind))
-  const lines = values.map(
-    ({ name, comment, file }) => `| \`${name}\` | ${beginningOf(comment, name)} | ${titled(guideOf(file))} |`,
-  )
+  const lines = values.map(({ name, comment }) => `| \`${name}\` | ${beginningOf(comment, name)} |`)
+  const guides = [...new Set(values.map(({ file }) => titled(guideOf(file))))].sort()
   const tables = [
-    ...(values.length === 0 ? [] : [['| export | what it is | more |', '| --- | --- | --- |', ...lines]]),
+    ...(values.length === 0 ? [] : [['| export | what it is |', '| --- | --- |', ...lines]]),
     ...(types.length === 0
       ? []
       : [['| types |', '| --- |', `| ${types.map(({ name }) => `\`${name}\``).join(', ')} |`]]),
   ]
-  return tables.map((table) => table.join('\n')).join('\n\n')
+  const more = guides.length === 0 ? [] : [[`More: ${guides.join(', ')}`]]
+  return [...tables, ...more].map((part) => part.join('\n')).join('\n\n')
 }
 
 const { name, exports } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
