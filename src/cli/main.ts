@@ -8,71 +8,11 @@ import { messageOf } from '../base/errors.js'
 import { printError } from '../base/standard-error.js'
 import { type CompileRequest, compileFiles } from './compile.js'
 import { examine } from './doctor.js'
+import { COMMANDS, helpOf } from './help.js'
 import { outFor, type RecordingRequest, readRecording } from './recordings.js'
 import { textOf } from './report.js'
 import { type SanitizeRequest, sanitizeProgram } from './sanitize.js'
-import { WISHES, wishesOf } from './wishes.js'
-
-const USAGE = `Usage: cuda-streams doctor [--json] [--timeout SECONDS] [FILE.js...]
-       cuda-streams compile FILE.cu... [--out DIR] [--arch ARCH] [--cubin ARCH]... [--types] [--ptx] [--watch] [-- OPTIONS]
-       cuda-streams check RUN.rec [--possible]
-       cuda-streams timeline RUN.rec [--out FILE]
-       cuda-streams why RUN.rec
-       cuda-streams what-if RUN.rec [--without-wait LINE] [--own-stream LINE] [--more-buffers LINE] [--faster NAME=PERCENT]
-                                    [--queues COUNT] [--idle-host] [--timeout SECONDS] [--json]
-       cuda-streams sanitize [--possible] [--keep DIR] -- COMMAND [ARGUMENTS]
-       cuda-streams [--help | --version]
-
-doctor examines what cuda-streams needs on this machine, prints which driver a program gets and why, and tests each
-of its devices. Of each file, a bundle or what compile has written, it says which devices run the kernels in it. The exit
-code is 0 if everything that is requested works, and 1 if something does not.
-
-  --json             the report as JSON
-  --timeout SECONDS  the time limit of a step (default 30)
-
-compile makes a module of JavaScript of each file of CUDA C++, FILE.cu.js, which exports its kernels, with declarations
-for TypeScript. It needs NVRTC, and no GPU. The exit code is 1 if a file does not compile.
-
-  --out DIR          where to write (default: beside each file)
-  --arch ARCH        the lowest architecture to compile for (default compute_75)
-  --cubin ARCH       machine code for such GPUs, too, as for sm_90; may be given several times
-  --types            only declarations, FILE.d.cu.ts, for imports of FILE.cu itself
-  --ptx              the code as FILE.ptx, too
-  --watch            compiles again whenever a file changes
-  OPTIONS            for NVRTC, such as -I include -DTILE=32
-
-check, timeline, why and what-if read a recording, which CUDA_STREAMS_RECORD=run.rec node program.js writes. They need no GPU.
-
-check finds the waits that are missing, in a recording or in a folder of CUDA_STREAMS_TRACE. The exit code is 1 if there are any.
-timeline writes a page, or what --out ends in: .html, .json, .json.gz, .svg or .txt.
-why says what held the streams up, and what the run's time was made of.
-what-if predicts what the run would gain by changes: all that may be worth it, or those that are given, each of which may be
-given several times.
-
-  --without-wait LINE   without the wait at a line, such as video.js:41
-  --own-stream LINE     the work of a line on a stream of its own
-  --more-buffers LINE   one more buffer in the ring of which the wait at this line guards the next
-  --faster NAME=PERCENT a kernel that is so much faster, such as blur=20
-  --queues COUNT        so many hardware queues
-  --idle-host           no time of JavaScript between the calls
-  --timeout SECONDS     for how long changes are tried (default 30)
-  --json                what is predicted as JSON
-
-sanitize runs a program that uses CUDA, in any language, and finds the waits that are missing between all of its libraries: a
-PyTorch program needs not a line of JavaScript. It needs a GPU and CUPTI. The exit code is the program's, or 1 if waits are
-missing.
-
-  --possible            also pairs that race if a kernel writes where it is only known to read or write
-  --keep DIR            where the recordings of its processes are left, PID.rec
-
-  -h, --help         print this
-  -v, --version      print the version of the package
-
-Timelines and the sanitizer of programs of this library are no commands, but variables of their environment:
-
-  CUDA_STREAMS_TIMELINE=run.html node program.js   records what ran when (docs/guides/timeline.md)
-  CUDA_STREAMS_SANITIZER=1 node program.js         finds missing waits (docs/guides/sanitizer.md)
-  CUDA_STREAMS_RECORD=run.rec node program.js      records what the commands above read (docs/guides/recording.md)`
+import { wishesOf } from './wishes.js'
 
 const OPTIONS = {
   json: { type: 'boolean' },
@@ -94,19 +34,9 @@ const OPTIONS = {
   help: { type: 'boolean', short: 'h' },
   version: { type: 'boolean', short: 'v' },
 } as const
-/** The options of each command. */
-const COMMANDS: Readonly<Record<string, readonly string[]>> = {
-  doctor: ['json', 'timeout'],
-  compile: ['out', 'arch', 'cubin', 'types', 'ptx', 'watch'],
-  check: ['possible'],
-  timeline: ['out'],
-  why: [],
-  'what-if': [...WISHES, 'timeout', 'json'],
-  sanitize: ['possible', 'keep'],
-}
-
 type Wanted =
-  | { readonly what: 'help' | 'version' }
+  | { readonly what: 'version' }
+  | { readonly what: 'help'; readonly command: string | undefined }
   | { readonly what: 'doctor'; readonly json: boolean; readonly seconds: number; readonly files: readonly string[] }
   | { readonly what: 'compile'; readonly request: CompileRequest }
   | { readonly what: 'recording'; readonly request: RecordingRequest }
@@ -120,10 +50,11 @@ function read(): Wanted {
   const { values, positionals } = parseArgs({ args, options: OPTIONS, allowPositionals: true })
   const { help = false, version = false, json = false, timeout = '30', out, arch } = values
   const { cubin: cubins = [], types = false, ptx = false, watch = false, possible = false, keep } = values
-  if (help || version) return { what: help ? 'help' : 'version' }
   const [command = 'help', ...files] = positionals
-  if (command === 'help') return { what: 'help' }
-  const allowed = COMMANDS[command]
+  if (help || (command === 'help' && !version))
+    return { what: 'help', command: command === 'help' ? files[0] : command }
+  if (version) return { what: 'version' }
+  const allowed = COMMANDS[command]?.options
   if (allowed === undefined) throw noCommand(command)
   const wrong = Object.keys(values).find((name) => !allowed.includes(name))
   if (wrong !== undefined) throw new Error(`${command} has no option --${wrong}`)
@@ -171,7 +102,7 @@ async function main(): Promise<number> {
   try {
     wanted = read()
   } catch (error) {
-    printError(`${messageOf(error)}\n\n${USAGE}`)
+    printError(`${messageOf(error)}\n\n${helpOf(process.argv[2])}`)
     return 2
   }
   try {
@@ -180,7 +111,7 @@ async function main(): Promise<number> {
     if (wanted.what === 'sanitize') return await sanitizeProgram(wanted.request)
     if (wanted.what === 'compile') return (await compileFiles(wanted.request)) ? 0 : 1
     if (wanted.what !== 'doctor') {
-      console.log(wanted.what === 'help' ? USAGE : version)
+      console.log(wanted.what === 'help' ? helpOf(wanted.command) : version)
       return 0
     }
     const report = await examine(version, wanted.seconds, wanted.files)

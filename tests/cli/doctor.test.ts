@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { after, describe, test } from 'node:test'
 import { simulate } from 'cuda-streams/sim'
 import { LibraryVariable, VARIABLES } from '../../src/base/environment-variables.js'
+import { COMMANDS } from '../../src/cli/help.js'
 import type { Report } from '../../src/cli/report.js'
 import { textOf } from '../../src/cli/report.js'
 import { ALL_VARIABLES } from '../../src/cli/variables.js'
@@ -80,14 +81,21 @@ async function doctor(machine: Machine, ...args: readonly string[]): Promise<Rep
 
 describe('the command', { concurrency: 2 }, () => {
   const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
+  /** Each command, and the variables that are none. */
+  const ALL = new RegExp(
+    `^Usage: cuda-streams COMMAND.*${Object.keys(COMMANDS).join(' .*')} .*CUDA_STREAMS_TIMELINE=run.html node program.js`,
+    's',
+  )
   const rows: readonly (readonly [args: readonly string[], code: 0 | 2, said: RegExp])[] = [
-    [['--help'], 0, /^Usage: cuda-streams doctor/],
-    [['doctor', '-h'], 0, /^Usage: /],
+    [['--help'], 0, ALL],
+    [['doctor', '-h'], 0, /^Usage: cuda-streams doctor/],
+    [['help', 'why'], 0, /^Usage: cuda-streams why/],
+    [['sanitizer', '--help'], 0, ALL],
     [['--version'], 0, new RegExp(`^${version}\n$`)],
     [['-v'], 0, new RegExp(`^${version}\n$`)],
-    [['timeline', '--help'], 0, /^Usage: cuda-streams doctor.*CUDA_STREAMS_TIMELINE=run.html node program.js/s],
-    [[], 0, /^Usage: cuda-streams doctor/],
-    [['help'], 0, /^Usage: cuda-streams doctor/],
+    [[], 0, ALL],
+    [['help'], 0, ALL],
+    [['why', '--out', 'a'], 2, /^why has no option --out\n\nUsage: cuda-streams why/],
     [
       ['nurse'],
       2,
@@ -107,6 +115,17 @@ describe('the command', { concurrency: 2 }, () => {
       assert.equal(ended.code, code)
       assert.match(code === 0 ? ended.stdout : ended.stderr, said)
       assert.equal(code === 0 ? ended.stderr : ended.stdout, '')
+    })
+  }
+
+  for (const [name, { options }] of Object.entries(COMMANDS)) {
+    test(`${name} --help prints its own help, with each option and an example, and ends with 0`, async () => {
+      const { code, stdout, stderr } = await run([name, '--help'])
+      assert.deepEqual([code, stderr], [0, ''])
+      assert.match(stdout, new RegExp(`^Usage: cuda-streams ${name} `))
+      const [help = '', examples = ''] = stdout.split(/^Examples?:$/m)
+      for (const option of options) assert.match(help, new RegExp(`^  --${option} `, 'm'))
+      assert.ok(examples.includes(`cuda-streams ${name}`), examples)
     })
   }
 

@@ -1,0 +1,142 @@
+/** What each command of the package takes, and the texts of --help. */
+import { WISHES } from './wishes.js'
+
+interface Command {
+  readonly usage: string
+  /** In the list of all commands. */
+  readonly does: string
+  /** Those that it takes of all options. */
+  readonly options: readonly string[]
+  readonly help: string
+}
+
+export const COMMANDS: Readonly<Record<string, Command>> = {
+  doctor: {
+    usage: 'doctor [--json] [--timeout SECONDS] [FILE.js...]',
+    does: 'examines what cuda-streams needs on this machine, and tests each device',
+    options: ['json', 'timeout'],
+    help: `Examines what cuda-streams needs on this machine, prints which driver a program gets and why, and tests each of its
+devices. Of each file, a bundle or what compile has written, it says which devices run the kernels in it. The exit code is
+0 if everything that is requested works, and 1 if something does not.
+
+  --json             the report as JSON
+  --timeout SECONDS  the time limit of a step (default 30)
+
+Examples:
+  cuda-streams doctor
+  cuda-streams doctor --json dist/server.js`,
+  },
+  compile: {
+    usage: 'compile FILE.cu... [--out DIR] [--arch ARCH] [--cubin ARCH]... [--types] [--ptx] [--watch] [-- OPTIONS]',
+    does: 'makes a module of JavaScript of each file of CUDA C++',
+    options: ['out', 'arch', 'cubin', 'types', 'ptx', 'watch'],
+    help: `Makes a module of JavaScript of each file of CUDA C++, FILE.cu.js, which exports its kernels, with declarations for
+TypeScript. It needs NVRTC, and no GPU. The exit code is 1 if a file does not compile.
+
+  --out DIR          where to write (default: beside each file)
+  --arch ARCH        the lowest architecture to compile for (default compute_75)
+  --cubin ARCH       machine code for such GPUs, too, as for sm_90; may be given several times
+  --types            only declarations, FILE.d.cu.ts, for imports of FILE.cu itself
+  --ptx              the code as FILE.ptx, too
+  --watch            compiles again whenever a file changes
+  OPTIONS            for NVRTC
+
+Examples:
+  cuda-streams compile axpy.cu
+  cuda-streams compile kernels/*.cu --out dist --cubin sm_90 -- -I include -DTILE=32`,
+  },
+  check: {
+    usage: 'check RUN.rec [--possible]',
+    does: 'finds the waits that are missing in a recording',
+    options: ['possible'],
+    help: `Finds the waits that are missing, in a recording or in a folder of CUDA_STREAMS_TRACE. It needs no GPU. The exit code is 1
+if there are any.
+
+  --possible         also pairs that race if a kernel writes where it is only known to read or write
+
+Example:
+  CUDA_STREAMS_RECORD=run.rec node program.js && cuda-streams check run.rec`,
+  },
+  timeline: {
+    usage: 'timeline RUN.rec [--out FILE]',
+    does: 'draws a recording as a page, or as a trace or a picture',
+    options: ['out'],
+    help: `Draws a recording as a page, RUN.html. It needs no GPU.
+
+  --out FILE         another file: .html, .json, .json.gz, .svg or .txt
+
+Examples:
+  CUDA_STREAMS_RECORD=run.rec node program.js && cuda-streams timeline run.rec
+  cuda-streams timeline run.rec --out run.svg
+
+Without a recording: CUDA_STREAMS_TIMELINE=run.html node program.js`,
+  },
+  why: {
+    usage: 'why RUN.rec',
+    does: 'says what held the streams of a recording up',
+    options: [],
+    help: `Says what held the streams of a recording up, and what the run's time was made of. It needs no GPU.
+
+Example:
+  CUDA_STREAMS_RECORD=run.rec node program.js && cuda-streams why run.rec`,
+  },
+  'what-if': {
+    usage: `what-if RUN.rec [--without-wait LINE] [--own-stream LINE] [--more-buffers LINE] [--faster NAME=PERCENT]
+                                    [--queues COUNT] [--idle-host] [--timeout SECONDS] [--json]`,
+    does: 'predicts what the run of a recording would gain by changes',
+    options: [...WISHES, 'timeout', 'json'],
+    help: `Predicts what the run of a recording would gain by changes: all that may be worth it, or those that are given, each of
+which may be given several times. It needs no GPU.
+
+  --without-wait LINE   without the wait at a line, such as video.js:41
+  --own-stream LINE     the work of a line on a stream of its own
+  --more-buffers LINE   one more buffer in the ring of which the wait at this line guards the next
+  --faster NAME=PERCENT a kernel that is so much faster, such as blur=20
+  --queues COUNT        so many hardware queues
+  --idle-host           no time of JavaScript between the calls
+  --timeout SECONDS     for how long changes are tried (default 30)
+  --json                what is predicted as JSON
+
+Examples:
+  CUDA_STREAMS_RECORD=run.rec node program.js && cuda-streams what-if run.rec
+  cuda-streams what-if run.rec --without-wait video.js:41 --faster blur=20`,
+  },
+  sanitize: {
+    usage: 'sanitize [--possible] [--keep DIR] -- COMMAND [ARGUMENTS]',
+    does: 'finds the missing waits of a program that uses CUDA, in any language',
+    options: ['possible', 'keep'],
+    help: `Runs a program that uses CUDA, in any language, and finds the waits that are missing between all of its libraries: a
+PyTorch program needs not a line of JavaScript. It needs a GPU and CUPTI. The exit code is the program's, or 1 if waits are
+missing.
+
+  --possible         also pairs that race if a kernel writes where it is only known to read or write
+  --keep DIR         where the recordings of its processes are left, PID.rec
+
+Examples:
+  cuda-streams sanitize -- python train.py
+  cuda-streams sanitize --keep traces -- torchrun --nproc-per-node 2 train.py`,
+  },
+}
+
+const WIDTH = Math.max(...Object.keys(COMMANDS).map((name) => name.length))
+
+const ALL = `Usage: cuda-streams COMMAND [OPTIONS]
+
+${Object.entries(COMMANDS)
+  .map(([name, { does }]) => `  ${name.padEnd(WIDTH)}  ${does}`)
+  .join('\n')}
+
+cuda-streams COMMAND --help says what a command takes, cuda-streams --version which version this is.
+
+check, timeline, why and what-if read a recording. It, timelines and the sanitizer of programs of this library are no commands,
+but variables of their environment:
+
+  CUDA_STREAMS_RECORD=run.rec node program.js      records what the commands read (docs/guides/recording.md)
+  CUDA_STREAMS_TIMELINE=run.html node program.js   records what ran when (docs/guides/timeline.md)
+  CUDA_STREAMS_SANITIZER=1 node program.js         finds missing waits (docs/guides/sanitizer.md)`
+
+/** What --help prints, of one command or of all. */
+export function helpOf(name: string | undefined): string {
+  const command = name === undefined ? undefined : COMMANDS[name]
+  return command === undefined ? ALL : `Usage: cuda-streams ${command.usage}\n\n${command.help}`
+}
