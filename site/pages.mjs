@@ -73,10 +73,13 @@ export function mapText(markdown, change) {
   return parts.map((part, at) => (at % 2 === 1 ? part : change(part))).join('')
 }
 
-function withLinks(text, site) {
-  return text.replace(/\]\(([^)\s]+)\)/g, (all, target) =>
-    /^([a-z]+:|#)/.test(target) ? all : `](${linkTo(target, site)})`,
-  )
+function withLinks(text, { file, ...site }) {
+  // Pages of the package name what is not packed by the repository's address.
+  const ours = `${site.repository}/blob/main/`
+  return text.replace(/\]\(([^)\s]+)\)/g, (all, target) => {
+    if (target.startsWith(ours)) return `](${linkTo(target.slice(ours.length), { ...site, file: '' })})`
+    return /^([a-z]+:|#)/.test(target) ? all : `](${linkTo(target, { ...site, file })})`
+  })
 }
 
 function linkTo(target, { root, folder, repository, pages, file, page }) {

@@ -145,7 +145,7 @@ export const VARIABLES = {
     default: 0,
     defaultText: '10¹⁰, and 10⁶ more for each thread',
     parse: wholeNumber(1, Number.MAX_SAFE_INTEGER),
-    doc: 'instructions of all threads after which the simulator ends a launch with CUDA_ERROR_LAUNCH_TIMEOUT: the kernel [does not end](../internals/ptx.md#how-threads-run)',
+    doc: 'instructions of all threads after which the simulator ends a launch with CUDA_ERROR_LAUNCH_TIMEOUT: the kernel does not end',
   }),
   simCores: new EnvironmentVariable('CUDA_STREAMS_SIM_CORES', {
     values: 'a whole number from 1 to 64',
@@ -153,7 +153,7 @@ export const VARIABLES = {
     default: 0,
     defaultText: "this machine's, at most 8",
     parse: wholeNumber(1, 64),
-    doc: 'on how many cores the simulator runs [a long launch](../internals/ptx.md#more-cores); 1: on the thread of the program alone',
+    doc: 'on how many cores the simulator runs a long launch; 1: on the thread of the program alone',
   }),
   releaseThreshold: new EnvironmentVariable('CUDA_STREAMS_RELEASE_THRESHOLD', {
     values: 'a number of bytes, such as 1073741824',

@@ -1,6 +1,6 @@
 /** The Markdown pages of the repository, as far as the tests of the guides read them. */
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { dirname, join, normalize } from 'node:path'
 import { root } from '../helpers/root.js'
 
 /** A fenced block of code. */
@@ -31,6 +31,18 @@ export interface CodeSpan {
 export interface Link {
   readonly line: number
   readonly target: string
+}
+
+/** Before a path from the root: how pages of the package name a file that is not packed. */
+const REPOSITORY = 'https://github.com/cuda-streams/cuda-streams/blob/main/'
+
+/** Where a link of the page leads, if that is within the repository: a path from the root, and what stands behind '#'. */
+export function placeOf(page: string, target: string): readonly [file: string, anchor?: string] | undefined {
+  const inside = target.startsWith(REPOSITORY)
+  if (!inside && /^[a-z]+:/.test(target)) return undefined
+  const [path = '', anchor] = target.replace(REPOSITORY, '').split('#')
+  const file = inside ? path : path === '' ? page : normalize(join(dirname(page), path))
+  return anchor === undefined ? [file] : [file, anchor]
 }
 
 export interface Page {

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join, normalize } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { parsePage } from '../docs/guide-pages.js'
 import { openPython } from '../helpers/python.js'
@@ -40,6 +40,19 @@ describe('the tarball', { skip: npmUnavailable() }, () => {
     const entries = [...JSON.stringify(manifest.exports).matchAll(/"\.\/([^"]+\.\w+)"/g)].map(([, path = '']) => path)
     assert.ok(entries.length > 10, 'package.json has entry points')
     const absent = [...targets, ...entries].filter((path) => !existsSync(join(own, path)))
+    assert.deepEqual(absent, [])
+  })
+
+  it('has what its docs link to, or they name the repository', () => {
+    const pages = packed.filter((path) => /^(?:docs|examples)\/.*\.md$/.test(path))
+    assert.ok(pages.length > 30, `${pages.length} pages`)
+    const absent = pages.flatMap((page) =>
+      parsePage(page, readFileSync(join(own, page), 'utf8')).links.flatMap(({ line, target }) => {
+        const path = target.replace(/#.*/, '')
+        const isThere = path === '' || path.includes(':') || existsSync(join(own, normalize(join(dirname(page), path))))
+        return isThere ? [] : [`${page}:${line}: ${target}`]
+      }),
+    )
     assert.deepEqual(absent, [])
   })
 
