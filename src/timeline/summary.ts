@@ -32,7 +32,7 @@ export interface DeviceSummary {
   readonly overlap: number
 }
 
-/** What held a stream up. The timeline's documentation has an example of each. */
+/** What held a stream up. */
 export type StallKind =
   /** A call of the host that blocked, such as `stream.synchronize()`. */
   | 'blockingCall'
