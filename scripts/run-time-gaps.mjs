@@ -30,11 +30,6 @@ const BUN = [
   { file: 'conformance/identity', test: 'A4 ', reason: 'its refusal to clone an object does not say why' },
   { file: 'conformance/callers', test: 'the number and the format of the frames', reason: TAIL_CALLS },
   { file: 'docs/guides', test: 'docs/guides/testing.md', reason: 'it runs tests of node:test by `bun test` alone' },
-  {
-    file: 'docs/guides',
-    test: 'docs/reference/memory.md',
-    reason: 'console.log() prints typed arrays in another form',
-  },
   { file: 'docs/guides', test: 'docs/guides/sanitizer.md', sometimes: true, reason: TAIL_CALLS },
   {
     file: 'native/signals',
