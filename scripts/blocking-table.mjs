@@ -1,6 +1,6 @@
 // Writes what the driver's functions wait for into docs/internals/cuda-facts.md: `blocking-table.mjs [blocking.tsv]`. The file is
-// what tests/gpu-facts/blocking.c prints on a GPU. Without one the measured cells stay as they are, and those of a function
-// that is new in the ledger say "not measured". `--print` prints the tables instead.
+// what tests/gpu-facts/blocking.c prints on a GPU. Without one the measured cells stay as they are. `--print` prints
+// the tables instead.
 import { readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -94,10 +94,11 @@ function lockCell(locks, name, waits) {
   return held.length > MOST_HELD ? `${held.length} of ${all} calls, see below` : `yes: ${held.join('; ')}`
 }
 
-function callsTable(names, rows, before, precautions) {
-  const head = ['function', ...COLUMNS.map(([title]) => title), 'holds up other threads', 'and the library']
+/** Of the functions that were measured, now or before. */
+function callsTable(names, rows, before) {
+  const head = ['function', ...COLUMNS.map(([title]) => title), 'holds up other threads']
   const locks = rows.filter(({ table }) => table === 'locks')
-  const lines = names.map((name) => {
+  const lines = names.flatMap((name) => {
     const own = rows.filter((row) => row.function === name && (row.table === 'calls' || row.table === 'copies'))
     const measured = COLUMNS.map(([, places], index) => {
       const found = cell(own, places)
@@ -107,8 +108,7 @@ function callsTable(names, rows, before, precautions) {
     })
     const waits = measured.some((text) => /waits|never/.test(text))
     const cells = own.length > 0 ? [...measured, lockCell(locks, name, waits)] : before.get(name)
-    const kept = cells ?? Array(COLUMNS.length + 1).fill(NOT_MEASURED)
-    return [`\`${name}\``, ...kept, precautions[name] ?? 'unknown: add it to tests/gpu-facts/precautions.json']
+    return cells === undefined ? [] : [[`\`${name}\``, ...cells]]
   })
   return markdown(head, lines)
 }
@@ -185,13 +185,13 @@ function locksTable(rows) {
 const markdown = (head, lines) =>
   [head, head.map(() => '---'), ...lines].map((cells) => `| ${cells.join(' | ')} |`).join('\n')
 
-/** The cells that were measured before: all but the name and the last. */
+/** The cells that were measured before: all but the name. */
 function cellsBefore(table) {
   const before = new Map()
   for (const line of table.split('\n')) {
     const [, name, ...cells] = line.split('|').map((text) => text.trim())
     // What stands behind the last bar is a cell too.
-    if (name?.startsWith('`') && cells.length === COLUMNS.length + 3) before.set(name.slice(1, -1), cells.slice(0, -2))
+    if (name?.startsWith('`') && cells.length === COLUMNS.length + 2) before.set(name.slice(1, -1), cells.slice(0, -1))
   }
   return before
 }
@@ -211,15 +211,14 @@ function replace(text, name, table) {
 
 function ledger() {
   const source = readFileSync(join(root, 'src', 'driver', 'cuda', 'libcuda', 'signatures.ts'), 'utf8')
-  return [...source.slice(0, source.indexOf('} as const')).matchAll(/^ {2}(cu\w+):\s+["']/gm)].map(([, name]) => name)
+  return [...source.slice(0, source.indexOf('} as const')).matchAll(/^ {2}(cu\w+):/gm)].map(([, name]) => name)
 }
 
 const [path] = process.argv.slice(2).filter((argument) => argument !== '--print')
-const precautions = JSON.parse(readFileSync(join(root, 'tests', 'gpu-facts', 'precautions.json'), 'utf8'))
 let text = readFileSync(page, 'utf8')
 const { from, to } = between(text, 'calls')
 const rows = path === undefined ? [] : parse(readFileSync(path, 'utf8'))
-const tables = { calls: callsTable(ledger(), rows, cellsBefore(text.slice(from, to)), precautions) }
+const tables = { calls: callsTable(ledger(), rows, cellsBefore(text.slice(from, to))) }
 const about = rows.find(({ table }) => table === 'about')
 if (about !== undefined) tables.machine = `Measured on an ${about.function}, ${about.variant}: ${about.note}.`
 if (rows.some(({ table }) => table === 'copies')) tables.copies = copiesTable(rows)
