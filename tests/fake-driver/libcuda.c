@@ -612,7 +612,6 @@ API R cuGraphNodeGetParams(Node *node, u64 *params) {
 #endif
 API R cuGraphNodeFindInClone(Node **out, Node *original, Graph *clone) { for (Node *node = clone->first; node; node = node->next) if (node->original == original) { *out = node; return OK; } return INVALID_VALUE; }
 API R cuStreamUpdateCaptureDependencies_v2(void *h, Node **nodes, void *how, size_t n, u32 f) { (void)how; (void)f; Stream *s = streamOf(h, "cuStreamUpdateCaptureDependencies"); s->front = frontOf(0); for (size_t i = 0; i < n; i++) add(&s->front, nodes[i]); return OK; }
-API R cuFuncGetName(const char **name, void *f) { (void)f; *name = "kernel"; return OK; }
 /* The operation of an instance that a node stands for: one of the graph that it was made from, which must be there still. */
 static Op *findOp(Exec *x, Graph *graph, Node *node) { int i = 0; for (Node *n = graph->first; n && i < x->count; n = n->next, i++) { Op *o = &x->ops[i], *found = n == node ? o : 0; if (!found && n->op.child) found = findOp(o->exec, n->op.child, node); for (int k = 0; !found && k < n->op.nbodies; k++) found = findOp(o->execs[k], n->op.bodies[k], node); if (found) return found; } return 0; }
 static Op *opOf(Exec *x, Node *node, Kind kind) { if (!x->alive) DIE("a node of an instance is changed that was destroyed"); if (x->graph->gone) return 0; Op *o = findOp(x, x->graph, node); return o && o->kind == kind ? o : 0; }
@@ -744,14 +743,14 @@ API R cuIpcOpenMemHandle_v2(u64 *p, Ipc h, u32 f) { (void)p; (void)h; (void)f; r
 API R cuIpcCloseMemHandle(u64 p) { (void)p; return OK; }
 
 typedef struct { char *text; char variable[64]; void *at; } Module;
-typedef struct { int fn; int params; int sizes[16]; } Function;
+typedef struct { int fn; int params; int sizes[16]; char name[64]; } Function;
 /* PTX of a later major version than this driver's is refused, as by a real one. */
 API R cuModuleLoadData(void **out, const char *image) { const char *version = strstr(image, ".version "); if (version && strtod(version + 9, 0) >= 10) return 222; LOCK; waitForDevice(); Module *m = calloc(1, sizeof *m); m->text = strdup(image); *out = m; UNLOCK; return OK; }
 API R cuModuleUnload(Module *m) { LOCK; waitForDevice(); free(m->text); free(m); UNLOCK; return OK; }
 API R cuModuleGetFunction(void **out, Module *m, const char *name) {
   char what[200]; snprintf(what, sizeof what, "void %s(", name); char *at = strstr(m->text, what), *ptx = 0;
   if (!at) { snprintf(what, sizeof what, ".entry %s(", name); ptx = strstr(m->text, what); if (!ptx) return NOT_FOUND; at = ptx; }
-  Function *f = calloc(1, sizeof *f); f->fn = -1;
+  Function *f = calloc(1, sizeof *f); f->fn = -1; snprintf(f->name, sizeof f->name, "%s", name);
   for (size_t k = 0; k < sizeof KERNELS / sizeof *KERNELS; k++) if (!strcmp(KERNELS[k], name)) f->fn = (int)k;
   char *p = strchr(at, '(') + 1, *end = strchr(p, ')');
   while (p < end) { char *comma = memchr(p, ',', (size_t)(end - p)); char *stop = comma ? comma : end; char part[200] = ""; memcpy(part, p, (size_t)(stop - p) < 199 ? (size_t)(stop - p) : 199);
@@ -762,6 +761,15 @@ API R cuModuleGetFunction(void **out, Module *m, const char *name) {
   /* There are two of this name: to bytes a number, or other bytes. */
   if (f->fn == 2 && f->sizes[1] == 4) f->fn = 6;
   *out = f; return OK; }
+API R cuFuncGetName(const char **name, Function *f) { *name = f->name; return OK; }
+/* Of CUDA C++, "void NAME(" is a kernel, and ".entry NAME(" of PTX. */
+API R cuModuleEnumerateFunctions(Function **out, unsigned n, Module *m) {
+  const char *begin[] = {"void ", ".entry "}; unsigned found = 0;
+  for (int i = 0; i < 2; i++) for (char *at = strstr(m->text, begin[i]); at && found < n; at = strstr(at, begin[i])) {
+    at += strlen(begin[i]); size_t length = strspn(at, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_");
+    char name[64]; snprintf(name, sizeof name, "%.*s", (int)length, at);
+    if (at[length] == '(' && cuModuleGetFunction((void **)&out[found], m, name) == OK) found++; }
+  return OK; }
 /* One variable of each module, of as many bytes as its PTX says: `.b8 name[16]`. */
 API R cuModuleGetGlobal_v2(u64 *at, size_t *bytes, Module *m, const char *name) {
   char what[80]; snprintf(what, sizeof what, " %s[", name); char *found = strstr(m->text, what);

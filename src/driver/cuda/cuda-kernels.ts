@@ -1,6 +1,7 @@
 /** Modules and kernels on a real GPU. */
 import { stateError } from '../../base/errors.js'
 import type { CFunction } from '../../native/c-functions.js'
+import { layer } from '../../native/layer.js'
 import { NativeMemory } from '../../native/native-memory.js'
 import { compileCuda, compileCudaNow } from '../../native/nvrtc.js'
 import { CUresult, cudaError } from '../cuda-results.js'
@@ -144,6 +145,8 @@ const CONFIG_BYTES = 56
 const FUNCTION_ATTRIBUTE_LOCAL_SIZE = 3
 const FUNCTION_ATTRIBUTE_MAX_DYNAMIC_SHARED = 8
 const LIMIT_STACK_SIZE = 0
+/** More names are not read for a message. */
+const MOST_NAMES = 256
 /** Dynamic shared memory that need not be allowed. */
 const SHARED_MEMORY_OF_ANY = 48 * 1024
 
@@ -250,6 +253,21 @@ export class CudaKernels implements KernelDriver {
     if (callable === undefined) throw cudaError('cuGraphExecNodeSetParams', CUresult.INVALID_HANDLE)
     if (shape.sharedMemory > SHARED_MEMORY_OF_ANY) allowSharedMemory(this.parts.must, callable.function, shape)
     return { func: callable.function.handle, params: callable.parameters.write(args), shape }
+  }
+
+  names(module: ModuleHandle): readonly string[] {
+    const { library, memory, relaxed } = this.parts
+    const functions = new NativeMemory(MOST_NAMES * 8)
+    try {
+      const enumerate = (): number => library.cuModuleEnumerateFunctions(functions.address, MOST_NAMES, module)
+      if (relaxed.run(enumerate) !== 0) return []
+      const found = [...functions.uint64].filter((handle) => handle !== 0n)
+      return found.flatMap((handle) =>
+        library.cuFuncGetName(memory.address, Number(handle)) === 0 ? [layer().text(memory.pointerAt(0))] : [],
+      )
+    } finally {
+      functions.free()
+    }
   }
 
   variable(module: ModuleHandle, name: string): { readonly pointer: Pointer; readonly byteLength: number } {

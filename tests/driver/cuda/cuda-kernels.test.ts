@@ -50,6 +50,16 @@ function fakeParts() {
       memory.uint64[0] = BigInt(FUNCTION)
       return 0
     },
+    cuModuleEnumerateFunctions: (functions: number, most: number) => {
+      const made = new NativeMemory(most * 8, functions)
+      made.uint64.set([7n, 8n, 9n])
+      return 0
+    },
+    cuFuncGetName: (_out: number, handle: number) => {
+      if (handle === 8) return 400
+      memory.uint64[0] = BigInt(NativeMemory.ofText(`kernel ${handle}`).address)
+      return 0
+    },
     cuFuncGetParamInfo: (_function: number, index: number) => {
       memory.uint64[1] = 4n
       return index < 1 ? 0 : 1
@@ -141,6 +151,11 @@ describe('kernels of the CUDA backend', () => {
     for (const name of ['k', 'a-kernel', 'größer', '']) kernels.kernel(module, name, ['f32'])
     assert.deepEqual(names, ['k', 'a-kernel', 'größer', ''])
     assert.doesNotThrow(() => kernels.kernel(module, 'n'.repeat(100_000), ['f32']))
+  })
+
+  it('names those that the module has, without one whose name the driver refuses', () => {
+    const { kernels } = fakeParts()
+    assert.deepEqual(kernels.names(kernels.load(new Uint8Array(8), context)), ['kernel 7', 'kernel 9'])
   })
 
   it('got twice, it is one', () => {

@@ -158,6 +158,8 @@ export const SIGNATURES = {
   // Put off until the devices are idle; exclusive; captures relaxed.
   cuModuleUnload: 'CUmodule hmod',
   cuModuleGetFunction: 'CUfunction *hfunc, CUmodule hmod, const char *name',
+  // Not measured; called only for the error of a name that the module does not have; captures relaxed.
+  cuModuleEnumerateFunctions: 'CUfunction *functions, unsigned int numFunctions, CUmodule mod',
   // Not measured.
   cuModuleGetGlobal_v2: 'CUdeviceptr *dptr, size_t *bytes, CUmodule hmod, const char *name',
   cuFuncGetParamInfo: 'CUfunction func, size_t paramIndex, size_t *paramOffset, size_t *paramSize',
