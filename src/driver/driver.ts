@@ -463,6 +463,8 @@ export interface KernelDriver {
   unload(module: ModuleHandle, context: ContextHandle): void
   /** `cuModuleGetFunction`. Throws ERR_INVALID_ARG_VALUE where these are not the kernel's parameters. */
   kernel(module: ModuleHandle, name: string, parameters: readonly PassedType[]): KernelHandle
+  /** The names of the kernels of a module (`cuModuleEnumerateFunctions`); none if the driver does not tell. */
+  names(module: ModuleHandle): readonly string[]
   /** `cuModuleGetGlobal`: where a variable of the module lies. */
   variable(module: ModuleHandle, name: string): { readonly pointer: Pointer; readonly byteLength: number }
   /** `cuOccupancyMaxActiveBlocksPerMultiprocessor`. */

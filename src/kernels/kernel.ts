@@ -6,6 +6,7 @@ import {
   checkInteger,
   checkText,
   isOptionsObject,
+  nearest,
   oneOf,
   readOptions,
 } from '../base/arguments.js'
@@ -267,7 +268,8 @@ export function variableIn({ code }: KernelImpl, name: string, owner: object): D
   } catch (error) {
     throw missing(
       error,
-      `The code has no variable '${printable(name)}': check the name, and declare it as __device__ or __constant__ outside of namespaces; a variable that no kernel uses is not in the code`,
+      () =>
+        `The code has no variable '${printable(name)}': check the name, and declare it as __device__ or __constant__ outside of namespaces; a variable that no kernel uses is not in the code`,
     )
   }
   return DeviceBuffer.from(found.pointer, found.byteLength, { device: code.device, owner })
@@ -287,17 +289,25 @@ function kernelIn(
   try {
     handle = code.driver.kernels.kernel(code.handle, inModule, parameters.map(passedAs))
   } catch (error) {
-    throw missing(error, notFound(inModule))
+    throw missing(error, () => notFound(inModule, code.driver.kernels.names(code.handle)))
   }
   return new KernelImpl(code, name, parameters, handle, nanoseconds)
 }
 
 /** The driver's error, with what the code lacks. */
-const missing = (error: unknown, what: string): unknown =>
-  error instanceof CudaError && error.number === CUresult.NOT_FOUND ? fromCaller(() => explained(error, what)) : error
+const missing = (error: unknown, what: () => string): unknown =>
+  error instanceof CudaError && error.number === CUresult.NOT_FOUND ? fromCaller(() => explained(error, what())) : error
 
-const notFound = (name: string): string =>
-  `The code has no kernel '${name}': check the name, and declare it as extern "C" __global__, since C++ changes the names of others`
+/** The most names that a message lists. */
+const MOST_LISTED = 8
+
+function notFound(name: string, names: readonly string[]): string {
+  const meant = nearest(name, names)
+  const listed = meant === undefined ? names.slice(0, MOST_LISTED) : [meant]
+  const but = listed.length === 0 ? '' : `, but '${listed.map(printable).join("', '")}'`
+  const others = meant === undefined && names.length > MOST_LISTED ? ' and others' : ''
+  return `The code has no kernel '${printable(name)}'${but}${others}: check the name, and declare it as extern "C" __global__, since C++ changes the names of others`
+}
 
 const implOf = (module: unknown): ModuleImpl =>
   (module instanceof Module ? module[implementation] : undefined) ?? refuseReceiver('a Module', module)

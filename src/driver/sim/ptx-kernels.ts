@@ -121,6 +121,10 @@ export class PtxModule {
     return { pointer: found.address as Pointer, byteLength: found.byteLength }
   }
 
+  get names(): readonly string[] {
+    return this.#module.kernels
+  }
+
   get device(): SimDevice {
     return this.parts.device
   }

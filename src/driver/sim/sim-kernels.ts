@@ -123,6 +123,11 @@ export class SimKernels implements KernelDriver {
     return kernel
   }
 
+  names(module: ModuleHandle): readonly string[] {
+    const { code } = this.#loaded(module, 'cuModuleEnumerateFunctions')
+    return code instanceof PtxModule ? code.names : [...code.keys()]
+  }
+
   variable(module: ModuleHandle, name: string): { readonly pointer: Pointer; readonly byteLength: number } {
     const call = 'cuModuleGetGlobal'
     const { code } = this.#loaded(module, call)
