@@ -15,24 +15,11 @@ type Import = (specifier: string) => Exports
 // biome-ignore lint/correctness/noUndeclaredDependencies: Jest has it built in.
 const globals: { jest: { mock(file: string, make: () => Exports): void } } = require('@jest/globals')
 
-/** Entry points of the package that a test can import. */
-const ENTRY_POINTS = [
-  'index',
-  'sim',
-  'sanitizer',
-  'timeline',
-  'recording',
-  'opentelemetry',
-  'cublas',
-  'cufft',
-  'curand',
-  'dlpack',
-  'nccl',
-  'nvjpeg',
-  'onnx',
-  'python',
-  'cu',
-]
+const { exports: entries }: { exports: Readonly<Record<string, unknown>> } = require('../../package.json')
+/** Entry points of the package that a test can import: those of the bundlers and loaders are a level deeper, and this one is './jest'. */
+const ENTRY_POINTS = Object.keys(entries)
+  .filter((name) => /^\.(\/\w+)?$/.test(name) && name !== './jest')
+  .map((name) => name.slice(2) || 'index')
 /** What the library loads when it is first needed, by `createRequire()`, which Jest replaces too. */
 const LOADED_LATER = [
   'driver/cuda/open',
