@@ -72,7 +72,7 @@
   X(cuGraphExecUpdate) X(cuGraphUpload) X(cuGraphLaunch) X(cuGraphExecDestroy) X(cuThreadExchangeStreamCaptureMode)     \
   X(cuEventCreate) X(cuEventDestroy) X(cuEventRecord) X(cuEventRecordWithFlags) X(cuEventQuery) X(cuEventSynchronize)   \
   X(cuIpcGetEventHandle) X(cuIpcOpenEventHandle) X(cuIpcGetMemHandle) X(cuIpcOpenMemHandle) X(cuIpcCloseMemHandle)      \
-  X(cuLinkCreate) X(cuLinkAddData) X(cuLinkComplete) X(cuModuleLoadData) X(cuModuleUnload) X(cuModuleGetFunction)       \
+  X(cuLinkCreate) X(cuLinkAddData) X(cuLinkComplete) X(cuModuleLoadData) X(cuModuleUnload) X(cuModuleGetFunction) X(cuModuleEnumerateFunctions) \
   X(cuFuncGetAttribute) X(cuFuncSetAttribute) X(cuCtxGetLimit) X(cuCtxSetLimit) X(cuLaunchKernelEx) X(cuOccupancyMaxActiveBlocksPerMultiprocessor) X(cuMemGetInfo)              \
   X(cuMemHostAlloc) X(cuMemFreeHost) X(cuMemHostRegister) X(cuMemHostUnregister) X(cuMemHostGetDevicePointer) X(cuMemAlloc) X(cuMemFree)       \
   X(cuMemGetAddressRange) X(cuMemAllocAsync) X(cuMemFreeAsync) X(cuMemcpyAsync) X(cuMemcpyPeerAsync)                    \
@@ -965,6 +965,12 @@ STEP(c_get_kernel) {
   CUDA_KERNEL_NODE_PARAMS parameters;
   return p_cuGraphKernelNodeGetParams(node, &parameters);
 }
+STEP(c_enumerate) {
+  UNUSED;
+  CUfunction found[256] = {0};
+  return p_cuModuleEnumerateFunctions(found, 256, modules[0]);
+}
+
 STEP(c_function_name) {
   UNUSED;
   const char *name;
@@ -1729,6 +1735,7 @@ static const struct test ledger[] = {
     {"cuModuleUnload", "never launched", .prepare = load_fresh_only, .call = drop_fresh},
     {"cuModuleUnload", "launched", .prepare = load_and_launch, .call = drop_fresh},
     {"cuModuleGetFunction", "first", .prepare = load_fresh_only, .call = c_get_function, .done = drop_fresh},
+    {"cuModuleEnumerateFunctions", "", .prepare = load_fresh_only, .call = c_enumerate, .done = drop_fresh},
     {"cuModuleGetGlobal_v2", "first", .prepare = load_fresh_only, .call = c_get_global, .done = drop_fresh},
     {"cuFuncGetParamInfo", "", .prepare = load_fresh, .call = c_param_info, .done = drop_fresh},
     {"cuFuncGetAttribute", "local memory", .call = c_get_function_attribute},
@@ -1834,7 +1841,7 @@ static const struct {
                 "cuCtxGetStreamPriorityRange cuStreamGetCtx_v2 cuStreamGetId cuStreamGetFlags cuStreamGetPriority cuStreamSetAttribute "
                 "cuStreamIsCapturing cuStreamQuery cuStreamGetCaptureInfo_v3 cuThreadExchangeStreamCaptureMode "
                 "cuPointerGetAttribute cuMemGetAddressRange_v2 cuIpcGetMemHandle cuLogsCurrent cuLogsDumpToMemory "},
-    {"functions", "cuModuleGetFunction cuModuleGetGlobal_v2 cuFuncGetParamInfo cuFuncGetAttribute cuFuncSetAttribute cuCtxGetLimit cuCtxSetLimit cuOccupancyMaxActiveBlocksPerMultiprocessor "},
+    {"functions", "cuModuleGetFunction cuModuleEnumerateFunctions cuModuleGetGlobal_v2 cuFuncGetParamInfo cuFuncGetAttribute cuFuncSetAttribute cuCtxGetLimit cuCtxSetLimit cuOccupancyMaxActiveBlocksPerMultiprocessor "},
     {"events", "cuCtxRecordEvent cuEventCreate cuEventDestroy_v2 cuEventRecord cuEventRecordWithFlags cuEventQuery "
                "cuEventElapsedTime cuIpcGetEventHandle "},
     {"streams", "cuStreamCreateWithPriority cuStreamDestroy_v2 cuStreamWaitEvent cuStreamBatchMemOp_v2 "

@@ -256,11 +256,13 @@ export class CudaKernels implements KernelDriver {
   }
 
   names(module: ModuleHandle): readonly string[] {
-    const { library, memory, relaxed } = this.parts
+    const loaded = this.#loaded.get(module)
+    if (loaded === undefined) return []
+    const { contexts, library, memory, relaxed } = this.parts
     const functions = new NativeMemory(MOST_NAMES * 8)
     try {
       const enumerate = (): number => library.cuModuleEnumerateFunctions(functions.address, MOST_NAMES, module)
-      if (relaxed.run(enumerate) !== 0) return []
+      if (contexts.within(loaded.context, () => relaxed.run(enumerate)) !== 0) return []
       const found = [...functions.uint64].filter((handle) => handle !== 0n)
       return found.flatMap((handle) =>
         library.cuFuncGetName(memory.address, Number(handle)) === 0 ? [layer().text(memory.pointerAt(0))] : [],
