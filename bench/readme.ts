@@ -10,7 +10,7 @@ import { type Result, readResult } from './result.js'
 import { root } from './root.js'
 import { medianTable, resultTable } from './table.js'
 
-export const STORED = 'docs/bench/h200.json'
+export const STORED = 'docs/bench/h100.json'
 const PICTURE = STORED.replace('.json', '.svg')
 const [BEGIN, END] = ['<!-- the bench begins -->', '<!-- the bench ends -->']
 

@@ -155,7 +155,7 @@ onEveryBackend('kernels', (bench) => {
     using module = Module.load(PTX, { device })
     const get = (name: string) => (): unknown => module.kernel(name, [])
     assert.throws(get('stroe'), { number: 500, message: /no kernel 'stroe', but 'store': check/ })
-    assert.throws(get(''), { number: 500, message: /no kernel '', but 'store': check/ })
+    assert.throws(get(''), { number: 1 })
   })
 
   test('K5 a kernel of a closed module is ERR_CLOSED', async () => {

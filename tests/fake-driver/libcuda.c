@@ -748,6 +748,7 @@ typedef struct { int fn; int params; int sizes[16]; char name[64]; } Function;
 API R cuModuleLoadData(void **out, const char *image) { const char *version = strstr(image, ".version "); if (version && strtod(version + 9, 0) >= 10) return 222; LOCK; waitForDevice(); Module *m = calloc(1, sizeof *m); m->text = strdup(image); *out = m; UNLOCK; return OK; }
 API R cuModuleUnload(Module *m) { LOCK; waitForDevice(); free(m->text); free(m); UNLOCK; return OK; }
 API R cuModuleGetFunction(void **out, Module *m, const char *name) {
+  if (!*name) return INVALID_VALUE;
   char what[200]; snprintf(what, sizeof what, "void %s(", name); char *at = strstr(m->text, what), *ptx = 0;
   if (!at) { snprintf(what, sizeof what, ".entry %s(", name); ptx = strstr(m->text, what); if (!ptx) return NOT_FOUND; at = ptx; }
   Function *f = calloc(1, sizeof *f); f->fn = -1; snprintf(f->name, sizeof f->name, "%s", name);

@@ -111,6 +111,7 @@ export class SimKernels implements KernelDriver {
 
   kernel(module: ModuleHandle, name: string, types: readonly PassedType[]): KernelHandle {
     const { code, kernels } = this.#loaded(module, 'cuModuleGetFunction')
+    if (name === '') throw cudaError('cuModuleGetFunction', CUresult.INVALID_VALUE)
     const key = `${name}(${types})`
     const known = kernels.get(key)
     if (known !== undefined) return known
