@@ -9,6 +9,8 @@ import { buildPage } from './build-page.mjs'
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)))
 const compiler = join(dirname(createRequire(import.meta.url).resolve('typescript/package.json')), 'bin', 'tsc')
+/** Those beside Jest's setup file, and of an inner file that the playground imports. */
+const OTHER_DECLARATIONS = ['dist/src/jest.d.cts', 'dist/src/base/uncaught.d.ts']
 rmSync(join(root, 'dist'), { recursive: true, force: true })
 const { status } = spawnSync(process.execPath, [compiler, '-p', root], { stdio: 'inherit' })
 if (status === 0) {
@@ -20,9 +22,8 @@ process.exit(status !== 0 ? (status ?? 1) : buildPage(root, compiler))
 /** Types of inner files that no type of an entry point needs would be a third of the package's declarations. */
 function removeInnerDeclarations() {
   const { exports } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
-  const needed = new Set(
-    Object.values(exports).flatMap(({ types }) => (types === undefined ? [] : [join(root, types)])),
-  )
+  const types = Object.values(exports).flatMap((target) => target.types ?? [])
+  const needed = new Set([...types, ...OTHER_DECLARATIONS].map((path) => join(root, path)))
   // What a set is given while it is iterated over is visited, too.
   for (const file of needed)
     for (const [, path] of readFileSync(file, 'utf8').matchAll(/(?:from|import|import\(|module) ?'(\.[^']+)'/g))

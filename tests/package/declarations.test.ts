@@ -186,7 +186,11 @@ test('declarations need no other package, and no type arguments of typed arrays'
 test('no declarations are in dist/ but those that entry points lead to', () => {
   const folder = join(root, 'dist', 'src')
   const built = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter((name) => /\.d\.c?ts$/.test(name))
-  assert.deepEqual(new Set(built.map((name) => join(folder, name))), new Set(files.keys()))
+  // TypeScript finds the types of Jest's setup file beside it; the playground imports an inner file.
+  assert.deepEqual(
+    new Set(built.map((name) => join(folder, name))),
+    new Set([...files.keys(), join(folder, 'jest.d.cts'), join(folder, 'base', 'uncaught.d.ts')]),
+  )
 })
 
 const script = join(root, 'scripts', 'types-matrix.mjs')
