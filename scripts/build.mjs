@@ -1,6 +1,6 @@
 // Compiles src, tests, examples and bench into dist/. A stale file in dist/ would be run by the tests, so dist/ starts empty.
 import { spawnSync } from 'node:child_process'
-import { rmSync } from 'node:fs'
+import { readdirSync, readFileSync, rmSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -9,7 +9,26 @@ import { buildPage } from './build-page.mjs'
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)))
 const compiler = join(dirname(createRequire(import.meta.url).resolve('typescript/package.json')), 'bin', 'tsc')
+/** Those beside Jest's setup file, and of an inner file that the playground imports. */
+const OTHER_DECLARATIONS = ['dist/src/jest.d.cts', 'dist/src/base/uncaught.d.ts']
 rmSync(join(root, 'dist'), { recursive: true, force: true })
 const { status } = spawnSync(process.execPath, [compiler, '-p', root], { stdio: 'inherit' })
-if (status === 0) buildNative(root)
+if (status === 0) {
+  removeInnerDeclarations()
+  buildNative(root)
+}
 process.exit(status !== 0 ? (status ?? 1) : buildPage(root, compiler))
+
+/** Types of inner files that no type of an entry point needs would be a third of the package's declarations. */
+function removeInnerDeclarations() {
+  const { exports } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
+  const types = Object.values(exports).flatMap((target) => target.types ?? [])
+  const needed = new Set([...types, ...OTHER_DECLARATIONS].map((path) => join(root, path)))
+  // What a set is given while it is iterated over is visited, too.
+  for (const file of needed)
+    for (const [, path] of readFileSync(file, 'utf8').matchAll(/(?:from|import|import\(|module) ?'(\.[^']+)'/g))
+      needed.add(join(dirname(file), path.replace(/\.(c?)js$/, '.d.$1ts')))
+  const folder = join(root, 'dist', 'src')
+  for (const name of readdirSync(folder, { recursive: true }))
+    if (/\.d\.c?ts$/.test(name) && !needed.has(join(folder, name))) rmSync(join(folder, name))
+}

@@ -1,4 +1,4 @@
-// Is the native layer in what `npm pack` packs, do npm and pnpm install that into a new project without a warning, and have publint and
+// Is the native layer in what `npm pack` packs, is that below its limit of size, do npm and pnpm install that into a new project without a warning, and have publint and
 // attw (are the types wrong?) nothing against it? These are installed into .cache/; when npm cannot reach its registry they are skipped,
 // which is printed.
 import { spawnSync } from 'node:child_process'
@@ -21,21 +21,28 @@ const TOOLS = [
 ]
 
 const PNPM = '12.21.0'
+/** Bytes of the tarball of a release, and what the native layers that a build for one machine lacks take of them. */
+const LIMIT = 1_500_000
+const OTHER_LAYERS = 130_000
 
 // `--all`: as a release has it.
 const isBuilt = thisTarget() in TARGETS && spawnSync(COMPILER[0], ['--version']).status === 0
-const targets = process.argv.includes('--all') ? Object.keys(TARGETS) : isBuilt ? [thisTarget()] : []
+const isRelease = process.argv.includes('--all')
+const targets = isRelease ? Object.keys(TARGETS) : isBuilt ? [thisTarget()] : []
 
 const scratch = mkdtempSync(join(tmpdir(), 'cuda-streams-package-'))
 try {
   const packed = run('npm', ['pack', root, '--ignore-scripts', '--json', '--pack-destination', scratch])
   if (packed.status !== 0) throw new Error(packed.stderr)
-  const [{ filename, files }] = JSON.parse(packed.stdout)
+  const [{ filename, files, size }] = JSON.parse(packed.stdout)
   for (const target of targets) {
     const layer = `dist/native/${target}.node`
     if (!files.some(({ path }) => path === layer)) throw new Error(`${layer} is not in the package`)
     console.log(`${layer} is in the package`)
   }
+  const limit = isRelease ? LIMIT : LIMIT - OTHER_LAYERS
+  console.log(`the package has ${size} bytes, of at most ${limit}`)
+  if (size >= limit) process.exitCode = 1
   const tarball = join(scratch, filename)
   const pnpm = installed('pnpm', PNPM)
   if (pnpm !== undefined) {

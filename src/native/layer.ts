@@ -51,6 +51,8 @@ export interface Layer {
 
 /** The folder beside `dist/src`, and the folder beside a bundle. */
 const FOLDERS = ['../../native/', './native/']
+/** webpack warns of a `new URL()` with import.meta.url whose file it does not know. */
+const HERE = import.meta.url
 const SYSTEMS = ['linux-x64', 'linux-arm64', 'win32-x64']
 
 /** Why a file that exists cannot be loaded, and the way out, by the code and message of the error. */
@@ -111,7 +113,7 @@ function load(): { readonly layer: Layer; readonly file: string } {
     throw unusable(`it is made for ${SYSTEMS.join(', ')}, and this is ${system}${onWindows}`)
   }
   const name = process.platform === 'linux' ? `${system}-${isMusl() ? 'musl' : 'glibc'}.node` : `${system}.node`
-  const files = FOLDERS.map((folder) => fileURLToPath(new URL(folder + name, import.meta.url)))
+  const files = FOLDERS.map((folder) => fileURLToPath(new URL(folder + name, HERE)))
   const file = files.find((path) => existsSync(path)) ?? files[0] ?? name
   try {
     return { layer: createRequire(import.meta.url)(file), file }

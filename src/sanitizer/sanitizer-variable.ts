@@ -10,6 +10,9 @@ import { MODES, type Suppression } from './findings.js'
 import { STACK_MODES } from './operations.js'
 import { Sanitizer, type SanitizerOptions } from './sanitizer.js'
 
+/** webpack takes a file along that is named by `new URL()` with import.meta.url, without what it imports. */
+const HERE = import.meta.url
+
 provideInterceptor(VARIABLES.sanitizer.name, (driver, value) => {
   const options = optionsOf(value)
   if (isWholeProcess(value) && driver.name === 'cuda') checkAtTheEnd(value, options)
@@ -21,7 +24,7 @@ function checkAtTheEnd(value: string, { exitCode }: SanitizerOptions): void {
   if (!process.getBuiltinModule('node:worker_threads').isMainThread) return
   const folder = VARIABLES.trace.read()
   process.once('exit', () => {
-    const command = process.getBuiltinModule('node:url').fileURLToPath(new URL('../cli/main.js', import.meta.url))
+    const command = process.getBuiltinModule('node:url').fileURLToPath(new URL('../cli/main.js', HERE))
     const more = value.split(',').includes('possible') ? ['--possible'] : []
     const env = {
       ...process.env,

@@ -5,13 +5,19 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { root } from '../helpers/root.js'
 
+const folder = join(root, 'dist', 'src')
+/** The command and the hooks of Node are not bundled. */
+const files = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter(
+  (name) => name.endsWith('.js') && !/^cli\b|register/.test(name),
+)
+const filesWith = (pattern: RegExp): readonly string[] =>
+  files.filter((name) => pattern.test(readFileSync(join(folder, name), 'utf8')))
+
 test("no module uses the top level's `this`, as the compiler's helpers for `using` do: Rollup warns of each", () => {
-  const folder = join(root, 'dist', 'src')
-  const files = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.js'))
   assert.ok(files.length > 200)
-  // The command is not bundled.
-  const warned = files.filter(
-    (name) => !name.startsWith('cli') && /\(this && this\./.test(readFileSync(join(folder, name), 'utf8')),
-  )
-  assert.deepEqual(warned, [])
+  assert.deepEqual(filesWith(/\(this && this\./), [])
+})
+
+test('no module names a file by `new URL(…, import.meta.url)`: webpack takes it along, or warns where it does not know it', () => {
+  assert.deepEqual(filesWith(/new URL\([^;]*\bimport\.meta\.url\)/), [])
 })

@@ -4,7 +4,7 @@
  */
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { test } from 'node:test'
 import { compilerUnavailable } from '../docs/guide-compiler.js'
@@ -181,6 +181,16 @@ test('declarations need no other package, and no type arguments of typed arrays'
       .map((each) => `${path.slice(root.length)}: ${each}`)
   })
   assert.deepEqual(wrong, [])
+})
+
+test('no declarations are in dist/ but those that entry points lead to', () => {
+  const folder = join(root, 'dist', 'src')
+  const built = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter((name) => /\.d\.c?ts$/.test(name))
+  // TypeScript finds the types of Jest's setup file beside it; the playground imports an inner file.
+  assert.deepEqual(
+    new Set(built.map((name) => join(folder, name))),
+    new Set([...files.keys(), join(folder, 'jest.d.cts'), join(folder, 'base', 'uncaught.d.ts')]),
+  )
 })
 
 const script = join(root, 'scripts', 'types-matrix.mjs')

@@ -56,6 +56,11 @@ describe('the tarball', { skip: npmUnavailable() }, () => {
     assert.deepEqual(absent, [])
   })
 
+  it('has a README of at most 150 lines', () => {
+    const lines = readFileSync(join(own, 'README.md'), 'utf8').trimEnd().split('\n')
+    assert.ok(lines.length <= 150, `${lines.length} lines`)
+  })
+
   it('names no source map, and has none', () => {
     const naming = packed.filter(
       (path) =>

@@ -22,6 +22,8 @@ export interface WorkerData {
 /** Where a worker counts requests that it has answered, and says which thread it is. */
 export const CONTROL = { answered: 0, thread: 1 } as const
 
+/** webpack takes a file along that is named by `new URL()` with import.meta.url, without what it imports. */
+const HERE = import.meta.url
 /** How long a wait lasts before it is checked that the worker is there. */
 const INTERVAL_MS = 100
 /** Not every system shows that a thread is gone: it is waited for so many times as long as one core would take. */
@@ -48,7 +50,7 @@ class LaunchWorker {
     const { port1, port2 } = new workerThreads.MessageChannel()
     this.#answers = port1
     const workerData: WorkerData = { control: this.#control, answers: port2 }
-    const file = new URL('./launch-worker.js', import.meta.url)
+    const file = new URL('./launch-worker.js', HERE)
     this.#worker = new workerThreads.Worker(file, { workerData, transferList: [port2], execArgv: [] })
     this.#worker.on('error', () => {
       this.isLost = true
