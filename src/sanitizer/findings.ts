@@ -34,8 +34,10 @@ export class SanitizerError extends Error {
     super([...reports.map(({ message }) => message), ...threw].join('\n\n'), options)
     this.reports = reports
     const lines = reports[0]?.second.stack ?? []
-    if (lines.length > 0)
-      this.stack = [`SanitizerError: ${this.message}`, ...lines.map((line) => `    ${line}`)].join('\n')
+    if (lines.length === 0) return
+    // Test runners take the first line that looks like a frame for where the error comes from: places in the message must not.
+    const message = this.message.replace(/^( *)at /gm, '$1- at ')
+    this.stack = [`SanitizerError: ${message}`, ...lines.map((line) => `    ${line}`)].join('\n')
   }
 
   static {

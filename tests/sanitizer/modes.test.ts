@@ -127,6 +127,8 @@ describe('an error that is thrown', () => {
       assert.ok(error instanceof SanitizerError)
       assert.match(error.stack ?? '', /^SanitizerError: Race: [\s\S]*\n {4}at race \(.*modes\.test/)
       assert.doesNotMatch(error.stack ?? '', /dist\/src\//)
+      const message = (error.stack ?? '').slice(0, /^ *at .*:\d+:\d+\)?$/m.exec(error.stack ?? '')?.index)
+      assert.match(message, /Add `.*` before this/, 'what reads stacks finds no frame in the message')
     }
   })
 })
