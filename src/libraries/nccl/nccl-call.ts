@@ -4,8 +4,10 @@ import { checkBytes } from '../../base/bytes.js'
 import { ELEMENT_TYPES, elementTypesWith } from '../../base/element-types.js'
 import { invalidType, invalidValue, outOfRange, stateError } from '../../base/errors.js'
 import { type Device, elsewhere } from '../../device.js'
+import { cudaHandleOf } from '../../driver/driver.js'
 import type { DeviceBuffer } from '../../memory/device-buffer.js'
 import { isStream, Stream } from '../../stream.js'
+import { streamImplOf } from '../../streams/stream-impl.js'
 import { checkDeviceBuffer, type GivenMemory } from '../library-call.js'
 import { checkAlive, enqueue } from './group.js'
 import type { NcclHandle, NcclOperation } from './nccl-handle.js'
@@ -90,7 +92,7 @@ export function checkTimeout(timeout: unknown = DEFAULT_TIMEOUT): number {
 }
 
 /** The handle of a per-thread default stream: on a thread of NCCL it would be another stream. */
-const PER_THREAD = 2n
+const PER_THREAD = 2
 
 const TYPES = elementTypesWith('nccl')
 const REDUCTIONS = Object.keys(NCCL_OPERATIONS) as NcclReduction[]
@@ -214,7 +216,8 @@ function streamFor(device: Device, given: Stream | undefined): Stream {
     const where = elsewhere(device, stream.device)
     throw stateError('ERR_DEVICE_MISMATCH', `${stream} is on ${stream.device}, and the communicator on ${where}`)
   }
-  if (stream.handle === PER_THREAD) {
+  const impl = streamImplOf(stream)
+  if (impl !== undefined && cudaHandleOf(impl.handle) === PER_THREAD) {
     throw stateError('ERR_UNSUPPORTED', `NCCL cannot use ${stream}, the per-thread default stream: take another stream`)
   }
   return stream
