@@ -10,12 +10,14 @@ interface Command {
   readonly help: string
 }
 
-export const COMMANDS: Readonly<Record<string, Command>> = {
-  doctor: {
-    usage: 'doctor [--json] [--timeout SECONDS] [FILE.js...]',
-    does: 'examines what cuda-streams needs on this machine, and tests each device',
-    options: ['json', 'timeout'],
-    help: `Examines what cuda-streams needs on this machine, prints which driver a program gets and why, and tests each of its
+/** By their names. A map, since every object has a member named 'constructor'. */
+export const COMMANDS: ReadonlyMap<string, Command> = new Map<string, Command>(
+  Object.entries({
+    doctor: {
+      usage: 'doctor [--json] [--timeout SECONDS] [FILE.js...]',
+      does: 'examines what cuda-streams needs on this machine, and tests each device',
+      options: ['json', 'timeout'],
+      help: `Examines what cuda-streams needs on this machine, prints which driver a program gets and why, and tests each of its
 devices. Of each file, a bundle or what compile has written, it says which devices run the kernels in it. The exit code is
 0 if everything that is requested works, and 1 if something does not.
 
@@ -25,12 +27,12 @@ devices. Of each file, a bundle or what compile has written, it says which devic
 Examples:
   cuda-streams doctor
   cuda-streams doctor --json dist/server.js`,
-  },
-  compile: {
-    usage: 'compile FILE.cu... [--out DIR] [--arch ARCH] [--cubin ARCH]... [--types] [--ptx] [--watch] [-- OPTIONS]',
-    does: 'makes a module of JavaScript of each file of CUDA C++',
-    options: ['out', 'arch', 'cubin', 'types', 'ptx', 'watch'],
-    help: `Makes a module of JavaScript of each file of CUDA C++, FILE.cu.js, which exports its kernels, with declarations for
+    },
+    compile: {
+      usage: 'compile FILE.cu... [--out DIR] [--arch ARCH] [--cubin ARCH]... [--types] [--ptx] [--watch] [-- OPTIONS]',
+      does: 'makes a module of JavaScript of each file of CUDA C++',
+      options: ['out', 'arch', 'cubin', 'types', 'ptx', 'watch'],
+      help: `Makes a module of JavaScript of each file of CUDA C++, FILE.cu.js, which exports its kernels, with declarations for
 TypeScript. It needs NVRTC, and no GPU. The exit code is 1 if a file does not compile.
 
   --out DIR          where to write (default: beside each file)
@@ -44,24 +46,24 @@ TypeScript. It needs NVRTC, and no GPU. The exit code is 1 if a file does not co
 Examples:
   cuda-streams compile axpy.cu
   cuda-streams compile kernels/*.cu --out dist --cubin sm_90 -- -I include -DTILE=32`,
-  },
-  check: {
-    usage: 'check RUN.rec [--possible]',
-    does: 'finds the waits that are missing in a recording',
-    options: ['possible'],
-    help: `Finds the waits that are missing, in a recording or in a folder of CUDA_STREAMS_TRACE. It needs no GPU. The exit code is 1
+    },
+    check: {
+      usage: 'check RUN.rec [--possible]',
+      does: 'finds the waits that are missing in a recording',
+      options: ['possible'],
+      help: `Finds the waits that are missing, in a recording or in a folder of CUDA_STREAMS_TRACE. It needs no GPU. The exit code is 1
 if there are any.
 
   --possible         also pairs that race if a kernel writes where it is only known to read or write
 
 Example:
   CUDA_STREAMS_RECORD=run.rec node program.js && cuda-streams check run.rec`,
-  },
-  timeline: {
-    usage: 'timeline RUN.rec [--out FILE]',
-    does: 'draws a recording as a page, or as a trace or a picture',
-    options: ['out'],
-    help: `Draws a recording as a page, RUN.html. It needs no GPU.
+    },
+    timeline: {
+      usage: 'timeline RUN.rec [--out FILE]',
+      does: 'draws a recording as a page, or as a trace or a picture',
+      options: ['out'],
+      help: `Draws a recording as a page, RUN.html. It needs no GPU.
 
   --out FILE         another file: .html, .json, .json.gz, .svg or .txt
 
@@ -70,22 +72,22 @@ Examples:
   cuda-streams timeline run.rec --out run.svg
 
 Without a recording: CUDA_STREAMS_TIMELINE=run.html node program.js`,
-  },
-  why: {
-    usage: 'why RUN.rec',
-    does: 'says what held the streams of a recording up',
-    options: [],
-    help: `Says what held the streams of a recording up, and what the run's time was made of. It needs no GPU.
+    },
+    why: {
+      usage: 'why RUN.rec',
+      does: 'says what held the streams of a recording up',
+      options: [],
+      help: `Says what held the streams of a recording up, and what the run's time was made of. It needs no GPU.
 
 Example:
   CUDA_STREAMS_RECORD=run.rec node program.js && cuda-streams why run.rec`,
-  },
-  'what-if': {
-    usage: `what-if RUN.rec [--without-wait LINE] [--own-stream LINE] [--more-buffers LINE] [--faster NAME=PERCENT]
+    },
+    'what-if': {
+      usage: `what-if RUN.rec [--without-wait LINE] [--own-stream LINE] [--more-buffers LINE] [--faster NAME=PERCENT]
                                     [--queues COUNT] [--idle-host] [--timeout SECONDS] [--json]`,
-    does: 'predicts what the run of a recording would gain by changes',
-    options: [...WISHES, 'timeout', 'json'],
-    help: `Predicts what the run of a recording would gain by changes: all that may be worth it, or those that are given, each of
+      does: 'predicts what the run of a recording would gain by changes',
+      options: [...WISHES, 'timeout', 'json'],
+      help: `Predicts what the run of a recording would gain by changes: all that may be worth it, or those that are given, each of
 which may be given several times. It needs no GPU.
 
   --without-wait LINE   without the wait at a line, such as video.js:41
@@ -100,12 +102,12 @@ which may be given several times. It needs no GPU.
 Examples:
   CUDA_STREAMS_RECORD=run.rec node program.js && cuda-streams what-if run.rec
   cuda-streams what-if run.rec --without-wait video.js:41 --faster blur=20`,
-  },
-  sanitize: {
-    usage: 'sanitize [--possible] [--keep DIR] -- COMMAND [ARGUMENTS]',
-    does: 'finds the missing waits of a program that uses CUDA, in any language',
-    options: ['possible', 'keep'],
-    help: `Runs a program that uses CUDA, in any language, and finds the waits that are missing between all of its libraries: a
+    },
+    sanitize: {
+      usage: 'sanitize [--possible] [--keep DIR] -- COMMAND [ARGUMENTS]',
+      does: 'finds the missing waits of a program that uses CUDA, in any language',
+      options: ['possible', 'keep'],
+      help: `Runs a program that uses CUDA, in any language, and finds the waits that are missing between all of its libraries: a
 PyTorch program needs not a line of JavaScript. It needs a GPU and CUPTI. The exit code is the program's, or 1 if waits are
 missing.
 
@@ -115,16 +117,15 @@ missing.
 Examples:
   cuda-streams sanitize -- python train.py
   cuda-streams sanitize --keep traces -- torchrun --nproc-per-node 2 train.py`,
-  },
-}
+    },
+  }),
+)
 
-const WIDTH = Math.max(...Object.keys(COMMANDS).map((name) => name.length))
+const WIDTH = Math.max(...[...COMMANDS.keys()].map((name) => name.length))
 
 const ALL = `Usage: cuda-streams COMMAND [OPTIONS]
 
-${Object.entries(COMMANDS)
-  .map(([name, { does }]) => `  ${name.padEnd(WIDTH)}  ${does}`)
-  .join('\n')}
+${[...COMMANDS].map(([name, { does }]) => `  ${name.padEnd(WIDTH)}  ${does}`).join('\n')}
 
 cuda-streams COMMAND --help says what a command takes, cuda-streams --version which version this is.
 
@@ -137,6 +138,6 @@ but variables of their environment:
 
 /** What --help prints, of one command or of all. */
 export function helpOf(name: string | undefined): string {
-  const command = name === undefined ? undefined : COMMANDS[name]
+  const command = name === undefined ? undefined : COMMANDS.get(name)
   return command === undefined ? ALL : `Usage: cuda-streams ${command.usage}\n\n${command.help}`
 }

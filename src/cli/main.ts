@@ -54,7 +54,7 @@ function read(): Wanted {
   if (help || (command === 'help' && !version))
     return { what: 'help', command: command === 'help' ? files[0] : command }
   if (version) return { what: 'version' }
-  const allowed = COMMANDS[command]?.options
+  const allowed = COMMANDS.get(command)?.options
   if (allowed === undefined) throw noCommand(command)
   const wrong = Object.keys(values).find((name) => !allowed.includes(name))
   if (wrong !== undefined) throw new Error(`${command} has no option --${wrong}`)
@@ -85,16 +85,17 @@ function read(): Wanted {
   return { what: 'doctor', json, seconds, files }
 }
 
-const VARIABLES_INSTEAD: Readonly<Record<string, string>> = {
-  record: 'set CUDA_STREAMS_RECORD=run.rec for the program',
-  sanitizer: 'set CUDA_STREAMS_SANITIZER=1 for the program',
-}
+const VARIABLES_INSTEAD = new Map([
+  ['record', 'set CUDA_STREAMS_RECORD=run.rec for the program'],
+  ['sanitizer', 'set CUDA_STREAMS_SANITIZER=1 for the program'],
+])
 
 function noCommand(given: string): Error {
-  const meant = nearest(given, Object.keys(COMMANDS))
-  const all = Object.keys(COMMANDS).map((name) => `'${name}'`)
+  const names = [...COMMANDS.keys()]
+  const meant = nearest(given, names)
+  const all = names.map((name) => `'${name}'`)
   const wayOut = meant === undefined ? `there are ${all.join(', ')}` : `did you mean '${meant}'?`
-  return new Error(`There is no command '${given}': ${VARIABLES_INSTEAD[given] ?? wayOut}`)
+  return new Error(`There is no command '${given}': ${VARIABLES_INSTEAD.get(given) ?? wayOut}`)
 }
 
 async function main(): Promise<number> {

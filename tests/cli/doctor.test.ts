@@ -101,6 +101,7 @@ describe('the command', { concurrency: 2 }, () => {
       2,
       /^There is no command 'nurse': there are 'doctor', 'compile', 'check', 'timeline', 'why', 'what-if', 'sanitize'\n/,
     ],
+    [['constructor'], 2, /^There is no command 'constructor': there are 'doctor', .*\n\nUsage: cuda-streams COMMAND/],
     [['doctr'], 2, /^There is no command 'doctr': did you mean 'doctor'\?\n/],
     [['timeline'], 2, /^timeline needs one recording, which CUDA_STREAMS_RECORD=run.rec writes for a program\n/],
     [['doctor', 'me'], 2, /^doctor takes files with compiled kernels, \.js, \.ptx or \.cubin, not 'me'\n/],

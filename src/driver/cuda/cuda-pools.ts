@@ -193,9 +193,9 @@ export class CudaPools implements PoolDriver {
    * that have freed some whether they are done, 0.7 µs each. What is small is allocated without that. The caller relaxes captures.
    */
   allocate(pool: PoolHandle | undefined, context: ContextHandle, byteLength: number, make: () => number): number {
-    const { contexts } = this.parts
-    const from = pool ?? this.#default(contexts.deviceOf(context)).pool
-    if (byteLength > SMALL || this.#get(from, PoolAttribute.REUSE_ALLOW_OPPORTUNISTIC) === 0n) return make()
+    if (byteLength > SMALL) return make()
+    const from = pool ?? this.#default(this.parts.contexts.deviceOf(context)).pool
+    if (this.#get(from, PoolAttribute.REUSE_ALLOW_OPPORTUNISTIC) === 0n) return make()
     this.#set(from, PoolAttribute.REUSE_ALLOW_OPPORTUNISTIC, 0n)
     let result: number
     try {

@@ -21,11 +21,12 @@ const LONGEST = 20n * MILLISECOND
 const SHARE = 32n
 /**
  * The same for the native thread: after this share of the time already waited, at least every 500 µs; in long waits, after a hundredth of what is
- * beyond 50 ms, at least every 4 ms. A query, and mostly the sleep before it, takes 20 µs. A blocking event is told no earlier.
+ * beyond 50 ms, at least every 4 ms. A query, and mostly the sleep before it, takes 20 µs. `cuEventSynchronize` of an event with
+ * CU_EVENT_BLOCKING_SYNC returns about as late.
  */
 const SHARE_BETWEEN_QUERIES = 24n
 const USUAL_BETWEEN_QUERIES = 500n * MICROSECOND
-const LONG = 50n * MILLISECOND
+const LONG_WAIT = 50n * MILLISECOND
 const SHARE_OF_LONG_WAITS = 100n
 const LONGEST_BETWEEN_QUERIES = 4n * MILLISECOND
 /** Meanwhile the event loop looks so often whether a warning is due. */
@@ -43,6 +44,7 @@ const EVENTS_AT = 56
  * it: where the shares above would be late by 250 microseconds after 100 milliseconds, this is by 50.
  */
 const SHARE_WHEN_EXPECTED = 1000n
+/** The end is expected so much of that time before and behind it: a fortieth. */
 const EXPECTED_WITHIN = 40n
 const LEAST_WHEN_EXPECTED = 50n * MICROSECOND
 /** So much earlier the work may be done: the last wait was noticed late itself. */
@@ -99,7 +101,7 @@ export class BackOffTimer implements BackOff {
     if (events.length === 0 || events.length > MOST_EVENTS) this.#timer.start(between(SHORTEST, wanted, LONGEST))
     else {
       const usual = between(SHORTEST, waited / SHARE_BETWEEN_QUERIES, USUAL_BETWEEN_QUERIES)
-      const period = Math.max(usual, between(0n, (waited - LONG) / SHARE_OF_LONG_WAITS, LONGEST_BETWEEN_QUERIES))
+      const period = Math.max(usual, between(0n, (waited - LONG_WAIT) / SHARE_OF_LONG_WAITS, LONGEST_BETWEEN_QUERIES))
       this.#timer.start(between(SHORTEST, waited, LONGEST_WITH_QUERIES), this.#queriesOf(events, period, waited))
     }
   }
