@@ -19,6 +19,7 @@ const COLUMNS = [
   ['by way of the null stream', /^null>|^(bl|pt)>null$/],
   ["another device's semaphore", /^dev1>/],
 ]
+const FIELDS = ['table', 'function', 'variant', 'semaphore', 'outcome', 'result', 'time', 'note']
 const FULL_QUEUE = /(^|, )full queue$/
 const NEVER = { stuck: 'never returns', crashed: 'ends the process', failed: 'could not be tried' }
 /** "SIZE" stands for the length of a copy, so that copies which differ only in that share a row. */
@@ -26,11 +27,11 @@ const SIZE = /\b\d+ (?:B|KiB|MiB|GiB)\b/
 
 function parse(text) {
   const [head = '', ...lines] = text.trimEnd().split('\n')
-  const fields = head.split('\t')
-  if (fields[0] !== 'table') throw new Error('This is not what blocking.c prints: its first line must name the fields')
+  if (head !== FIELDS.join('\t'))
+    throw new Error(`This is not what blocking.c prints: its first line must be ${FIELDS}`)
   const rows = lines.map((line) => {
     const values = line.split('\t')
-    return Object.fromEntries(fields.map((field, index) => [field, values[index] ?? '']))
+    return Object.fromEntries(FIELDS.map((field, index) => [field, values[index] ?? '']))
   })
   // They come in whatever order the processes ended, and within one in the order of the tests, which stays.
   const order = (row) => `${row.function}\t${row.variant.replace(SIZE, '')}`

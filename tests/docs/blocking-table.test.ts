@@ -40,6 +40,29 @@ const comments = new Map(
 )
 const isMeasured = (name: string): boolean => comments.get(name)?.startsWith('// Not measured') !== true
 
+/** Such as blocking.c prints. */
+const MEASURED = `table	function	variant	semaphore	outcome	result	time	note
+about	NVIDIA H200	CUDA 13.0	-	-	-	0	1 of 2 devices used
+calls	cuStreamQuery		own>nb	returns	CUDA_ERROR_NOT_READY	1	
+calls	cuStreamQuery		nb>nb	returns	CUDA_SUCCESS	1	
+calls	cuStreamQuery		null>bl	returns	CUDA_SUCCESS	1	
+calls	cuModuleLoadData	PTX	nb>-	waits	CUDA_SUCCESS	300100	
+calls	cuModuleLoadData	PTX	null>-	waits	CUDA_SUCCESS	300100	
+calls	cuModuleLoadData	cubin	nb>-	returns	CUDA_SUCCESS	90	
+calls	cuModuleLoadData	cubin	bl>-	waits	CUDA_SUCCESS	300090	
+calls	cuModuleUnload		nb>-	stuck	-	6000000	
+calls	cuLaunchKernelEx	warm	own>nb	returns	CUDA_SUCCESS	3	
+calls	cuLaunchKernelEx	warm, full queue	own>nb	waits	CUDA_SUCCESS	300000	accepted 9
+copies	cuMemcpyAsync	pinned to pinned, 64 B	own>nb	waits	CUDA_SUCCESS	300000	bytes right
+copies	cuMemcpyAsync	pinned to pinned, 1 MiB	own>nb	waits	CUDA_SUCCESS	300000	bytes right
+copies	cuMemcpyAsync	pinned to pinned, 64 MiB	own>nb	returns	CUDA_SUCCESS	4	bytes wrong
+locks	(nothing)	only the semaphore stands	cuModuleLoadData	held	CUDA_SUCCESS	200000	
+locks	(nothing)	only the semaphore stands	cuEventQuery	returns	CUDA_SUCCESS	1	
+locks	cuModuleLoadData	PTX	cuModuleLoadData	held	CUDA_SUCCESS	200000	
+locks	cuModuleLoadData	PTX	cuEventQuery	held	CUDA_SUCCESS	200000	
+locks	cuModuleLoadData	PTX	cuStreamQuery	returns	CUDA_SUCCESS	1	
+`
+
 describe('what the driver waits for', () => {
   const table = /<!-- calls: .*?-->(.*)<!-- end of calls -->/s.exec(page)?.[1] ?? ''
   const rows = new Map(rowsOf(table).map((row) => [cellsOf(row)[0]?.slice(1, -1) ?? '', row]))
@@ -62,6 +85,11 @@ describe('what the driver waits for', () => {
     )
   })
 
+  it('is read as blocking.c writes it', () => {
+    const program = readFileSync(join(root, 'tests', 'gpu-facts', 'blocking.c'), 'utf8')
+    assert.ok(program.includes(`"${MEASURED.split('\n')[0]?.replaceAll('\t', '\\t')}\\n`))
+  })
+
   it('leaves no function that was seen to wait without what the library does about that', () => {
     const waiting = [...rows].filter(([, row]) => /waits|never returns|held/.test(row)).map(([name]) => name)
     assert.ok(waiting.includes('cuModuleLoadData'))
@@ -73,30 +101,9 @@ describe('what the driver waits for', () => {
 })
 
 describe('the table of what was measured', () => {
-  const measured = `table	function	variant	semaphore	outcome	result	time	note
-about	NVIDIA H200	CUDA 13.0	-	-	-	0	1 of 2 devices used
-calls	cuStreamQuery		own>nb	returns	CUDA_ERROR_NOT_READY	1	
-calls	cuStreamQuery		nb>nb	returns	CUDA_SUCCESS	1	
-calls	cuStreamQuery		null>bl	returns	CUDA_SUCCESS	1	
-calls	cuModuleLoadData	PTX	nb>-	waits	CUDA_SUCCESS	300100	
-calls	cuModuleLoadData	PTX	null>-	waits	CUDA_SUCCESS	300100	
-calls	cuModuleLoadData	cubin	nb>-	returns	CUDA_SUCCESS	90	
-calls	cuModuleLoadData	cubin	bl>-	waits	CUDA_SUCCESS	300090	
-calls	cuModuleUnload		nb>-	stuck	-	6000000	
-calls	cuLaunchKernelEx	warm	own>nb	returns	CUDA_SUCCESS	3	
-calls	cuLaunchKernelEx	warm, full queue	own>nb	waits	CUDA_SUCCESS	300000	accepted 9
-copies	cuMemcpyAsync	pinned to pinned, 64 B	own>nb	waits	CUDA_SUCCESS	300000	bytes right
-copies	cuMemcpyAsync	pinned to pinned, 1 MiB	own>nb	waits	CUDA_SUCCESS	300000	bytes right
-copies	cuMemcpyAsync	pinned to pinned, 64 MiB	own>nb	returns	CUDA_SUCCESS	4	bytes wrong
-locks	(nothing)	only the semaphore stands	cuModuleLoadData	held	CUDA_SUCCESS	200000	
-locks	(nothing)	only the semaphore stands	cuEventQuery	returns	CUDA_SUCCESS	1	
-locks	cuModuleLoadData	PTX	cuModuleLoadData	held	CUDA_SUCCESS	200000	
-locks	cuModuleLoadData	PTX	cuEventQuery	held	CUDA_SUCCESS	200000	
-locks	cuModuleLoadData	PTX	cuStreamQuery	returns	CUDA_SUCCESS	1	
-`
   const folder = mkdtempSync(join(tmpdir(), 'blocking-'))
   const file = join(folder, 'blocking.tsv')
-  writeFileSync(file, measured)
+  writeFileSync(file, MEASURED)
   const text = printed(file)
   rmSync(folder, { recursive: true })
   const cells = (name: string): readonly string[] => {

@@ -129,6 +129,25 @@ export function parsePage(path: string, markdown: string): Page {
   return { path, blocks, codeSpans, links, anchors }
 }
 
+/** The programs of a page: a block that continues the one before it is pasted behind that. */
+export function programsOf({ blocks }: Page): readonly Block[] {
+  const programs: Block[] = []
+  for (const block of blocks) {
+    const before = programs.at(-1)
+    if (block.language === 'sh') continue
+    if (!CONTINUES.test(block.code)) programs.push(block)
+    else if (before === undefined) throw new Error(`${titleOf(block)} continues nothing`)
+    else programs.push({ ...block, line: block.line - linesOf(before), code: `${before.code}\n${block.code}` })
+  }
+  return programs
+}
+
+const linesOf = ({ code }: Block): number => code.split('\n').length
+
+export function titleOf({ page, line }: Block): string {
+  return `${page}:${line}`
+}
+
 function anchorOf(heading: string): string {
   const words = heading.toLowerCase().replace(/[^\p{L}\p{N}\s_-]/gu, '')
   return words.trim().replace(/\s/g, '-')

@@ -26,10 +26,12 @@ import {
   type Page,
   parsePage,
   placeOf,
+  programsOf,
   readExamples,
   readPages,
+  titleOf,
 } from './guide-pages.js'
-import { runPrograms } from './guide-runner.js'
+import { asShown, runPrograms } from './guide-runner.js'
 
 const skip = compilerUnavailable() ?? false
 if (typeof skip === 'string') console.log(`skipped: ${skip}`)
@@ -60,33 +62,6 @@ function expressionsOf({ path, codeSpans }: Page): Block {
   return { page: path, line: 1, language: 'ts', code: Array.from(lines, (line) => line ?? '').join('\n') }
 }
 
-/** The programs of a page: a block that continues the one before it is pasted behind that. */
-function programsOf({ blocks }: Page): readonly Block[] {
-  const programs: Block[] = []
-  for (const block of blocks) {
-    const before = programs.at(-1)
-    if (block.language === 'sh') continue
-    if (!CONTINUES.test(block.code)) programs.push(block)
-    else if (before === undefined) throw new Error(`${titleOf(block)} continues nothing`)
-    else programs.push({ ...block, line: block.line - linesOf(before), code: `${before.code}\n${block.code}` })
-  }
-  return programs
-}
-
-/** The output with `…` for what the page leaves out, at the end of a line or of the whole; unchanged where it differs otherwise. */
-function asShown(output: string, shown: string): string {
-  const parts = shown.split('…').map((part) => part.replace(/[.*+?^${}()|[\]\\]/g, '\\$&'))
-  const [rest, line] = ['[\\s\\S]*$', '[^\\n]*']
-  const pattern = parts.reduce((all, part, at) => all + (part === '' && at === parts.length - 1 ? rest : line) + part)
-  return new RegExp(`^${pattern}$`).test(output) ? shown : output
-}
-
-const linesOf = ({ code }: Block): number => code.split('\n').length
-
-function titleOf({ page, line }: Block): string {
-  return `${page}:${line}`
-}
-
 async function compileAndRun() {
   const pages = readPages()
   const programs = pages.flatMap(programsOf)
@@ -113,6 +88,7 @@ async function compileAndRun() {
   const runs = await runPrograms(
     runnable.map(({ script }) => script),
     folder,
+    'sim',
   )
   return { pages, programs, fragments, compiler, compiled, runs }
 }

@@ -2552,7 +2552,7 @@ static void about(void) {
   waitpid(pid, &status, 0);
   if (got <= 0) exit(2);
   text_of[got] = 0;
-  printf("table\tfunction\tvariant\tgate\toutcome\tresult\ttime\tnote\n%s", text_of);
+  printf("table\tfunction\tvariant\tsemaphore\toutcome\tresult\ttime\tnote\n%s", text_of);
 }
 
 int main(int count, char **arguments) {

@@ -17,7 +17,6 @@ export const SIGNATURES = {
   cuDeviceGet: 'CUdevice *device, int ordinal',
   cuDeviceGetName: 'char *name, int len, CUdevice dev',
   cuDeviceGetUuid_v2: 'CUuuid *uuid, CUdevice dev',
-  // Not measured.
   cuDeviceGetPCIBusId: 'char *pciBusId, int len, CUdevice dev',
   cuDeviceGetAttribute: 'int *pi, CUdevice_attribute attrib, CUdevice dev',
   // Called once for two devices.
@@ -97,15 +96,11 @@ export const SIGNATURES = {
   cuStreamGetCaptureInfo_v3:
     'CUstream hStream, CUstreamCaptureStatus *captureStatus_out, cuuint64_t *id_out, CUgraph *graph_out, const CUgraphNode **dependencies_out, const CUgraphEdgeData **edgeData_out, size_t *numDependencies_out',
   cuGraphGetNodes: 'CUgraph hGraph, CUgraphNode *nodes, size_t *numNodes',
-  // Not measured.
   cuGraphAddNode_v2:
     'CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, CUgraphNodeParams *nodeParams',
-  // Not measured.
   cuGraphConditionalHandleCreate:
     'CUgraphConditionalHandle *pHandle_out, CUgraph hGraph, CUcontext ctx, unsigned int defaultLaunchValue, unsigned int flags',
-  // Not measured.
   cuGraphNodeSetParams: 'CUgraphNode hNode, CUgraphNodeParams *nodeParams',
-  // Not measured.
   cuGraphNodeGetParams: 'CUgraphNode hNode, CUgraphNodeParams *nodeParams',
   cuGraphChildGraphNodeGetGraph: 'CUgraphNode hNode, CUgraph *phGraph',
   cuGraphNodeFindInClone: 'CUgraphNode *phNode, CUgraphNode hOriginalNode, CUgraph hClonedGraph',
@@ -115,7 +110,6 @@ export const SIGNATURES = {
   cuFuncGetName: 'const char **name, CUfunction hfunc',
   cuGraphMemcpyNodeGetParams: 'CUgraphNode hNode, CUDA_MEMCPY3D *nodeParams',
   cuGraphMemsetNodeGetParams: 'CUgraphNode hNode, CUDA_MEMSET_NODE_PARAMS *nodeParams',
-  // Not measured.
   cuGraphExecNodeSetParams: 'CUgraphExec hGraphExec, CUgraphNode hNode, CUgraphNodeParams *nodeParams',
   cuGraphNodeSetEnabled: 'CUgraphExec hGraphExec, CUgraphNode hNode, unsigned int isEnabled',
   cuGraphDebugDotPrint: 'CUgraph hGraph, const char *path, unsigned int flags',
@@ -158,9 +152,8 @@ export const SIGNATURES = {
   // Put off until the devices are idle; exclusive; captures relaxed.
   cuModuleUnload: 'CUmodule hmod',
   cuModuleGetFunction: 'CUfunction *hfunc, CUmodule hmod, const char *name',
-  // Not measured; called only for the error of a name that the module does not have; captures relaxed.
+  // Called only for the error of a name that the module does not have; captures relaxed.
   cuModuleEnumerateFunctions: 'CUfunction *functions, unsigned int numFunctions, CUmodule mod',
-  // Not measured.
   cuModuleGetGlobal_v2: 'CUdeviceptr *dptr, size_t *bytes, CUmodule hmod, const char *name',
   cuFuncGetParamInfo: 'CUfunction func, size_t paramIndex, size_t *paramOffset, size_t *paramSize',
   cuFuncGetAttribute: 'int *pi, CUfunction_attribute attrib, CUfunction hfunc',
@@ -209,13 +202,13 @@ export const SIGNATURES = {
   cuMemsetD16Async: 'CUdeviceptr dstDevice, unsigned short us, size_t N, CUstream hStream',
   // Makes room first.
   cuMemsetD32Async: 'CUdeviceptr dstDevice, unsigned int ui, size_t N, CUstream hStream',
-  // Not measured; makes room first.
+  // Makes room first.
   cuMemsetD2D8Async:
     'CUdeviceptr dstDevice, size_t dstPitch, unsigned char uc, size_t Width, size_t Height, CUstream hStream',
-  // Not measured; makes room first.
+  // Makes room first.
   cuMemsetD2D16Async:
     'CUdeviceptr dstDevice, size_t dstPitch, unsigned short us, size_t Width, size_t Height, CUstream hStream',
-  // Not measured; makes room first.
+  // Makes room first.
   cuMemsetD2D32Async:
     'CUdeviceptr dstDevice, size_t dstPitch, unsigned int ui, size_t Width, size_t Height, CUstream hStream',
   cuPointerGetAttribute: 'void *data, CUpointer_attribute attribute, CUdeviceptr ptr',
