@@ -1,4 +1,4 @@
-// Writes the tables of docs/reference/api.md: each export of each entry point, with the beginning of its doc comment, from the declarations that
+// Writes the lists of docs/reference/api.md: each export of each entry point, with the beginning of its doc comment, from the declarations that
 // a build makes. `--check` ends with 1 if the page has others.
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
@@ -78,7 +78,7 @@ function beginningOf(comment, name) {
   // A colon within backticks ends nothing.
   const [sentence] = beginning.split(/(?<=\.) (?=[A-Z`'[])|: (?=(?:[^`]*`[^`]*`)*[^`]*$)/)
   if (sentence === '') throw new Error(`${name} has no doc comment`)
-  return sentence.replace(/[.:]$/, '').replaceAll('|', '\\|')
+  return sentence.replace(/[.:]$/, '')
 }
 
 const VALUES = ['class', 'function', 'const']
@@ -92,39 +92,34 @@ function guideOf(file) {
 }
 
 /** What has a value, then the names of the types, which editors explain where they are used, and where to read more. */
-function tablesOf(file) {
+function listsOf(file) {
   const rows = passedOn(file).map(({ name, inside, file }) => ({ name, ...declarationOf(inside, file) }))
   const order = ({ name }) => name.toLowerCase()
   rows.sort((one, other) => (order(one) < order(other) ? -1 : 1))
   const values = rows.filter(({ kind }) => VALUES.includes(kind))
   const types = rows.filter(({ kind }) => !VALUES.includes(kind))
-  const lines = values.map(({ name, comment }) => `| \`${name}\` | ${beginningOf(comment, name)} |`)
+  const lines = values.map(({ name, comment }) => `- \`${name}\`: ${beginningOf(comment, name)}`)
   const guides = [...new Set(values.map(({ file }) => titled(guideOf(file))))].sort()
-  const tables = [
-    ...(values.length === 0 ? [] : [['| export | what it is |', '| --- | --- |', ...lines]]),
-    ...(types.length === 0
-      ? []
-      : [['| types |', '| --- |', `| ${types.map(({ name }) => `\`${name}\``).join(', ')} |`]]),
-  ]
-  const more = guides.length === 0 ? [] : [[`More: ${guides.join(', ')}`]]
-  return [...tables, ...more].map((part) => part.join('\n')).join('\n\n')
+  const more = guides.length === 0 ? [] : [`More: ${guides.join(', ')}`]
+  const names = types.length === 0 ? [] : [`Types: ${types.map(({ name }) => `\`${name}\``).join(', ')}`]
+  return [lines.join('\n'), ...names, ...more].filter((part) => part !== '').join('\n\n')
 }
 
 const { name, exports } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
 const parts = Object.entries(exports).flatMap(([path, target]) =>
-  // What registers something, and exports nothing, has no table.
+  // What registers something, and exports nothing, has no list.
   target.types === undefined || passedOn(join(root, target.types)).length === 0
     ? []
-    : [`## ${join(name, path).replaceAll('\\', '/')}\n\n${tablesOf(join(root, target.types))}\n`],
+    : [`## ${join(name, path).replaceAll('\\', '/')}\n\n${listsOf(join(root, target.types))}\n`],
 )
 const text = readFileSync(page, 'utf8')
 const [before, after] = [text.indexOf(BEGIN), text.indexOf(END)]
-if (before < 0 || after < 0) throw new Error(`${page} has no place for the tables`)
+if (before < 0 || after < 0) throw new Error(`${page} has no place for the lists`)
 const written = `${text.slice(0, before)}${BEGIN}\n${parts.join('\n')}${text.slice(after)}`
 if (written === text) process.exit()
 if (process.argv.includes('--check')) {
   console.error(
-    'docs/reference/api.md has other tables than the declarations: run `node scripts/api-page.mjs` after a build',
+    'docs/reference/api.md has other lists than the declarations: run `node scripts/api-page.mjs` after a build',
   )
   process.exitCode = 1
 } else writeFileSync(page, written)

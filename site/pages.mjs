@@ -101,20 +101,20 @@ function relative(from, to) {
   return path.startsWith('.') ? path : `./${path}`
 }
 
-/** The names of exports in the first column of the tables lead to their pages of the reference. */
+/** The names of exports that begin an item, and those of types, lead to their pages of the reference. */
 function withReference(markdown, reference) {
   let entryPoint
   const lines = markdown.split('\n').map((line) => {
     entryPoint = /^## (.*)$/.exec(line)?.[1] ?? entryPoint
-    if (!line.startsWith('| `')) return line
-    const [, names, ...rest] = line.split('|')
+    const names = /^(?:- `\w+`:|Types: .*$)/.exec(line)?.[0]
+    if (names === undefined) return line
     const linked = names.replace(/`(\w+)`/g, (code, name) => {
       const page = reference.get(`${entryPoint}#${name}`)
       if (page === undefined)
         throw new Error(`docs/reference/api.md names ${name} of ${entryPoint}, which the reference does not have`)
       return `[${code}](../${page}.md)`
     })
-    return ['', linked, ...rest].join('|')
+    return linked + line.slice(names.length)
   })
   return lines.join('\n')
 }

@@ -117,7 +117,7 @@ export const VARIABLES = {
     values: "'cuda', 'sim' or 'auto'",
     default: 'auto',
     parse: oneOf('cuda', 'sim', 'auto'),
-    doc: '`cuda`: the NVIDIA driver, else `ERR_NO_DRIVER`; `sim`: the simulator; `auto`: [the NVIDIA driver](#what-auto-takes), or the simulator on a machine that has none, with one warning',
+    doc: 'the NVIDIA driver or `ERR_NO_DRIVER`; the simulator; [either](#what-auto-takes), with a warning if it is the simulator',
   }),
   simDevices: new EnvironmentVariable('CUDA_STREAMS_SIM_DEVICES', {
     values: `a whole number from 1 to ${MOST_DEVICES}`,
@@ -129,7 +129,7 @@ export const VARIABLES = {
     values: `a whole number from 0 to ${Number.MAX_SAFE_INTEGER}`,
     default: 0,
     parse: wholeNumber(0, Number.MAX_SAFE_INTEGER),
-    doc: 'which order the default simulator takes: with 0 a missing wait shows as wrong bytes, [with others](../guides/exploration.md#without-exploring) operations start late at random',
+    doc: 'which [order](../guides/exploration.md#without-exploring) the default simulator takes: 0 shows a missing wait as wrong bytes, others are random',
   }),
   simMemory: new EnvironmentVariable('CUDA_STREAMS_SIM_MEMORY', {
     values: `a whole number from 1 to ${MOST_MEMORY}`,
@@ -145,7 +145,7 @@ export const VARIABLES = {
     default: 0,
     defaultText: '10¹⁰, and 10⁶ more for each thread',
     parse: wholeNumber(1, Number.MAX_SAFE_INTEGER),
-    doc: 'instructions of all threads after which the simulator ends a launch with CUDA_ERROR_LAUNCH_TIMEOUT: the kernel does not end',
+    doc: 'instructions of all threads after which the simulator ends a launch with CUDA_ERROR_LAUNCH_TIMEOUT',
   }),
   simCores: new EnvironmentVariable('CUDA_STREAMS_SIM_CORES', {
     values: 'a whole number from 1 to 64',
@@ -153,83 +153,83 @@ export const VARIABLES = {
     default: 0,
     defaultText: "this machine's, at most 8",
     parse: wholeNumber(1, 64),
-    doc: 'on how many cores the simulator runs a long launch; 1: on the thread of the program alone',
+    doc: 'on how many cores the simulator runs a long launch',
   }),
   releaseThreshold: new EnvironmentVariable('CUDA_STREAMS_RELEASE_THRESHOLD', {
     values: 'a number of bytes, such as 1073741824',
     default: Number.POSITIVE_INFINITY,
     defaultText: 'everything',
     parse: wholeNumber(0, Number.MAX_SAFE_INTEGER),
-    doc: "bytes that [pools](memory.md#pools) of device memory keep when the host waits; 0: CUDA's own, nothing",
+    doc: "bytes that [pools](memory.md#pools) of device memory keep when the host waits; CUDA's own is 0",
   }),
   allocationSites: new EnvironmentVariable('CUDA_STREAMS_ALLOCATION_SITES', {
     values: '0 or 1',
     default: false,
     defaultText: '0',
     parse: flag,
-    doc: '1: the error that says that [memory ran out](memory.md#out-of-memory) also says where it was allocated',
+    doc: '1: the error of [memory that ran out](memory.md#out-of-memory) says where it was allocated',
   }),
   deadlockTimeout: new EnvironmentVariable('CUDA_STREAMS_DEADLOCK_TIMEOUT', {
     values: 'a number of milliseconds',
     default: 10_000,
     parse: milliseconds('more than 0'),
-    doc: 'time without progress after which a wait inside a host function, on a GPU, is `ERR_DEADLOCK`; see [errors](errors.md#waiting-and-never-forever)',
+    doc: 'when a [wait without progress](errors.md#waiting-and-never-forever) inside a host function, on a GPU, is `ERR_DEADLOCK`',
   }),
   warnAfter: new EnvironmentVariable('CUDA_STREAMS_WARN_AFTER', {
     values: 'a number of milliseconds',
     default: 5000,
     parse: milliseconds('or 0'),
-    doc: 'time after which a wait that cannot end by itself gives a warning; 0: never; see [errors](errors.md#waits-that-cannot-end-by-themselves)',
+    doc: 'when [a wait that cannot end by itself](errors.md#waits-that-cannot-end-by-themselves) gives a warning; 0: never',
   }),
   watchdog: new EnvironmentVariable('CUDA_STREAMS_WATCHDOG', {
     values: '0 or 1',
     default: true,
     defaultText: '1',
     parse: flag,
-    doc: "0: no [watchdog](errors.md#the-watchdog), the thread that reports threads inside other libraries' blocking calls",
+    doc: "0: no [watchdog](errors.md#the-watchdog) for other libraries' blocking calls",
   }),
   sync: new EnvironmentVariable<'warn' | 'throw' | '0'>('CUDA_STREAMS_SYNC', {
     values: "'warn', 'throw' or 0",
     default: '0',
     parse: oneOf('warn', 'throw', '0'),
-    doc: 'a call that blocks [the event loop](#calls-that-block-the-event-loop) warns once per place, or is `ERR_BLOCKS_EVENT_LOOP`',
+    doc: 'what a call that [blocks the event loop](#calls-that-block-the-event-loop) does',
   }),
   sanitizer: new EnvironmentVariable('CUDA_STREAMS_SANITIZER', {
     values: "1, 'print', 'throw', 'collect' or 0, and other words after commas",
     default: '',
     defaultText: '0',
     parse: textUnless0,
-    doc: 'how [the sanitizer](../guides/sanitizer.md) reports; 1, or `true`, is `print`. [The other words](#words-of-cuda_streams_sanitizer) are options',
+    doc: 'how [the sanitizer](../guides/sanitizer.md) reports; 1, or `true`, is `print`; [other words](#words-of-cuda_streams_sanitizer)',
   }),
   trace: new EnvironmentVariable('CUDA_STREAMS_TRACE', {
     values: 'a folder',
     default: '',
     defaultText: '',
     parse: text,
-    doc: 'where a process leaves [what all of its libraries do](../guides/whole-process.md). `npx cuda-streams sanitize` sets it',
+    doc: 'where a process leaves [what all of its libraries do](../guides/whole-process.md); `npx cuda-streams sanitize` sets it',
   }),
   timeline: new EnvironmentVariable('CUDA_STREAMS_TIMELINE', {
     values: "a file ending in '.html', '.json', '.json.gz', '.svg' or '.txt', or 0",
     default: '',
     defaultText: '0',
     parse: textUnless0,
-    doc: 'the file into which [the whole process](../guides/timeline.md#recording) is recorded, `%p` in it being the number of the process',
+    doc: 'where [a timeline](../guides/timeline.md#recording) of the process is written; `%p` is its number',
   }),
   timelineSites: new EnvironmentVariable('CUDA_STREAMS_TIMELINE_SITES', {
     values: '0 or 1',
     default: false,
     defaultText: '0',
     parse: flag,
-    doc: '1: that recording has the line of the program that made each call, like the option `callSites`',
+    doc: '1: the option `callSites` of that timeline',
   }),
   record: new EnvironmentVariable('CUDA_STREAMS_RECORD', {
     values: 'a file, or 0',
     default: '',
     defaultText: '0',
     parse: textUnless0,
-    doc: 'the file of [a recording](../guides/recording.md) of the whole process, `%p` in it being the number of the process; with `,stacks=all` or `,stacks=none` behind it, of which calls the stack is taken',
+    doc: 'where [a recording](../guides/recording.md) of the process is written, as above; `,stacks=all` or `,stacks=none` may follow',
   }),
-  nvrtc: new LibraryVariable('CUDA_STREAMS_NVRTC', 'NVRTC, which compiles [kernels](../guides/kernels.md)', {
+  nvrtc: new LibraryVariable('CUDA_STREAMS_NVRTC', '[NVRTC](../guides/kernels.md)', {
     title: "NVRTC, CUDA's compiler,",
     names: fileNames('nvrtc', [13, 12], (version) => `nvrtc64_${version}0_0.dll`),
     wayOut:
@@ -254,17 +254,13 @@ export const VARIABLES = {
     default: '',
     defaultText: "the shell's",
     parse: text,
-    doc: 'the Python executable, or the libpython, that [cuda-streams/python](../guides/python.md#which-python) starts',
+    doc: 'what [cuda-streams/python](../guides/python.md#which-python) starts',
   }),
-  cupti: new LibraryVariable(
-    'CUDA_STREAMS_CUPTI',
-    "CUPTI, for [timelines with other libraries' work](../guides/timeline.md#work-of-other-libraries)",
-    {
-      title: "CUPTI, which tells of other libraries' work,",
-      names: { ...fileNames('cupti', [13, 12], String), windows: ['cupti64_*.dll'] },
-      wayOut: 'Install it with the CUDA toolkit or by pip (nvidia-cuda-cupti), or record without `everything`',
-    },
-  ),
+  cupti: new LibraryVariable('CUDA_STREAMS_CUPTI', '[CUPTI](../guides/timeline.md#work-of-other-libraries)', {
+    title: "CUPTI, which tells of other libraries' work,",
+    names: { ...fileNames('cupti', [13, 12], String), windows: ['cupti64_*.dll'] },
+    wayOut: 'Install it with the CUDA toolkit or by pip (nvidia-cuda-cupti), or record without `everything`',
+  }),
 } as const
 
 /** Does a value of CUDA_STREAMS_SANITIZER ask for the calls of all libraries of the process? */
@@ -272,7 +268,7 @@ export const isWholeProcess = (value: string): boolean => value.split(',').inclu
 
 /** The words that CUDA_STREAMS_SANITIZER takes besides a mode, with commas between them. */
 export const SANITIZER_WORDS = {
-  fix: { form: 'fix', option: 'fix: true', doc: 'waits that are missing are queued' },
+  fix: { form: 'fix', option: 'fix: true', doc: 'queues missing waits' },
   causal: {
     form: 'causal',
     option: 'causal: true',
@@ -281,32 +277,32 @@ export const SANITIZER_WORDS = {
   'at-once': {
     form: 'at-once',
     option: 'atOnce: true',
-    doc: 'each finding is printed when it is found, instead of at the end',
+    doc: 'findings are printed when found, not at the end',
   },
   'exit-code': {
     form: 'exit-code=…',
     option: 'exitCode: 66',
-    doc: 'the process ends with this code if there is an error that was not fixed',
+    doc: 'exit code if there is an error that was not fixed',
   },
   stacks: {
     form: 'stacks=…',
     option: "stacks: 'all'",
-    doc: '`sampled`, `all` or `none`: of which calls the stack is taken, see [costs](../guides/sanitizer.md#what-it-costs)',
+    doc: 'of which calls [the stack](../guides/sanitizer.md#what-it-costs) is taken: `sampled`, `all` or `none`',
   },
   suppressions: {
     form: 'suppressions=FILE',
     option: 'suppress: […]',
-    doc: 'what a line of the file names is not reported, thrown or fixed, and is listed at the end',
+    doc: 'what is [not reported](../guides/sanitizer.md#starting-it), but listed at the end',
   },
   process: {
     form: 'process',
     option: '–',
-    doc: 'on a GPU, the work of [all libraries of the process](../guides/whole-process.md), printed at the end',
+    doc: 'on a GPU, the work of [all libraries of the process](../guides/whole-process.md)',
   },
   possible: {
     form: 'possible',
     option: '–',
-    doc: 'with `process`: also pairs that race if a kernel writes where it is only known to read or write',
+    doc: 'with `process`, also [possible races](../guides/whole-process.md#certain-and-possible)',
   },
 } as const
 

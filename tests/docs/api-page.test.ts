@@ -21,7 +21,7 @@ function exportsOf(declarations: string): readonly string[] {
   return [...new Set([...own, ...listed])].sort()
 }
 
-/** The names in the first column, by the heading that they stand under. */
+/** The names that begin an item, and those of types, by the heading that they stand under. */
 function namesByEntryPoint(markdown: string): ReadonlyMap<string, readonly string[]> {
   const found = new Map<string, string[]>()
   let names: string[] = []
@@ -30,8 +30,9 @@ function namesByEntryPoint(markdown: string): ReadonlyMap<string, readonly strin
     if (heading !== undefined) {
       names = []
       found.set(heading, names)
-    } else if (line.startsWith('| `')) {
-      for (const [, name = ''] of (line.split('|')[1] ?? '').matchAll(/`(\w+)`/g)) names.push(name)
+    } else {
+      const listed = /^(?:- (`\w+`):|Types: (.*)$)/.exec(line)
+      for (const [, name = ''] of (listed?.[1] ?? listed?.[2] ?? '').matchAll(/`(\w+)`/g)) names.push(name)
     }
   }
   return found
