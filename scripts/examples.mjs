@@ -8,6 +8,7 @@ import { tmpdir } from 'node:os'
 import { delimiter, extname, join } from 'node:path'
 import jpeg from 'jpeg-js'
 import { chromium as playwright } from 'playwright-core'
+import { findChromium } from '../dist/tests/helpers/chromium.js'
 import { programOf, RUN_TIMES } from './run-times.mjs'
 import { root } from './test-files.mjs'
 
@@ -66,15 +67,6 @@ async function listening(name, command, args, use, variables = env) {
   } finally {
     child.kill()
   }
-}
-
-function findChromium() {
-  const places = (process.env.PATH ?? '').split(delimiter)
-  const programs = ['chromium', 'chromium-browser', 'google-chrome']
-  return (
-    process.env.CHROMIUM ??
-    programs.flatMap((each) => places.map((place) => join(place, each))).find((each) => existsSync(each))
-  )
 }
 
 /** Opens a page in Chromium; what complains in it is an error. */

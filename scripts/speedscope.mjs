@@ -3,23 +3,18 @@
 // had, it is skipped, which is printed. Perfetto's trace processor is on no package registry: tests/timeline/trace-readers.ts
 // reads as it does.
 import assert from 'node:assert/strict'
-import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { delimiter, join } from 'node:path'
+import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
+import { findChromium } from '../dist/tests/helpers/chromium.js'
 import { install } from './run-times.mjs'
 
 const VERSION = '1.25.0'
 const ITEMS = 2000
 const BYTES = 250_000
 
-const places = (process.env['PATH'] ?? '').split(delimiter)
-const executablePath =
-  process.env['CHROMIUM'] ??
-  ['chromium', 'chromium-browser', 'google-chrome']
-    .flatMap((name) => places.map((place) => join(place, name)))
-    .find(existsSync)
-
+const executablePath = findChromium()
 const folder = tryTo(() => install(`speedscope-${VERSION}`, `speedscope@${VERSION}`))
 if (executablePath === undefined) console.log('speedscope is skipped: there is no Chromium on the PATH')
 else if (folder !== undefined) await compare(join(folder, 'node_modules/speedscope/dist/release/index.html'))

@@ -7,9 +7,10 @@ import assert from 'node:assert/strict'
 import { existsSync } from 'node:fs'
 import type { Server } from 'node:http'
 import { createRequire } from 'node:module'
-import { delimiter, join } from 'node:path'
+import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import type { Browser, Page } from 'playwright-core'
+import { findChromium, NO_CHROMIUM } from '../helpers/chromium.js'
 import { byEffort } from '../helpers/effort.js'
 import { root } from '../helpers/root.js'
 import { serve, site, siteUnavailable } from './built-site.js'
@@ -42,12 +43,6 @@ function isPlayed(nth: number, scheme: (typeof SCHEMES)[number], width: (typeof 
   return isTurn || byEffort({ quick: false, normal: false, nightly: true })
 }
 
-function findChromium(): string | undefined {
-  const places = (process.env['PATH'] ?? '').split(delimiter)
-  const names = ['chromium', 'chromium-browser', 'google-chrome']
-  return process.env['CHROMIUM'] ?? names.flatMap((name) => places.map((place) => join(place, name))).find(existsSync)
-}
-
 function findAxe(): string | undefined {
   try {
     return createRequire(join(root, 'site', 'package.json')).resolve('axe-core/axe.min.js')
@@ -69,7 +64,7 @@ const axe = findAxe()
 const playwright = await openPlaywright()
 const missing =
   chromium === undefined
-    ? 'no Chromium on the PATH'
+    ? NO_CHROMIUM
     : playwright === undefined
       ? 'no playwright-core here'
       : axe === undefined

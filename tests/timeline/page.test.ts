@@ -4,28 +4,20 @@
  * CUDA_STREAMS_TEST_SCREENSHOTS names a directory for pictures of each step.
  */
 import assert from 'node:assert/strict'
-import { existsSync, mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { delimiter, join } from 'node:path'
+import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { pathToFileURL } from 'node:url'
 import { type Device, defineKernel, Stream } from 'cuda-streams'
 import { busy, type Simulation, simulate } from 'cuda-streams/sim'
 import { nameStream, Timeline } from 'cuda-streams/timeline'
 import type { Browser, Page } from 'playwright-core'
+import { findChromium, NO_CHROMIUM } from '../helpers/chromium.js'
 
 const OPERATIONS = 100_000
 const SCREENSHOTS = process.env['CUDA_STREAMS_TEST_SCREENSHOTS']
 const VIEWPORT = { width: 1440, height: 860 }
-
-/** Where a Chromium is, or why there is none to test with. */
-function findChromium(): { readonly path: string } | string {
-  const named = process.env['CHROMIUM']
-  const places = (process.env['PATH'] ?? '').split(delimiter)
-  const names = ['chromium', 'chromium-browser', 'google-chrome']
-  const path = named ?? names.flatMap((name) => places.map((place) => join(place, name))).find(existsSync)
-  return path === undefined ? `no ${names.join(', ')} on the PATH` : { path }
-}
 
 async function openPlaywright(): Promise<typeof import('playwright-core') | string> {
   try {
@@ -68,7 +60,7 @@ async function hundredThousand(): Promise<Timeline> {
 
 const chromium = findChromium()
 const playwright = await openPlaywright()
-const missing = typeof chromium === 'string' ? chromium : typeof playwright === 'string' ? playwright : undefined
+const missing = chromium === undefined ? NO_CHROMIUM : typeof playwright === 'string' ? playwright : undefined
 
 /** Writes down what the browser complains about, and requests that leave the file. */
 function watch(page: Page, problems: string[]): void {
@@ -92,9 +84,9 @@ async function settled(page: Page): Promise<void> {
 }
 
 async function launch(): Promise<Browser> {
-  assert.ok(typeof chromium !== 'string' && typeof playwright !== 'string')
+  assert.ok(chromium !== undefined && typeof playwright !== 'string')
   // The page asks for nothing that the sandbox guards, and CI runs as root.
-  return playwright.chromium.launch({ executablePath: chromium.path, args: ['--no-sandbox'] })
+  return playwright.chromium.launch({ executablePath: chromium, args: ['--no-sandbox'] })
 }
 
 describe('the page, in Chromium', { skip: missing, timeout: 120_000 }, () => {

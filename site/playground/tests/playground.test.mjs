@@ -5,9 +5,10 @@ import { mkdirSync, readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import { after, before, beforeEach, describe, it } from 'node:test'
-import { findChromium, launch, serve } from './serve.mjs'
+import { findChromium, NO_CHROMIUM } from '../../../dist/tests/helpers/chromium.js'
+import { launch, serve } from './serve.mjs'
 
-const skip = findChromium() === undefined ? 'no Chromium on the PATH' : false
+const skip = findChromium() === undefined ? NO_CHROMIUM : false
 const SCREENSHOTS = process.env['PLAYGROUND_SCREENSHOTS']
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
 const DESKTOP = { width: 1440, height: 900 }

@@ -3,12 +3,13 @@ import assert from 'node:assert/strict'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
+import { findChromium, NO_CHROMIUM } from '../../../dist/tests/helpers/chromium.js'
 import { buildRunner, inNode } from './in-node.mjs'
 import { OUTCOMES, PROGRAMS } from './programs.mjs'
 import { RANDOM_PROGRAMS, randomProgram } from './random-program.mjs'
-import { dist, findChromium, launch, serve } from './serve.mjs'
+import { dist, launch, serve } from './serve.mjs'
 
-const skip = findChromium() === undefined ? 'no Chromium on the PATH' : false
+const skip = findChromium() === undefined ? NO_CHROMIUM : false
 
 /** Each takes half a second in both; all of them at night. */
 const COMPARED = process.env.CUDA_STREAMS_TEST_EFFORT === 'nightly' ? RANDOM_PROGRAMS : 16

@@ -2,8 +2,9 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import { createRequire } from 'node:module'
-import { delimiter, dirname, extname, join, normalize, resolve } from 'node:path'
+import { dirname, extname, join, normalize, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { findChromium } from '../../../dist/tests/helpers/chromium.js'
 
 const here = dirname(fileURLToPath(import.meta.url))
 export const root = resolve(here, '..', '..', '..')
@@ -25,18 +26,6 @@ export async function serve() {
   })
   await new Promise((done) => server.listen(0, '127.0.0.1', done))
   return { origin: `http://127.0.0.1:${server.address().port}`, close: () => server.close() }
-}
-
-/** Where a Chromium is, or undefined. */
-export function findChromium() {
-  const named = process.env['CHROMIUM']
-  const places = (process.env['PATH'] ?? '').split(delimiter)
-  return (
-    named ??
-    ['chromium', 'chromium-browser', 'google-chrome']
-      .flatMap((name) => places.map((place) => join(place, name)))
-      .find(existsSync)
-  )
 }
 
 export const openPlaywright = () => createRequire(join(root, 'package.json'))('playwright-core')
