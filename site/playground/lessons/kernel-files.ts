@@ -1,4 +1,6 @@
 /** The kernels of the lessons, in CUDA C++ and as PTX: `node scripts/ptx-kernels.mjs lessons` makes that, since no page can compile. */
+import { text as axpySource } from './axpy.cu?text'
+import { text as axpyPtx } from './axpy.ptx?text'
 import { text as outOfBoundsSource } from './out-of-bounds.cu?text'
 import { text as outOfBoundsFixedSource } from './out-of-bounds.fixed.cu?text'
 import { text as outOfBoundsFixedPtx } from './out-of-bounds.fixed.ptx?text'
@@ -19,6 +21,7 @@ export interface KernelFile {
 }
 
 export const KERNEL_FILES: readonly KernelFile[] = [
+  { name: 'axpy.cu', source: axpySource, ptx: axpyPtx },
   { name: 'out-of-bounds.cu', source: outOfBoundsSource, ptx: outOfBoundsPtx },
   { name: 'out-of-bounds.fixed.cu', source: outOfBoundsFixedSource, ptx: outOfBoundsFixedPtx },
   { name: 'shared-memory.cu', source: sharedMemorySource, ptx: sharedMemoryPtx },

@@ -1,6 +1,6 @@
 /**
- * The kernels that a program imports, each in a tab of the editor: CUDA C++, which was compiled when the page was built, with the lines that
- * the run named; or PTX that is typed there.
+ * The kernels that a program imports, each in a tab of the editor, or below the program: CUDA C++, which was compiled when the page was built,
+ * with the lines that the run named; or PTX that is typed there.
  */
 import { byId, element } from '../../../../src/timeline/page/panel.js'
 import { KERNEL_FILES } from '../../lessons/kernel-files.js'
@@ -39,6 +39,8 @@ export class Kernels {
   #said: readonly string[] = []
 
   constructor(
+    /** The program stays in sight, and has no tab. */
+    private readonly isBelow: boolean,
     private readonly edited: () => void,
     run: () => void,
   ) {
@@ -74,7 +76,7 @@ export class Kernels {
   open(texts: KernelTexts): void {
     this.#changed.clear()
     for (const [name, text] of Object.entries(texts)) this.#changed.set(name, text)
-    this.show(PROGRAM)
+    this.show(this.#first)
   }
 
   /** Has a tab for each file that this program imports. */
@@ -82,7 +84,11 @@ export class Kernels {
     const names = [...new Set([...code.matchAll(IMPORT)].map(([, name = '']) => name))]
     if (names.join() === this.#names.join()) return
     this.#names = names
-    this.show(names.includes(this.#shown) ? this.#shown : PROGRAM)
+    this.show(names.includes(this.#shown) ? this.#shown : this.#first)
+  }
+
+  get #first(): string {
+    return (this.isBelow ? this.#names[0] : undefined) ?? PROGRAM
   }
 
   /** What the run said, which may name lines. */
@@ -95,7 +101,7 @@ export class Kernels {
   show(name: string): void {
     this.#shown = name
     const isKernel = name !== PROGRAM
-    byId('program', HTMLElement).hidden = isKernel
+    byId('program', HTMLElement).hidden = isKernel && !this.isBelow
     byId('kernel', HTMLElement).hidden = !isKernel
     if (isKernel) this.#editor.write(this.#textOf(name))
     this.#showTabs()
@@ -122,7 +128,7 @@ export class Kernels {
   }
 
   #showTabs(): void {
-    const tabs = [PROGRAM, ...this.#names].map((name) => {
+    const tabs = [...(this.isBelow ? [] : [PROGRAM]), ...this.#names].map((name) => {
       const isNamed = this.#linesOf(name).length > 0
       const mark = isNamed ? [element('span', { className: 'named' }, ' ●'), hidden(', which the run named')] : []
       const tab = element('button', { type: 'button', className: 'tab', onclick: () => this.show(name) }, name, ...mark)
