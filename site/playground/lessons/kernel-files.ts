@@ -12,19 +12,22 @@ import { text as sharedMemoryPtx } from './shared-memory.ptx?text'
 import { text as signatureSource } from './signature.cu?text'
 import { text as signaturePtx } from './signature.ptx?text'
 
-export interface KernelFile {
-  /** A program imports `ptx` from `./name`. */
-  readonly name: string
-  /** In CUDA C++. */
-  readonly source: string
-  readonly ptx: string
+/** By the file from which a program imports `ptx`. */
+export const SOURCES: Readonly<Record<string, string>> = {
+  'axpy.cu': axpySource,
+  'out-of-bounds.cu': outOfBoundsSource,
+  'out-of-bounds.fixed.cu': outOfBoundsFixedSource,
+  'shared-memory.cu': sharedMemorySource,
+  'shared-memory.fixed.cu': sharedMemoryFixedSource,
+  'signature.cu': signatureSource,
 }
 
-export const KERNEL_FILES: readonly KernelFile[] = [
-  { name: 'axpy.cu', source: axpySource, ptx: axpyPtx },
-  { name: 'out-of-bounds.cu', source: outOfBoundsSource, ptx: outOfBoundsPtx },
-  { name: 'out-of-bounds.fixed.cu', source: outOfBoundsFixedSource, ptx: outOfBoundsFixedPtx },
-  { name: 'shared-memory.cu', source: sharedMemorySource, ptx: sharedMemoryPtx },
-  { name: 'shared-memory.fixed.cu', source: sharedMemoryFixedSource, ptx: sharedMemoryFixedPtx },
-  { name: 'signature.cu', source: signatureSource, ptx: signaturePtx },
-]
+/** What the worker of the page has of them. */
+export const PTX: Readonly<Record<string, string>> = {
+  'axpy.cu': axpyPtx,
+  'out-of-bounds.cu': outOfBoundsPtx,
+  'out-of-bounds.fixed.cu': outOfBoundsFixedPtx,
+  'shared-memory.cu': sharedMemoryPtx,
+  'shared-memory.fixed.cu': sharedMemoryFixedPtx,
+  'signature.cu': signaturePtx,
+}

@@ -3,7 +3,7 @@
  * with the lines that the run named; or PTX that is typed there.
  */
 import { byId, element } from '../../../../src/timeline/page/panel.js'
-import { KERNEL_FILES } from '../../lessons/kernel-files.js'
+import { PTX, SOURCES } from '../../lessons/kernel-files.js'
 import { type Editor, openEditor } from './editor.js'
 
 /** Texts of kernels that are not those that the page was built with, by the names of their files. */
@@ -21,9 +21,6 @@ export class NoKernel extends Error {
 
 const PROGRAM = 'program.ts'
 const IMPORT = /\bfrom\s+['"]\.\/([\w.-]+\.cu)['"]/g
-
-const builtOf = (name: string): (typeof KERNEL_FILES)[number] | undefined =>
-  KERNEL_FILES.find((file) => file.name === name)
 
 /** PTX begins with its version, behind comments. */
 const isPtx = (text: string): boolean => /^(?:\s|\/\/.*\n|\/\*[\s\S]*?\*\/)*\.version\s/.test(text)
@@ -45,10 +42,8 @@ export class Kernels {
     run: () => void,
   ) {
     this.#editor = openEditor(byId('kernel-editor', HTMLElement), { label: 'The kernel' }, () => this.#take(), run)
-    byId('kernel-ptx', HTMLButtonElement).addEventListener('click', () => this.#write(builtOf(this.#shown)?.ptx ?? ''))
-    byId('kernel-back', HTMLButtonElement).addEventListener('click', () =>
-      this.#write(builtOf(this.#shown)?.source ?? ''),
-    )
+    byId('kernel-ptx', HTMLButtonElement).addEventListener('click', () => this.#write(PTX[this.#shown] ?? ''))
+    byId('kernel-back', HTMLButtonElement).addEventListener('click', () => this.#write(SOURCES[this.#shown] ?? ''))
   }
 
   /** Those that are not as the page was built, of the files that the program imports. */
@@ -64,7 +59,7 @@ export class Kernels {
     const { texts } = this
     for (const name of this.#names) {
       const text = texts[name]
-      if (text === undefined && builtOf(name) === undefined)
+      if (text === undefined && SOURCES[name] === undefined)
         throw new NoKernel(name, `${name} has no code, and a page cannot compile CUDA C++: ${wayOut(name)}`)
       if (text === undefined || isPtx(text)) continue
       throw new NoKernel(name, `${name} was changed, and a page cannot compile CUDA C++: ${wayOut(name)}`)
@@ -110,7 +105,7 @@ export class Kernels {
   }
 
   #textOf(name: string): string {
-    return this.#changed.get(name) ?? builtOf(name)?.source ?? ''
+    return this.#changed.get(name) ?? SOURCES[name] ?? ''
   }
 
   #write(text: string): void {
@@ -121,7 +116,7 @@ export class Kernels {
   /** The editor's text has changed. */
   #take(): void {
     if (this.#shown === PROGRAM || this.#editor.text === this.#textOf(this.#shown)) return
-    if (this.#editor.text === (builtOf(this.#shown)?.source ?? '')) this.#changed.delete(this.#shown)
+    if (this.#editor.text === (SOURCES[this.#shown] ?? '')) this.#changed.delete(this.#shown)
     else this.#changed.set(this.#shown, this.#editor.text)
     this.#showState()
     this.edited()
@@ -142,7 +137,7 @@ export class Kernels {
 
   #showState(): void {
     const name = this.#shown
-    const built = builtOf(name)
+    const built = SOURCES[name]
     const text = this.#textOf(name)
     const isOwn = this.#changed.has(name)
     const runs = isPtx(text)
