@@ -9,7 +9,7 @@ import type { Server } from 'node:http'
 import { createRequire } from 'node:module'
 import { delimiter, join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
-import type { Browser, Page } from 'playwright-core'
+import type { Browser, Frame, Page } from 'playwright-core'
 import { byEffort } from '../helpers/effort.js'
 import { root } from '../helpers/root.js'
 import { filesOf, serve, site, siteUnavailable } from './built-site.js'
@@ -122,7 +122,7 @@ describe('the site, in Chromium', { skip: missing ?? false, timeout: 300_000 }, 
     page.evaluate<number>('document.documentElement.scrollWidth - document.documentElement.clientWidth')
 
   /** What fades in has its contrast when it has faded in, which begins two frames after it is there. */
-  const atRest = (page: Page): Promise<void> =>
+  const atRest = (page: Page | Frame): Promise<void> =>
     page.evaluate(`(async () => {
       const frame = () => new Promise((resolve) => requestAnimationFrame(resolve))
       await frame().then(frame)
@@ -130,7 +130,7 @@ describe('the site, in Chromium', { skip: missing ?? false, timeout: 300_000 }, 
         await Promise.allSettled(moving.map(({ finished }) => finished))
     })()`)
 
-  async function violationsOf(page: Page, except: readonly string[] = []): Promise<readonly string[]> {
+  async function violationsOf(page: Page | Frame, except: readonly string[] = []): Promise<readonly string[]> {
     assert.ok(axe !== undefined)
     await atRest(page)
     await page.addScriptTag({ path: axe })
@@ -263,6 +263,9 @@ describe('the site, in Chromium', { skip: missing ?? false, timeout: 300_000 }, 
           `${place} ${JSON.stringify(box)}`,
         )
       }
+      const [, inner] = page.frames()
+      assert.ok(inner)
+      assert.deepEqual(await violationsOf(inner), [])
       await frame.getByRole('button', { name: 'Leave out the wait' }).click()
       await frame.locator('#findings').filter({ hasText: 'Race: nothing orders two accesses' }).waitFor()
       assert.equal(await frame.locator('#editor .cm-line.marked').count(), 2)
