@@ -107,7 +107,7 @@ function frameOf(data: PageData, from: number, to: number, width: number, title:
   })
   const tracks = drawn.map((one, place) => ({ ...one, top: top + place * PITCH + 8 }))
   const letters = Math.max(0, ...drawn.map(({ track }) => nameOf(data, track).length))
-  const left = MARGIN + Math.min(LABELS, letters * LETTER + MARGIN)
+  const left = MARGIN + Math.min(LABELS, Math.ceil(letters * LETTER) + MARGIN)
   return { data, tracks, from, to, width, top, left, bottom: top + tracks.length * PITCH }
 }
 
@@ -147,7 +147,7 @@ function band(frame: Frame, { track, top }: TrackBand): string[] {
   const { data, width, left } = frame
   const name = nameOf(data, track)
   return [
-    `<rect class="band" x="${round(left)}" y="${top}" width="${round(width - left - MARGIN)}" height="${BAR}" rx="4"/>`,
+    `<rect class="band" x="${left}" y="${top}" width="${width - left - MARGIN}" height="${BAR}" rx="4"/>`,
     `<text class="text" x="${MARGIN}" y="${top + BAR / 2 + 4}">${name.length > MOST_LETTERS ? `<title>${escaped(name)}</title>` : ''}${escaped(fitting(name, MOST_LETTERS))}</text>`,
   ]
 }
