@@ -9,11 +9,24 @@ interface Mark {
   readonly summary: Summary
 }
 
-const WIDTH = 1000
-const LEFT = 400
-const RIGHT = 70
+interface Layout {
+  readonly width: number
+  /** Where the scale begins, and what is left free behind its end. */
+  readonly left: number
+  readonly right: number
+  /** From row to row. */
+  readonly line: number
+  /** Of a row, from its marks to the title, which stands beside them or above. */
+  readonly title: { readonly className: string; readonly x: number; readonly y: number }
+}
+
+const TOP = 136
 const LINE = 26
-const TOP = 74
+/** The most letters of a title that a narrow picture has the width for; those of longer ones are pressed together. */
+const MOST_LETTERS = 48
+const WIDE: Layout = { width: 1000, left: 400, right: 70, line: LINE, title: { className: 'end', x: -14, y: 4 } }
+const NARROW: Layout = { width: 342, left: 24, right: 24, line: 42, title: { className: '', x: -8, y: -12 } }
+
 /** Ratios at the ends of the scale; what lies beyond stands at the end. */
 const [LEAST, MOST] = [1 / 64, 4]
 const TICKS = [1 / 64, 1 / 16, 1 / 4, 1 / 2, 1, 2, 4]
@@ -25,16 +38,16 @@ const STYLE = `text{font:12px system-ui,-apple-system,"Segoe UI",sans-serif;fill
 
 const escaped = (text: string): string => text.replaceAll('&', '&amp;').replaceAll('<', '&lt;')
 
-const x = (value: number): number => {
+function x({ width, left, right }: Layout, value: number): number {
   const within = Math.min(MOST, Math.max(LEAST, value))
-  return LEFT + ((WIDTH - LEFT - RIGHT) * Math.log(within / LEAST)) / Math.log(MOST / LEAST)
+  return left + ((width - left - right) * Math.log(within / LEAST)) / Math.log(MOST / LEAST)
 }
 
 const tick = (value: number): string => (value < 1 ? `1/${1 / value}` : String(value))
 
 /** A dot at the median, and a line over the half of the rounds in the middle. */
-function drawn({ className, label, summary }: Mark, y: number): string {
-  const [low, middle, high] = [summary.low, summary.median, summary.high].map(x) as [number, number, number]
+function drawn(layout: Layout, { className, label, summary }: Mark, y: number): string {
+  const [low, middle, high] = [x(layout, summary.low), x(layout, summary.median), x(layout, summary.high)] as const
   const title = `<title>${escaped(label)}: ${summary.median.toFixed(2)} (${summary.low.toFixed(2)}–${summary.high.toFixed(2)})</title>`
   const shape =
     className === 'c'
@@ -56,8 +69,10 @@ function marksOf(result: Result, row: ResultRow, ours: string, c: string | undef
   return marks.flatMap(({ summary, ...mark }) => (summary === undefined ? [] : [{ ...mark, summary }]))
 }
 
-/** The ratios of a run, to C and to the fastest of the Python libraries, as an SVG. */
-export function picture(result: Result): string {
+/** The ratios of a run, to C and to the fastest of the Python libraries, as an SVG; for phones narrow. */
+export function picture(result: Result, isNarrow = false): string {
+  const layout = isNarrow ? NARROW : WIDE
+  const { width, left, line, title } = layout
   const ours = result.contestants[0]?.name ?? ''
   const c = result.contestants.find(({ kind }) => kind === 'C')?.name
   const lines: string[] = []
@@ -71,25 +86,31 @@ export function picture(result: Result): string {
       lines.push(`<text class="group" x="16" y="${y + 4}">${escaped(row.group)}</text>`)
       group = row.group
     }
-    y += LINE
-    lines.push(`<text class="end" x="${LEFT - 14}" y="${y + 4}">${escaped(row.title)}</text>`)
-    lines.push(...marks.map((mark) => drawn(mark, y)))
+    y += line
+    const pressed =
+      isNarrow && row.title.length > MOST_LETTERS ? ` textLength="${width - 32}" lengthAdjust="spacingAndGlyphs"` : ''
+    lines.push(
+      `<text class="${title.className}" x="${left + title.x}" y="${y + title.y}"${pressed}>${escaped(row.title)}</text>`,
+      ...marks.map((mark) => drawn(layout, mark, y)),
+    )
   }
   const height = y + LINE
   const grid = TICKS.map(
     (value) =>
-      `<line class="${value === 1 ? 'one' : 'grid'}" x1="${x(value).toFixed(1)}" x2="${x(value).toFixed(1)}" y1="${TOP}" y2="${height - 12}"/>` +
-      `<text class="faint middle" x="${x(value).toFixed(1)}" y="${TOP - 8}">${tick(value)}</text>`,
+      `<line class="${value === 1 ? 'one' : 'grid'}" x1="${x(layout, value).toFixed(1)}" x2="${x(layout, value).toFixed(1)}" y1="${TOP}" y2="${height - 12}"/>` +
+      `<text class="faint middle" x="${x(layout, value).toFixed(1)}" y="${TOP - 8}">${tick(value)}</text>`,
   )
-  const heading = `What a call takes, ours divided by others', on ${result.machine['GPU'] ?? 'a simulated GPU'}`
-  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${height}" width="${WIDTH}" height="${height}" role="img" aria-label="${escaped(heading)}">
-<title>${escaped(heading)}</title>
+  const heading = ["What a call takes: ours / others'", `on ${result.machine['GPU'] ?? 'a simulated GPU'}`]
+  const name = escaped(heading.join(' '))
+  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" width="${width}" height="${height}" role="img" aria-label="${name}">
+<title>${name}</title>
 <style>${STYLE}</style>
-<rect class="background" width="${WIDTH}" height="${height}"/>
-<text class="title" x="16" y="26">${escaped(heading)}</text>
-<g class="c"><circle cx="24" cy="46" r="5"/></g><text x="36" y="50">ours / C</text>
-<g class="python"><rect x="116" y="42" width="8" height="8"/></g><text x="132" y="50">ours / the fastest Python library</text>
-<text class="faint" x="${LEFT}" y="50">to the left of 1 ours is faster; lines are the half of the rounds in the middle</text>
+<rect class="background" width="${width}" height="${height}"/>
+${heading.map((text, at) => `<text class="title" x="16" y="${26 + 19 * at}">${escaped(text)}</text>`).join('\n')}
+<g class="c"><circle cx="24" cy="62" r="5"/></g><text x="36" y="66">ours / C</text>
+<g class="python"><rect x="116" y="58" width="8" height="8"/></g><text x="132" y="66">ours / the fastest Python library</text>
+<text class="faint" x="16" y="86">to the left of 1 ours is faster</text>
+<text class="faint" x="16" y="103">lines are the half of the rounds in the middle</text>
 ${[...grid, ...lines].join('\n')}
 </svg>
 `

@@ -1,5 +1,5 @@
 /**
- * `npm run bench:readme`: the tables of docs/internals/benchmarks.md and of the README, and the picture, from the run that is stored in docs/bench.
+ * `npm run bench:readme`: the tables of docs/internals/benchmarks.md and of the README, and the pictures, from the run that is stored in docs/bench.
  * A test holds both pages against it.
  */
 import { readFileSync, writeFileSync } from 'node:fs'
@@ -11,7 +11,7 @@ import { root } from './root.js'
 import { medianTable, resultTable } from './table.js'
 
 export const STORED = 'docs/bench/h100.json'
-const PICTURE = STORED.replace('.json', '.svg')
+const PICTURE = STORED.replace('.json', '')
 const [BEGIN, END] = ['<!-- the bench begins -->', '<!-- the bench ends -->']
 
 /** What the README shows of it. */
@@ -32,7 +32,10 @@ function wholeOf(result: Result): string {
 up to ${rounds} rounds in which all take turns. Beside each ratio stands the half of the rounds in the middle; a ratio below 1 is faster.
 ${versions.filter(Boolean).join(', ')}. [Every sample](${STORED.replace('docs/', '../')}).
 
-![Ratios to C and to the fastest Python library](${PICTURE.replace('docs/', '../')})
+<picture>
+<source media="(max-width: 767px)" srcset="${PICTURE.replace('docs/', '../')}-narrow.svg">
+<img alt="Ratios to C and to the fastest Python library" src="${PICTURE.replace('docs/', '../')}.svg">
+</picture>
 
 ${resultTable(result)}`
 }
@@ -64,7 +67,8 @@ export function benchOf(page: string): string {
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const result = readResult(join(root, STORED))
-  writeFileSync(join(root, PICTURE), picture(result))
+  writeFileSync(join(root, `${PICTURE}.svg`), picture(result))
+  writeFileSync(join(root, `${PICTURE}-narrow.svg`), picture(result, true))
   for (const name of PAGES) {
     const path = join(root, name)
     writeFileSync(path, pageWith(name, readFileSync(path, 'utf8'), result))

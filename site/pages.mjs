@@ -76,10 +76,12 @@ export function mapText(markdown, change) {
 function withLinks(text, { file, ...site }) {
   // Pages of the package name what is not packed by the repository's address.
   const ours = `${site.repository}/blob/main/`
-  return text.replace(/\]\(([^)\s]+)\)/g, (all, target) => {
-    if (target.startsWith(ours)) return `](${linkTo(target.slice(ours.length), { ...site, file: '' })})`
-    return /^([a-z]+:|#)/.test(target) ? all : `](${linkTo(target, { ...site, file })})`
-  })
+  return text
+    .replace(/\]\(([^)\s]+)\)/g, (all, target) => {
+      if (target.startsWith(ours)) return `](${linkTo(target.slice(ours.length), { ...site, file: '' })})`
+      return /^([a-z]+:|#)/.test(target) ? all : `](${linkTo(target, { ...site, file })})`
+    })
+    .replace(/ (src|srcset)="([^":]+\.svg)"/g, (_, name, target) => ` ${name}="${linkTo(target, { ...site, file })}"`)
 }
 
 function linkTo(target, { root, folder, repository, pages, file, page }) {

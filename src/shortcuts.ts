@@ -115,7 +115,7 @@ declare module './device.js' {
      * ```ts
      * const samples = new Float32Array([1, 2, 3])
      * using buffer = device.alloc(samples.byteLength, { stream })
-     * stream.upload(buffer, samples)
+     * await stream.upload(buffer, samples)
      * ```
      */
     alloc(byteLength: number, options?: AllocOptions): DeviceBuffer

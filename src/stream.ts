@@ -109,7 +109,7 @@ export type LaunchArguments<T extends LaunchTarget> = T extends Kernel<infer S> 
  * @example
  * ```ts
  * using stream = new Stream()
- * stream.upload(buffer, float32Array)
+ * await stream.upload(buffer, float32Array)
  * stream.launch(kernel, { grid: 64, block: 256 })
  * const bytes = await stream.download(buffer)
  * ```
@@ -615,8 +615,9 @@ export class Stream extends StreamBase implements CudaStreamLike, AsyncDisposabl
    * rejects if a host function that runs between two of them closes the buffer or detaches the array
    * @example
    * ```ts
-   * stream.upload(buffer, float32Array)
+   * const uploaded = stream.upload(buffer, float32Array)
    * float32Array.fill(0) // already safe: the bytes are queued
+   * await uploaded
    * ```
    */
   upload(buffer: DeviceBuffer | PinnedBuffer, source: Bytes): Promise<void>

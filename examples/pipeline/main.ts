@@ -1,6 +1,7 @@
 /**
  * `npm start`: the pipeline, on whatever driver is there, beside the two ways in which it is usually written. Writes
- * timeline.html, and with `--svg FILE` a picture of the first frames.
+ * timeline.html, and with `--svg FILE.svg` a picture of the first frames, and FILE-narrow.svg for
+ * phones.
  */
 import { writeFileSync } from 'node:fs'
 import { Device } from 'cuda-streams'
@@ -10,8 +11,11 @@ import { FRAME_BYTES, type Ordering, openStages, type Run, runPipeline } from '.
 
 const FRAMES = 48
 const PAGE = 'timeline.html'
-/** How much of the pipeline the picture shows. */
-const PICTURE_NANOSECONDS = 8e6
+/** How much of the pipeline each picture shows, by the end of its name. */
+const PICTURES = [
+  ['.svg', { nanoseconds: 5.5e6, width: 720 }],
+  ['-narrow.svg', { nanoseconds: 3e6, width: 342 }],
+] as const
 
 const device = Device.get(0)
 const isSimulated = device.driver === 'sim'
@@ -44,7 +48,7 @@ printTable(runs)
 writeFileSync(PAGE, timeline.toHtml({ title: 'Frames through three streams' }))
 console.log(`\nWhat the streams did in the first of these runs: open ${PAGE} in a browser.`)
 const picture = process.argv.indexOf('--svg')
-if (picture >= 0) writeFileSync(process.argv[picture + 1] ?? 'timeline.svg', draw())
+if (picture >= 0) drawInto((process.argv[picture + 1] ?? 'timeline.svg').replace(/\.svg$/, ''))
 const [events, , , nothing] = runs
 if (events?.right !== FRAMES || nothing === undefined || nothing.right === FRAMES) {
   console.error('\nNot as expected: every frame should be right with events, and not without them.')
@@ -75,9 +79,10 @@ function printTable(all: readonly Run[]): void {
 }
 
 /** The first frames, from the first operation on. */
-function draw(): string {
+function drawInto(path: string): void {
   const names = stages.map(({ name }) => name)
   const first = timeline.operations.find(({ stream, kind }) => names.includes(stream.name) && kind !== 'wait')
   const from = first?.start ?? 0
-  return timeline.toSvg({ from, to: from + PICTURE_NANOSECONDS, width: 1100 })
+  for (const [end, { nanoseconds, width }] of PICTURES)
+    writeFileSync(path + end, timeline.toSvg({ from, to: from + nanoseconds, width }))
 }

@@ -54,6 +54,10 @@ export default defineConfig({
       // A table that is wider than the page scrolls by itself, also by keyboard.
       md.renderer.rules.table_open = () => '<div class="wide" tabindex="0"><table>\n'
       md.renderer.rules.table_close = () => '</table></div>\n'
+      // A block that is only indented scrolls as a fenced one does.
+      md.core.ruler.push('indented-blocks', ({ tokens }) => {
+        for (const token of tokens) if (token.type === 'code_block') token.type = 'fence'
+      })
       // A header without words is none.
       md.core.ruler.push('empty-headers', ({ tokens }) => {
         for (const [at, token] of tokens.entries()) {

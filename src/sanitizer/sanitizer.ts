@@ -320,7 +320,7 @@ function checkSuppressions(given: unknown): readonly Suppression[] {
  * import { sanitize } from 'cuda-streams/sanitizer'
  *
  * await sanitize(async () => {
- *   stream.upload(buffer, float32Array)
+ *   await stream.upload(buffer, float32Array)
  *   await stream.download(buffer)
  * })
  * ```

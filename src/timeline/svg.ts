@@ -25,12 +25,16 @@ export interface SvgOptions {
 }
 
 const MARGIN = 16
+/** The most that names beside the tracks take. */
 const LABELS = 150
 const BAR = 26
 const PITCH = 44
 const TITLE = 30
 const AXIS = 26
 const LEGEND = 34
+const LEGEND_LINE = 18
+/** Names that do not fit in so many lines are left out. */
+const MOST_LEGEND_LINES = 3
 /** About the width of a letter. */
 const LETTER = 6.4
 const NARROWEST = 200
@@ -53,6 +57,9 @@ interface Frame {
   readonly to: number
   readonly width: number
   readonly top: number
+  /** Where the tracks begin, behind their names, and end. */
+  readonly left: number
+  readonly bottom: number
 }
 
 export function toSvg(data: PageData, options: SvgOptions | undefined): string {
@@ -71,7 +78,8 @@ export function toSvg(data: PageData, options: SvgOptions | undefined): string {
   const arrows = checkBoolean(given.arrows, 'options.arrows', true)
   const critical = checkBoolean(given.criticalPath, 'options.criticalPath', true)
   const frame = frameOf(data, from, to, width, title)
-  const height = frame.top + frame.tracks.length * PITCH + LEGEND
+  const { lines, marks } = legend(frame, critical)
+  const height = frame.bottom + LEGEND + (lines - 1) * LEGEND_LINE
   const arrowLines = arrows ? arrowsOf(frame) : []
   const name = title || `Timeline of ${frame.tracks.length} streams`
   return [
@@ -82,10 +90,10 @@ export function toSvg(data: PageData, options: SvgOptions | undefined): string {
     '<marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="6" markerHeight="6" orient="auto"><path class="head" d="M0 0L8 4L0 8z"/></marker></defs>',
     `<rect class="background" width="${width}" height="${height}" rx="6"/>`,
     ...(title === '' ? [] : [`<text class="text title" x="${MARGIN}" y="24">${escaped(title)}</text>`]),
-    ...axis(frame, height),
+    ...axis(frame),
     ...frame.tracks.flatMap((track) => [...band(frame, track), ...drawnBars(frame, track, critical)]),
     ...arrowLines,
-    ...legend(frame, height, critical),
+    ...marks,
     '</svg>',
     '',
   ].join('\n')
@@ -98,11 +106,14 @@ function frameOf(data: PageData, from: number, to: number, width: number, title:
     return bars !== undefined && isSeen ? [{ track, bars }] : []
   })
   const tracks = drawn.map((one, place) => ({ ...one, top: top + place * PITCH + 8 }))
-  return { data, tracks, from, to, width, top }
+  const letters = Math.max(0, ...drawn.map(({ track }) => nameOf(data, track).length))
+  const left = MARGIN + Math.min(LABELS, Math.ceil(letters * LETTER) + MARGIN)
+  return { data, tracks, from, to, width, top, left, bottom: top + tracks.length * PITCH }
 }
 
-const x = ({ from, to, width }: Frame, time: number): number =>
-  MARGIN + LABELS + ((Math.min(Math.max(time, from), to) - from) / (to - from)) * (width - LABELS - 2 * MARGIN)
+const nameOf = ({ tracks }: PageData, track: number): string => tracks[track]?.name ?? ''
+const x = ({ from, to, width, left }: Frame, time: number): number =>
+  left + ((Math.min(Math.max(time, from), to) - from) / (to - from)) * (width - left - MARGIN)
 const round = (value: number): string => String(Number(value.toFixed(1)))
 const titleOf = ({ data }: Frame, row: number): string => data.names[data.name[row] ?? 0] ?? ''
 const colourClass = (colour: number | undefined): string => BAR_COLOURS[colour ?? 0] ?? ''
@@ -112,9 +123,9 @@ const fillOf = (colour: number): string =>
 const hatch = (name: string, degrees: number): string =>
   `<pattern id="hatch-${name}" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(${degrees})"><rect class="${name}" width="1.8" height="6"/></pattern>`
 
-function axis(frame: Frame, height: number): string[] {
-  const { from, to, width, top } = frame
-  const most = Math.max(2, Math.floor((width - LABELS) / 110))
+function axis(frame: Frame): string[] {
+  const { from, to, width, top, left: begin, bottom } = frame
+  const most = Math.max(2, Math.floor((width - begin) / 110))
   const least = (to - from) / most
   const power = 10 ** Math.floor(Math.log10(least))
   const step = power * ([1, 2, 5, 10].find((one) => one * power >= least) ?? 10)
@@ -122,7 +133,7 @@ function axis(frame: Frame, height: number): string[] {
   const lines: string[] = []
   for (let at = 0; from + at * step <= to; at += 1) {
     const left = round(x(frame, from + at * step))
-    lines.push(`<path class="line" d="M${left} ${top - 4}V${height - LEGEND}"/>`)
+    lines.push(`<path class="line" d="M${left} ${top - 4}V${bottom}"/>`)
     lines.push(
       `<text class="faint" x="${left}" y="${top - 10}" text-anchor="${Number(left) > width - 2 * MARGIN ? 'end' : 'middle'}">${Number(((at * step) / per).toFixed(3))} ${unit}</text>`,
     )
@@ -133,9 +144,10 @@ function axis(frame: Frame, height: number): string[] {
 type TrackBand = Frame['tracks'][number]
 
 function band(frame: Frame, { track, top }: TrackBand): string[] {
-  const name = frame.data.tracks[track]?.name ?? ''
+  const { data, width, left } = frame
+  const name = nameOf(data, track)
   return [
-    `<rect class="band" x="${MARGIN + LABELS}" y="${top}" width="${frame.width - LABELS - 2 * MARGIN}" height="${BAR}" rx="4"/>`,
+    `<rect class="band" x="${left}" y="${top}" width="${width - left - MARGIN}" height="${BAR}" rx="4"/>`,
     `<text class="text" x="${MARGIN}" y="${top + BAR / 2 + 4}">${name.length > MOST_LETTERS ? `<title>${escaped(name)}</title>` : ''}${escaped(fitting(name, MOST_LETTERS))}</text>`,
   ]
 }
@@ -148,8 +160,8 @@ const fitting = (text: string, letters: number): string =>
  * fill.
  */
 function drawnBars(frame: Frame, { bars, top }: TrackBand, critical: boolean): string[] {
-  const { from, to, width } = frame
-  const perPixel = (to - from) / (width - LABELS - 2 * MARGIN)
+  const { from, to, width, left: begin } = frame
+  const perPixel = (to - from) / (width - begin - MARGIN)
   const wide: string[] = []
   const narrow = BAR_COLOURS.map(() => '')
   const underlined: (readonly [left: number, right: number])[] = []
@@ -255,7 +267,7 @@ function arrowsOf(frame: Frame): string[] {
   return found
 }
 
-function legend(frame: Frame, height: number, critical: boolean): string[] {
+function legend(frame: Frame, critical: boolean): { readonly lines: number; readonly marks: readonly string[] } {
   const entries = new Map<string, string>()
   let hasWaits = false
   let hasNullStream = false
@@ -269,14 +281,20 @@ function legend(frame: Frame, height: number, critical: boolean): string[] {
       else entries.set(titleOf(frame, row), colourClass(colour))
     }
   }
-  const parts: string[] = []
-  let left = MARGIN + LABELS
-  const y = height - 14
+  const marks: string[] = []
+  let { left } = frame
+  let lines = 1
+  let y = frame.bottom + LEGEND - 14
   const add = (mark: (at: number) => string, text: string): void => {
-    const width = 24 + text.length * LETTER + 14
-    if (left + width > frame.width) return
-    parts.push(mark(left), `<text class="faint" x="${round(left + 18)}" y="${y}">${escaped(text)}</text>`)
-    left += width
+    const width = 24 + text.length * LETTER
+    if (left > frame.left && left + width > frame.width) {
+      if (lines === MOST_LEGEND_LINES) return
+      lines += 1
+      left = frame.left
+      y += LEGEND_LINE
+    }
+    marks.push(mark(left), `<text class="faint" x="${round(left + 18)}" y="${y}">${escaped(text)}</text>`)
+    left += width + 14
   }
   const box = (fill: string) => (at: number) =>
     `<rect ${fill} x="${round(at)}" y="${y - 10}" width="12" height="12" rx="3"/>`
@@ -285,7 +303,7 @@ function legend(frame: Frame, height: number, critical: boolean): string[] {
   if (hasNullStream) add(box(fillOf(NULL_STREAM)), 'held up by the null stream')
   if (critical)
     add((at) => `<rect class="critical" x="${round(at)}" y="${y - 5}" width="12" height="3"/>`, 'critical path')
-  return parts
+  return { lines, marks }
 }
 
 function styles(): string {

@@ -59,6 +59,7 @@ describe('the bench in the README and in docs/internals/benchmarks.md', () => {
     for (const name of PAGES)
       assert.equal(pageOf(name), pageWith(name, pageOf(name), result), 'npm run bench:readme writes it')
     assert.equal(readFileSync(stored.replace('.json', '.svg'), 'utf8'), picture(result))
+    assert.equal(readFileSync(stored.replace('.json', '-narrow.svg'), 'utf8'), picture(result, true))
     assert.match(result.machine['driver'] ?? '', /^cuda, \d/)
     assert.match(result.commit, /^[0-9a-f]+$/, 'of sources that are committed')
   })

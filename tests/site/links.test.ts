@@ -27,7 +27,7 @@ const unescaped = (text: string): string =>
 export function parse(html: string): Page {
   const values = (name: string): readonly string[] =>
     [...html.matchAll(new RegExp(`<[a-z][^>]*?\\s${name}="([^"]*)"`, 'g'))].map(([, value = '']) => unescaped(value))
-  return { links: [...values('href'), ...values('src')], ids: new Set(values('id')) }
+  return { links: [...values('href'), ...values('src'), ...values('srcset')], ids: new Set(values('id')) }
 }
 
 /** What is wrong with the links of a page, given the files of the site and its pages. */
@@ -54,7 +54,9 @@ export function brokenLinks(
 }
 
 it('a link that leads nowhere is found', () => {
-  const page = parse('<a class="x" href="b.html#c">b</a><a href="#no"></a><img src="/gone.svg"><h2 id="d"></h2>')
+  const page = parse(
+    '<a class="x" href="b.html#c">b</a><a href="#no"></a><img src="/gone.svg"><source srcset="/no.svg"><h2 id="d"></h2>',
+  )
   const pages = new Map([
     ['a.html', page],
     ['b.html', parse('<h1 id="c">')],
@@ -64,6 +66,7 @@ it('a link that leads nowhere is found', () => {
   assert.deepEqual(brokenLinks('a.html', page, files, pages), [
     'a.html: #no has no such anchor',
     'a.html: /gone.svg is not there',
+    'a.html: /no.svg is not there',
   ])
   assert.equal(brokenLinks('a.html', source, files, pages).length, 1)
 })

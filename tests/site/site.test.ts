@@ -9,11 +9,11 @@ import type { Server } from 'node:http'
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
-import type { Browser, Page } from 'playwright-core'
+import type { Browser, Frame, Page } from 'playwright-core'
 import { findChromium, NO_CHROMIUM } from '../helpers/chromium.js'
 import { byEffort } from '../helpers/effort.js'
 import { root } from '../helpers/root.js'
-import { serve, site, siteUnavailable } from './built-site.js'
+import { filesOf, serve, site, siteUnavailable } from './built-site.js'
 
 const SCREENSHOTS = process.env['CUDA_STREAMS_TEST_SCREENSHOTS']
 const WIDTHS = [1440, 390] as const
@@ -117,7 +117,7 @@ describe('the site, in Chromium', { skip: missing ?? false, timeout: 300_000 }, 
     page.evaluate<number>('document.documentElement.scrollWidth - document.documentElement.clientWidth')
 
   /** What fades in has its contrast when it has faded in, which begins two frames after it is there. */
-  const atRest = (page: Page): Promise<void> =>
+  const atRest = (page: Page | Frame): Promise<void> =>
     page.evaluate(`(async () => {
       const frame = () => new Promise((resolve) => requestAnimationFrame(resolve))
       await frame().then(frame)
@@ -125,7 +125,7 @@ describe('the site, in Chromium', { skip: missing ?? false, timeout: 300_000 }, 
         await Promise.allSettled(moving.map(({ finished }) => finished))
     })()`)
 
-  async function violationsOf(page: Page, except: readonly string[] = []): Promise<readonly string[]> {
+  async function violationsOf(page: Page | Frame, except: readonly string[] = []): Promise<readonly string[]> {
     assert.ok(axe !== undefined)
     await atRest(page)
     await page.addScriptTag({ path: axe })
@@ -158,6 +158,27 @@ describe('the site, in Chromium', { skip: missing ?? false, timeout: 300_000 }, 
       }
     }
   }
+
+  /** Pictures whose letters are smaller than they were drawn, and a page wider than its window. */
+  const misfits = (page: Page): Promise<readonly string[]> =>
+    page.evaluate<readonly string[]>(`(() => {
+      const { scrollWidth, clientWidth } = document.documentElement
+      const small = [...document.querySelectorAll('main img')].filter((img) => img.clientWidth < 0.9 * img.naturalWidth)
+      return [...(scrollWidth > clientWidth ? ['it scrolls sideways'] : []), ...small.map((img) => 'too small: ' + img.src)]
+    })()`)
+
+  it('at 390 pixels no page scrolls sideways, and pictures have the size of their letters', async () => {
+    const page = await browser.newPage({ viewport: { width: 390, height: 860 } })
+    const found: string[] = []
+    for (const path of filesOf().filter(
+      (name) => name.endsWith('.html') && !/^(?:playground|reference)\//.test(name),
+    )) {
+      await page.goto(`${address}/${path}`)
+      found.push(...(await misfits(page)).map((what) => `${path}: ${what}`))
+    }
+    await page.close()
+    assert.deepEqual(found, [])
+  })
 
   async function using(path: string, width: number, act: (page: Page) => Promise<void>): Promise<void> {
     const page = await open(path, width, 'light')
@@ -217,6 +238,43 @@ describe('the site, in Chromium', { skip: missing ?? false, timeout: 300_000 }, 
       await page.reload({ waitUntil: 'networkidle' })
       await alive(page)
       assert.ok(await isDark())
+    }))
+
+  it('the home page has a program, its kernel and its result in one screen; one click finds a race, another one fixes it', () =>
+    using('index.html', 1440, async (page) => {
+      if (!existsSync(join(site, 'playground'))) return
+      await page.setViewportSize({ width: 1440, height: 900 })
+      const frame = page.frameLocator('iframe')
+      await frame.locator('#console').filter({ hasText: '[ 15, 26, 37, 48 ]' }).waitFor()
+      for (const [place, text] of [
+        ['#editor .cm-line', 'compute.download'],
+        ['#kernel-editor .cm-line', 'y[i] = a * x[i] + y[i]'],
+        ['#console pre', 'Float32Array'],
+        ['#drawing #area', ''],
+      ] as const) {
+        const box = await frame.locator(place).filter({ hasText: text }).first().boundingBox()
+        assert.ok(
+          box !== null && box.y > 0 && box.y + Math.min(box.height, 100) <= 900,
+          `${place} ${JSON.stringify(box)}`,
+        )
+      }
+      const [, inner] = page.frames()
+      assert.ok(inner)
+      assert.deepEqual(await violationsOf(inner), [])
+      await frame.getByRole('button', { name: 'Leave out the wait' }).click()
+      await frame.locator('#findings').filter({ hasText: 'Race: nothing orders two accesses' }).waitFor()
+      assert.equal(await frame.locator('#editor .cm-line.marked').count(), 2)
+      await frame.locator('.finding .insert').click()
+      await frame.locator('#status').filter({ hasText: 'Fixed' }).waitFor()
+    }))
+
+  it('the playground on the home page has the colours of the site', () =>
+    using('index.html', 1440, async (page) => {
+      if (!existsSync(join(site, 'playground'))) return
+      const frame = page.frameLocator('iframe')
+      await frame.locator('.at-home').waitFor()
+      await page.locator('.VPNavBarAppearance button').click()
+      await frame.locator('html[style*="color-scheme: dark"]').waitFor()
     }))
 
   it('the playground, where there is one, is a click away and leads back', () =>

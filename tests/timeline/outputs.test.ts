@@ -94,6 +94,20 @@ describe('saving a timeline', () => {
     assert.equal(bare.match(/<rect class="kernel0" /g)?.length, 2, 'one bar and the legend')
   })
 
+  it('draws a narrow picture with the whole legend, in lines, and nothing beyond its edge', async () => {
+    const timeline = await sample()
+    const legend = (picture: string): readonly string[] =>
+      [...picture.matchAll(/<text class="faint" x="[^"]*" y="[^"]*">([^<]*)</g)].map(([, name = '']) => name)
+    const narrow = timeline.toSvg({ width: 200 })
+    assert.deepEqual(legend(narrow), legend(timeline.toSvg({ width: 2000 })))
+    const heights = new Set([...narrow.matchAll(/<text class="faint" x="[^"]*" y="([^"]*)">/g)].map(([, y]) => y))
+    assert.ok(heights.size > 1, 'several lines')
+    const height = Number(/viewBox="0 0 200 (\d+)"/.exec(narrow)?.[1])
+    for (const y of heights) assert.ok(Number(y) < height)
+    for (const [, left, width] of narrow.matchAll(/<rect [^>]*x="([^"]*)"[^>]* width="([^"]*)"/g))
+      assert.ok(Number(left) + Number(width) <= 200, `${left} ${width}`)
+  })
+
   it('gives each kernel a colour of its own, the same in every stretch', async () => {
     const simulation = simulate()
     const [device] = simulation.devices

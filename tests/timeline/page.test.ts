@@ -698,15 +698,17 @@ describe('what the page says and draws, in Chromium', { skip: missing, timeout: 
     assert.ok(picture.length < 300_000, `${picture.length} bytes`)
     const page = await browser.newPage({ viewport: VIEWPORT, colorScheme: 'light' })
     await page.setContent('<canvas width="1200" height="400"></canvas>')
-    const tops = [...picture.matchAll(/<rect class="band" x="\d+" y="(\d+)"/g)].map(([, top]) => Number(top))
+    const bands = [...picture.matchAll(/<rect class="band" x="(\d+)" y="(\d+)" width="(\d+)"/g)].map((band) =>
+      band.slice(1).map(Number),
+    )
     const shares = await page.evaluate<number[]>(`(async () => {
       const image = new Image()
       image.src = 'data:image/svg+xml,' + encodeURIComponent(${JSON.stringify(picture)})
       await image.decode()
       const context = document.querySelector('canvas').getContext('2d')
       context.drawImage(image, 0, 0)
-      return ${JSON.stringify(tops)}.map((top) => {
-        const { data } = context.getImageData(168, top, 1014, 26)
+      return ${JSON.stringify(bands)}.map(([left, top, width]) => {
+        const { data } = context.getImageData(left + 2, top, width - 4, 26)
         let blue = 0
         for (let at = 0; at < data.length; at += 4) if (data[at + 2] > data[at] + 60) blue += 1
         return blue / (data.length / 4)

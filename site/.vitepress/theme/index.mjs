@@ -7,7 +7,7 @@ import './look.css'
 const NotFound = () =>
   h('main', { class: 'missing vp-doc' }, [
     h('h1', 'There is no such page'),
-    h('p', ['Search for it, or look through ', h('a', { href: withBase('/guides.html') }, 'all guides'), '.']),
+    h('p', ['Search for it, or look through ', h('a', { href: withBase('/contents.html') }, 'all documentation'), '.']),
   ])
 
 export default {

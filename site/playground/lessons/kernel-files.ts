@@ -1,4 +1,6 @@
 /** The kernels of the lessons, in CUDA C++ and as PTX: `node scripts/ptx-kernels.mjs lessons` makes that, since no page can compile. */
+import { text as axpySource } from './axpy.cu?text'
+import { text as axpyPtx } from './axpy.ptx?text'
 import { text as outOfBoundsSource } from './out-of-bounds.cu?text'
 import { text as outOfBoundsFixedSource } from './out-of-bounds.fixed.cu?text'
 import { text as outOfBoundsFixedPtx } from './out-of-bounds.fixed.ptx?text'
@@ -10,18 +12,22 @@ import { text as sharedMemoryPtx } from './shared-memory.ptx?text'
 import { text as signatureSource } from './signature.cu?text'
 import { text as signaturePtx } from './signature.ptx?text'
 
-export interface KernelFile {
-  /** A program imports `ptx` from `./name`. */
-  readonly name: string
-  /** In CUDA C++. */
-  readonly source: string
-  readonly ptx: string
+/** By the file from which a program imports `ptx`. */
+export const SOURCES: Readonly<Record<string, string>> = {
+  'axpy.cu': axpySource,
+  'out-of-bounds.cu': outOfBoundsSource,
+  'out-of-bounds.fixed.cu': outOfBoundsFixedSource,
+  'shared-memory.cu': sharedMemorySource,
+  'shared-memory.fixed.cu': sharedMemoryFixedSource,
+  'signature.cu': signatureSource,
 }
 
-export const KERNEL_FILES: readonly KernelFile[] = [
-  { name: 'out-of-bounds.cu', source: outOfBoundsSource, ptx: outOfBoundsPtx },
-  { name: 'out-of-bounds.fixed.cu', source: outOfBoundsFixedSource, ptx: outOfBoundsFixedPtx },
-  { name: 'shared-memory.cu', source: sharedMemorySource, ptx: sharedMemoryPtx },
-  { name: 'shared-memory.fixed.cu', source: sharedMemoryFixedSource, ptx: sharedMemoryFixedPtx },
-  { name: 'signature.cu', source: signatureSource, ptx: signaturePtx },
-]
+/** What the worker of the page has of them. */
+export const PTX: Readonly<Record<string, string>> = {
+  'axpy.cu': axpyPtx,
+  'out-of-bounds.cu': outOfBoundsPtx,
+  'out-of-bounds.fixed.cu': outOfBoundsFixedPtx,
+  'shared-memory.cu': sharedMemoryPtx,
+  'shared-memory.fixed.cu': sharedMemoryFixedPtx,
+  'signature.cu': signaturePtx,
+}

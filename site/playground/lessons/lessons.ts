@@ -2,6 +2,8 @@
 import type { Lesson } from '../src/page/lesson.js'
 import { text as eventsFixed } from './events.fixed.ts?text'
 import { text as events } from './events.ts?text'
+import { text as firstKernelFixed } from './first-kernel.fixed.ts?text'
+import { text as firstKernel } from './first-kernel.ts?text'
 import { text as foreignStreamFixed } from './foreign-stream.fixed.ts?text'
 import { text as foreignStream } from './foreign-stream.ts?text'
 import { text as freedMemoryFixed } from './freed-memory.fixed.ts?text'
@@ -29,11 +31,22 @@ import { text as twoStreams } from './two-streams.ts?text'
 
 export const LESSONS: readonly Lesson[] = [
   {
+    slug: 'first-kernel',
+    title: 'A kernel and a copy',
+    text: [
+      'A stream is a queue of work for the GPU. Work of one stream runs in the order in which it was queued; two streams run side by side, and nothing orders them.',
+      'Here one stream uploads `x`, and a kernel on another one reads it. The kernel may come first: then it computes with bytes that nobody has written.',
+    ],
+    look: 'the two lines that the sanitizer marks, and the result in the console. `axpy.cu` has the kernel.',
+    program: firstKernel,
+    fixed: firstKernelFixed,
+    expected: { result: 'Float32Array(4) [ 15, 26, 37, 48 ]' },
+  },
+  {
     slug: 'two-streams',
     title: 'Two streams',
     text: [
-      'A stream is a queue of work for the GPU. Work of one stream runs in the order in which it was queued; two streams run side by side, and nothing orders them.',
-      'Here one stream fills `data` and another one copies it. The copy may come first: then it takes over bytes that nobody has written, `cd` in this simulator.',
+      'No kernel is needed for that. One stream fills `data` and another one copies it. The copy may come first: then it takes over bytes that nobody has written, `cd` in this simulator.',
     ],
     look: 'the two lines that the sanitizer marks, and the two orders under Orders: step through them, and see `copy` get other bytes.',
     program: twoStreams,

@@ -17,6 +17,7 @@ const OVER = /Nothing found|findings?;|errors?;|Fixed|no program|Stopped|cannot 
 
 /** Which the advised line fixes; for the others a person has to think. */
 const LESSONS = [
+  ['first-kernel', 'advice'],
   ['two-streams', 'advice'],
   ['events', 'advice'],
   ['null-stream', 'advice'],
@@ -374,6 +375,8 @@ throw new Error('it went wrong')
   })
 
   it('two orders are stepped through, with the bytes of each buffer beside', async () => {
+    await page.close()
+    page = await open('#lesson=two-streams')
     await run()
     const bytes = () => page.locator('.memory td').allInnerTexts()
     const step = () => page.innerText('.stepping output')
@@ -394,6 +397,8 @@ throw new Error('it went wrong')
   })
 
   it('virtual time is moved by the keyboard, and dragged', async () => {
+    await page.close()
+    page = await open('#lesson=two-streams')
     await run()
     const states = () => page.innerText('#state-rows')
     const atEnd = await states()

@@ -567,8 +567,8 @@ export type Colours = (name: ColourName) => string
 const THEMES = ['auto', 'light', 'dark'] as const
 type Theme = (typeof THEMES)[number]
 
-/** Makes a button switch between the system's theme, light and dark, and sets the colours as CSS variables. */
-export function themeButton(button: HTMLButtonElement, changed: (colours: Colours) => void): void {
+/** Makes a button switch between the system's theme, light and dark, and sets the colours as CSS variables; returns what chooses one. */
+export function themeButton(button: HTMLButtonElement, changed: (colours: Colours) => void): (theme: Theme) => void {
   const system = matchMedia('(prefers-color-scheme: dark)')
   let theme: Theme = 'auto'
   const apply = (): void => {
@@ -582,10 +582,12 @@ export function themeButton(button: HTMLButtonElement, changed: (colours: Colour
     button.setAttribute('aria-label', label)
     changed((name) => COLOURS[name][isDark ? 1 : 0])
   }
-  button.addEventListener('click', () => {
-    theme = THEMES[(THEMES.indexOf(theme) + 1) % THEMES.length] ?? 'auto'
+  const choose = (chosen: Theme): void => {
+    theme = chosen
     apply()
-  })
+  }
+  button.addEventListener('click', () => choose(THEMES[(THEMES.indexOf(theme) + 1) % THEMES.length] ?? 'auto'))
   system.addEventListener('change', apply)
   apply()
+  return choose
 }

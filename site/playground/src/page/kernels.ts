@@ -1,9 +1,9 @@
 /**
- * The kernels that a program imports, each in a tab of the editor: CUDA C++, which was compiled when the page was built, with the lines that
- * the run named; or PTX that is typed there.
+ * The kernels that a program imports, each in a tab of the editor, or below the program: CUDA C++, which was compiled when the page was built,
+ * with the lines that the run named; or PTX that is typed there.
  */
 import { byId, element } from '../../../../src/timeline/page/panel.js'
-import { KERNEL_FILES } from '../../lessons/kernel-files.js'
+import { PTX, SOURCES } from '../../lessons/kernel-files.js'
 import { type Editor, openEditor } from './editor.js'
 
 /** Texts of kernels that are not those that the page was built with, by the names of their files. */
@@ -22,9 +22,6 @@ export class NoKernel extends Error {
 const PROGRAM = 'program.ts'
 const IMPORT = /\bfrom\s+['"]\.\/([\w.-]+\.cu)['"]/g
 
-const builtOf = (name: string): (typeof KERNEL_FILES)[number] | undefined =>
-  KERNEL_FILES.find((file) => file.name === name)
-
 /** PTX begins with its version, behind comments. */
 const isPtx = (text: string): boolean => /^(?:\s|\/\/.*\n|\/\*[\s\S]*?\*\/)*\.version\s/.test(text)
 
@@ -39,14 +36,14 @@ export class Kernels {
   #said: readonly string[] = []
 
   constructor(
+    /** The program stays in sight, and has no tab. */
+    private readonly isBelow: boolean,
     private readonly edited: () => void,
     run: () => void,
   ) {
     this.#editor = openEditor(byId('kernel-editor', HTMLElement), { label: 'The kernel' }, () => this.#take(), run)
-    byId('kernel-ptx', HTMLButtonElement).addEventListener('click', () => this.#write(builtOf(this.#shown)?.ptx ?? ''))
-    byId('kernel-back', HTMLButtonElement).addEventListener('click', () =>
-      this.#write(builtOf(this.#shown)?.source ?? ''),
-    )
+    byId('kernel-ptx', HTMLButtonElement).addEventListener('click', () => this.#write(PTX[this.#shown] ?? ''))
+    byId('kernel-back', HTMLButtonElement).addEventListener('click', () => this.#write(SOURCES[this.#shown] ?? ''))
   }
 
   /** Those that are not as the page was built, of the files that the program imports. */
@@ -62,7 +59,7 @@ export class Kernels {
     const { texts } = this
     for (const name of this.#names) {
       const text = texts[name]
-      if (text === undefined && builtOf(name) === undefined)
+      if (text === undefined && SOURCES[name] === undefined)
         throw new NoKernel(name, `${name} has no code, and a page cannot compile CUDA C++: ${wayOut(name)}`)
       if (text === undefined || isPtx(text)) continue
       throw new NoKernel(name, `${name} was changed, and a page cannot compile CUDA C++: ${wayOut(name)}`)
@@ -74,7 +71,7 @@ export class Kernels {
   open(texts: KernelTexts): void {
     this.#changed.clear()
     for (const [name, text] of Object.entries(texts)) this.#changed.set(name, text)
-    this.show(PROGRAM)
+    this.show(this.#first)
   }
 
   /** Has a tab for each file that this program imports. */
@@ -82,7 +79,11 @@ export class Kernels {
     const names = [...new Set([...code.matchAll(IMPORT)].map(([, name = '']) => name))]
     if (names.join() === this.#names.join()) return
     this.#names = names
-    this.show(names.includes(this.#shown) ? this.#shown : PROGRAM)
+    this.show(names.includes(this.#shown) ? this.#shown : this.#first)
+  }
+
+  get #first(): string {
+    return (this.isBelow ? this.#names[0] : undefined) ?? PROGRAM
   }
 
   /** What the run said, which may name lines. */
@@ -95,7 +96,7 @@ export class Kernels {
   show(name: string): void {
     this.#shown = name
     const isKernel = name !== PROGRAM
-    byId('program', HTMLElement).hidden = isKernel
+    byId('program', HTMLElement).hidden = isKernel && !this.isBelow
     byId('kernel', HTMLElement).hidden = !isKernel
     if (isKernel) this.#editor.write(this.#textOf(name))
     this.#showTabs()
@@ -104,7 +105,7 @@ export class Kernels {
   }
 
   #textOf(name: string): string {
-    return this.#changed.get(name) ?? builtOf(name)?.source ?? ''
+    return this.#changed.get(name) ?? SOURCES[name] ?? ''
   }
 
   #write(text: string): void {
@@ -115,14 +116,14 @@ export class Kernels {
   /** The editor's text has changed. */
   #take(): void {
     if (this.#shown === PROGRAM || this.#editor.text === this.#textOf(this.#shown)) return
-    if (this.#editor.text === (builtOf(this.#shown)?.source ?? '')) this.#changed.delete(this.#shown)
+    if (this.#editor.text === (SOURCES[this.#shown] ?? '')) this.#changed.delete(this.#shown)
     else this.#changed.set(this.#shown, this.#editor.text)
     this.#showState()
     this.edited()
   }
 
   #showTabs(): void {
-    const tabs = [PROGRAM, ...this.#names].map((name) => {
+    const tabs = [...(this.isBelow ? [] : [PROGRAM]), ...this.#names].map((name) => {
       const isNamed = this.#linesOf(name).length > 0
       const mark = isNamed ? [element('span', { className: 'named' }, ' ●'), hidden(', which the run named')] : []
       const tab = element('button', { type: 'button', className: 'tab', onclick: () => this.show(name) }, name, ...mark)
@@ -136,7 +137,7 @@ export class Kernels {
 
   #showState(): void {
     const name = this.#shown
-    const built = builtOf(name)
+    const built = SOURCES[name]
     const text = this.#textOf(name)
     const isOwn = this.#changed.has(name)
     const runs = isPtx(text)

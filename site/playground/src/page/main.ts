@@ -19,7 +19,9 @@ const button = (id: string): HTMLButtonElement => byId(id, HTMLButtonElement)
 const types = new Types()
 const program = { label: 'The program', language: typeScript(types) }
 const editor = openEditor(byId('editor', HTMLElement), program, edited, start)
-const kernels = new Kernels(edited, start)
+/** The home page of the site, which shows a program, its kernel and its result in one screen. */
+const home = window.frameElement?.ownerDocument.documentElement
+const kernels = new Kernels(home !== undefined, edited, start)
 const tracks = new Tracks((line) => editor.mark([...findingMarks(), { line, kind: 'step' }]))
 const output = byId('console', HTMLElement)
 // It scrolls: the keyboard must get there.
@@ -276,9 +278,10 @@ async function share(): Promise<void> {
 async function openAddress(): Promise<void> {
   const { lesson: slug, code, kernels: texts } = await readAddress()
   const wanted = LESSONS.find((one) => one.slug === slug)
-  open(wanted ?? (code === undefined ? LESSONS[0] : undefined), code, texts)
+  open(wanted ?? (code === undefined && home === undefined ? LESSONS[0] : undefined), code, texts)
 }
 
+/** What the home page begins with, and a program of one's own. */
 const FREE = LESSONS[0]?.fixed ?? ''
 
 chooser.append(
@@ -303,5 +306,20 @@ button('next').addEventListener('click', () => {
   if (next !== undefined) open(next, undefined)
 })
 window.addEventListener('hashchange', () => void openAddress())
-themeButton(button('theme'), (colours) => tracks.restyle(colours))
-void openAddress()
+const setTheme = themeButton(button('theme'), (colours) => tracks.restyle(colours))
+await openAddress()
+if (home !== undefined) showAtHome(home)
+
+/** The right program has run, and a button leaves out its wait. */
+function showAtHome(site: HTMLElement): void {
+  document.documentElement.classList.add('at-home')
+  const follow = (): void => setTheme(site.classList.contains('dark') ? 'dark' : 'light')
+  new MutationObserver(follow).observe(site, { attributeFilter: ['class'] })
+  follow()
+  button('break').hidden = false
+  button('break').addEventListener('click', () => {
+    open(LESSONS[0], undefined)
+    start()
+  })
+  start()
+}

@@ -56,7 +56,7 @@ export function lineIn(text: string | undefined): number | undefined {
 export const brief = (text: string): string =>
   text.replaceAll(`${folder()}/${FILE}`, FILE).replaceAll(/ \(from (?!program\.ts)[^\s():]+:\d+\)/g, '')
 
-const MAKES = String.raw`(?:await\s+)?(?:new\s+(?:Stream|ExternalStream)\b|[\w$.[\]!?]+\.(?:createStream|alloc|allocPinned|subarray)\b|(?:Stream|DeviceBuffer)\.from\b)[^(\n]*`
+const MAKES = String.raw`(?:await\s+)?(?:new\s+(?:Stream|ExternalStream)\b|[\w$.[\]!?]+\.(?:createStream|alloc|allocPinned|bufferFrom|subarray)\b|(?:Stream|DeviceBuffer)\.from\b)[^(\n]*`
 const VARIABLE = String.raw`([A-Za-z_$][\w$]*)(?:\s*:\s*[\w<>[\]| ]+)?\s*=\s*`
 const ONE = new RegExp(`${VARIABLE}(?=${MAKES}\\()`, 'g')
 const SEVERAL = new RegExp(`${VARIABLE}(?=\\[\\s*${MAKES}\\(|\\[[^\\]\\n]*\\]\\.map\\(|Array\\.from\\()`, 'g')

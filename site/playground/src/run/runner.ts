@@ -13,7 +13,7 @@ import { observed, observedError, runOnce } from '../../../../dist/src/explore/r
 import { parseSchedule, Route } from '../../../../dist/src/explore/search.js'
 import type { PageData } from '../../../../dist/src/timeline/page-format.js'
 import { pageDataOf } from '../../../../dist/src/timeline/timeline.js'
-import { KERNEL_FILES } from '../../lessons/kernel-files.js'
+import { PTX } from '../../lessons/kernel-files.js'
 import { assert } from './assert.js'
 import { type Body, brief, compile, lineIn } from './compile.js'
 import { insertionsIn } from './insertions.js'
@@ -30,7 +30,7 @@ const MODULES: Readonly<Record<string, unknown>> = {
   'node:assert/strict': assert,
   'node:assert': assert,
   'node:timers/promises': timers,
-  ...Object.fromEntries(KERNEL_FILES.map(({ name, ptx }) => [`./${name}`, { ptx }])),
+  ...Object.fromEntries(Object.entries(PTX).map(([name, ptx]) => [`./${name}`, { ptx }])),
 }
 
 /** Bytes of a buffer that are shown. */
