@@ -30,6 +30,14 @@ function grayFile(width: number, value: number): Uint8Array {
 const GRAY = 128
 const WORD = 0x80808080
 const wholeFile = grayFile(BYTES, GRAY)
+/** The encoder takes a megabyte and some milliseconds, which programs that run many times would spend each time. */
+const files = new Map<number, Uint8Array>()
+
+function wordFile(value: number): Uint8Array {
+  const known = files.get(value) ?? grayFile(4, value)
+  files.set(value, known)
+  return known
+}
 
 const gray = (buffer: DeviceBuffer): ImageToEncode => ({
   buffer,
@@ -150,8 +158,7 @@ export const about: AboutLibrary = {
       on: 'device',
       run: (stage, side, stream) => {
         using codec = new JpegCodec({ device: stream.device })
-        const file = grayFile(4, 64 + numberOf(side))
-        codec.decode(stream, file, { format: 'gray', into: dataOf(stage) as DeviceBuffer })
+        codec.decode(stream, wordFile(64 + numberOf(side)), { format: 'gray', into: dataOf(stage) as DeviceBuffer })
       },
     },
   ],

@@ -33,10 +33,11 @@ export const IDENTITY = writeModel(identity)
 
 /** A session of the simulator that copies bytes, made at once: what `Session.load()` makes on another thread. */
 export function sessionNow(stream: Stream): Session {
-  preferCachedOnnxRuntime()
   const library = openOrt()
   const model = NativeMemory.ofText(IDENTITY)
   const options = library.made('CreateSessionOptions')
+  // As the library does on the simulator: a session without has threads, which take longer to begin and end than the run.
+  library.call('SetIntraOpNumThreads', options, 1)
   const address = library.made('CreateSessionFromArray', library.env, model.address, IDENTITY.byteLength, options)
   library.release('ReleaseSessionOptions', options)
   model.free()
