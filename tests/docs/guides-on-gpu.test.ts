@@ -52,33 +52,35 @@ function lacking({ code }: Block): string | false {
   return false
 }
 
-describe('the code in the guides runs as pasted on a GPU', { skip }, async () => {
-  if (skip !== false) return
+/** What came of each program; Deno runs no test of an async describe(). */
+async function runAll() {
   // Within dist/, where 'cuda-streams' is this package, as built.
   const folder = mkdtempSync(join(root, 'dist', 'guides-'))
-  after(() => rmSync(folder, { recursive: true, force: true }))
   const project = join(folder, 'project')
   mkdirSync(project)
   writeFileSync(join(project, 'package.json'), '{ "private": true }')
   const programs = readPages()
     .flatMap(programsOf)
-    .map((block, at) => {
-      const script = join(folder, `${at}.${block.language === 'ts' ? 'mts' : 'mjs'}`)
+    .flatMap((block, at) => {
       const why = lacking(block)
-      if (why === false) writeFileSync(script, block.code)
-      else console.log(`skipped: ${titleOf(block)}: ${why}`)
-      return { block, script, why }
+      if (why === false) return [{ block, script: join(folder, `${at}.${block.language === 'ts' ? 'mts' : 'mjs'}`) }]
+      console.log(`skipped: ${titleOf(block)}: ${why}`)
+      return []
     })
-  const runs = await runPrograms(
-    programs.filter(({ why }) => why === false).map(({ script }) => script),
-    project,
-    'cuda',
-  )
-  for (const { block, script } of programs) {
-    const run = runs.get(script)
-    if (run === undefined) continue
+  for (const { block, script } of programs) writeFileSync(script, block.code)
+  const scripts = programs.map(({ script }) => script)
+  return { folder, programs, runs: await runPrograms(scripts, project, 'cuda') }
+}
+
+const ran = skip === false ? await runAll() : undefined
+
+describe('the code in the guides runs as pasted on a GPU', { skip }, () => {
+  if (ran === undefined) return
+  after(() => rmSync(ran.folder, { recursive: true, force: true }))
+  for (const { block, script } of ran.programs) {
     it(titleOf(block), () => {
-      assert.equal(run.trouble, '')
+      const run = ran.runs.get(script)
+      assert.equal(run?.trouble, '')
       if (block.output !== undefined) assert.equal(asShown(run.output.trimEnd(), block.output), block.output)
     })
   }
