@@ -43,7 +43,7 @@ describe('random programs', () => {
   let used
 
   before(async () => {
-    await buildRunner()
+    await buildRunner({ withLibrary: false })
     const called = new Set(await membersUsed(codes))
     const text = codes.join('\n')
     // Constructors and functions cannot be watched: the text has them.

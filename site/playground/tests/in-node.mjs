@@ -7,22 +7,23 @@ import { asText } from '../as-text.mjs'
 import { root } from './serve.mjs'
 
 const here = dirname(fileURLToPath(import.meta.url))
-/** Of each test file, since these run beside each other. */
-const runner = resolve(here, '..', 'dist-of-tests', `runner-of-${basename(process.argv[1] ?? '', '.test.mjs')}.mjs`)
+/** A folder of each test file, since these run beside each other; below it, the library finds its own lines by this name. */
+const ofTestFile = resolve(here, '..', 'dist-of-tests', basename(process.argv[1] ?? '', '.test.mjs'))
+const runner = join(ofTestFile, 'library', 'base', 'stack.js')
 
-/** Bundles the runner alone: the library stays where it is. */
-export async function buildRunner() {
+/** Bundles the runner, with the library, which then loads in half the time; or alone: the library stays where it is. */
+export async function buildRunner({ withLibrary }) {
   const compiled = join(root, 'dist', 'src')
   const library = {
     name: 'library',
     setup({ onResolve }) {
       onResolve({ filter: /^cuda-streams/ }, ({ path }) => {
         const entryPoint = path.split('/')[1] ?? 'index'
-        return { path: join(compiled, `${entryPoint}.js`), external: true }
+        return { path: join(compiled, `${entryPoint}.js`), external: !withLibrary }
       })
       onResolve({ filter: /\/dist\/src\// }, ({ path, resolveDir }) => ({
         path: resolve(resolveDir, path),
-        external: true,
+        external: !withLibrary,
       }))
     },
   }
@@ -32,6 +33,8 @@ export async function buildRunner() {
     platform: 'node',
     format: 'esm',
     target: 'es2022',
+    // Errors and values tell of their classes.
+    keepNames: true,
     outfile: runner,
     plugins: [library, asText],
     logLevel: 'warning',

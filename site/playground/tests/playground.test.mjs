@@ -4,7 +4,7 @@ import assert from 'node:assert/strict'
 import { mkdirSync, readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
-import { after, before, beforeEach, describe, it } from 'node:test'
+import { after, before, describe, it } from 'node:test'
 import { findChromium, NO_CHROMIUM } from '../../../dist/tests/helpers/chromium.js'
 import { launch, serve } from './serve.mjs'
 
@@ -83,10 +83,11 @@ describe('the playground, in Chromium', { skip, timeout: 300_000 }, () => {
     server?.close()
     assert.deepEqual(problems, [])
   })
-  beforeEach(async () => {
+  /** The page that the test is about, in place of that of the test before. */
+  async function show(...given) {
     await page?.close()
-    page = await open()
-  })
+    page = await open(...given)
+  }
 
   async function open(hash = '', viewport = DESKTOP, colorScheme = 'light') {
     const opened = await browser.newPage({ viewport, colorScheme })
@@ -149,8 +150,7 @@ describe('the playground, in Chromium', { skip, timeout: 300_000 }, () => {
 
   for (const [slug, way] of LESSONS) {
     it(`the lesson ${slug}: its bug is found, and fixed by the ${way}`, async () => {
-      await page.close()
-      page = await open(`#lesson=${slug}`)
+      await show(`#lesson=${slug}`)
       assert.doesNotMatch(await run(), /Fixed/)
       assert.notDeepEqual(await failing(), [])
       if (slug === 'no-overlap') {
@@ -196,8 +196,7 @@ describe('the playground, in Chromium', { skip, timeout: 300_000 }, () => {
   }
 
   it('the signature that lies is corrected, and then the race is found, with the line to insert', async () => {
-    await page.close()
-    page = await open('#lesson=signature')
+    await show('#lesson=signature')
     await run()
     assert.match(await page.innerText('#findings'), /signature says it only reads.*say 'out' or 'inout'/s)
     await write((await text()).replaceAll("'in i32*'", "'inout i32*'"))
@@ -207,8 +206,7 @@ describe('the playground, in Chromium', { skip, timeout: 300_000 }, () => {
   })
 
   it('a kernel is in a tab of its own; PTX that is written there runs, and changed CUDA C++ says that it cannot', async () => {
-    await page.close()
-    page = await open('#lesson=out-of-bounds')
+    await show('#lesson=out-of-bounds')
     assert.deepEqual(await page.locator('#files [role=tab]').allInnerTexts(), ['program.ts', 'out-of-bounds.cu'])
     await kernelTab('out-of-bounds.cu')
     assert.ok(await page.isHidden('#program'))
@@ -244,12 +242,12 @@ describe('the playground, in Chromium', { skip, timeout: 300_000 }, () => {
     // The address has it.
     await page.waitForFunction(() => location.hash.includes('kernels='))
     const { hash } = new URL(page.url())
-    await page.close()
-    page = await open(hash)
+    await show(hash)
     assert.match(await run(), /Fixed/)
   })
 
   it('a program of one’s own has a tab for a kernel of its own, which takes PTX', async () => {
+    await show()
     const [, ptx] = /`(.*)`/s.exec(PRINTING)
     await write(PRINTING.replace(/const ptx = `.*`/s, "import { ptx } from './own.cu'"))
     await page.click('#run')
@@ -268,6 +266,7 @@ describe('the playground, in Chromium', { skip, timeout: 300_000 }, () => {
   })
 
   it('CUDA C++ that the page would have to compile is refused, with the way out', async () => {
+    await show()
     const source = 'extern "C" __global__ void nothing() {}'
     await write(
       `import { Device, defineKernel, Program, Stream } from 'cuda-streams'
@@ -289,6 +288,7 @@ new Stream().launch(nothing, { grid: 1, block: 1 })
   })
 
   it('a program that ends with an error is not called one in which nothing was found', async () => {
+    await show()
     await write(`import { Stream } from 'cuda-streams'
 const stream = new Stream()
 await stream.finished()
@@ -300,12 +300,14 @@ throw new Error('it went wrong')
   })
 
   it('what a kernel prints is in the console', async () => {
+    await show()
     await write(PRINTING)
     await run()
     assert.deepEqual(await page.locator('#console pre').allInnerTexts(), ['thread 0', 'thread 1'])
   })
 
   it('a program is edited, shared by its address, and found there again', async () => {
+    await show()
     await page.selectOption('#lessons', '')
     const code = "console.log('Größe', [1, 2, 3].length * 14)\n"
     await write(code)
@@ -320,6 +322,7 @@ throw new Error('it went wrong')
   })
 
   it('the types are the library’s own: completions, and a mistake is underlined', async () => {
+    await show()
     await page.selectOption('#lessons', '')
     await write("import { Stream } from 'cuda-streams'\nconst mine = new Stream()\nmine.launchHost")
     await page.waitForSelector('.cm-tooltip-autocomplete')
@@ -331,12 +334,14 @@ throw new Error('it went wrong')
   })
 
   it('text that is no program is refused with its line', async () => {
+    await show()
     await write('const a = 1\nconst = 2\n')
     assert.match(await run(), /no program/)
     assert.match(await page.innerText('#console'), /\(2:/)
   })
 
   it('a program whose orders cannot be tried is run all the same', async () => {
+    await show()
     await write(
       "import { Stream } from 'cuda-streams'\nconst a = new Stream()\nif (Math.random() < 0.5) a.launchHostFunc(() => {})\nconst b = new Stream()\nb.launchHostFunc(() => {})\nawait Promise.all([a.finished(), b.finished()])\nconsole.log('ran')\n",
     )
@@ -346,12 +351,14 @@ throw new Error('it went wrong')
   })
 
   it('an error is told with its line', async () => {
+    await show()
     await write("console.warn('careful')\nthrow new RangeError('too far')\n")
     await run()
     assert.match(await page.innerText('#console'), /careful\s+Uncaught RangeError: too far\s+at program\.ts:2/)
   })
 
   it('an endless loop is ended by the button, and the next run is a new one', async () => {
+    await show()
     await write("console.log('before')\nwhile (true) console.log('again')\n")
     await page.click('#run')
     await page.waitForFunction(() => document.getElementById('console').textContent.includes('More lines'))
@@ -365,6 +372,7 @@ throw new Error('it went wrong')
   })
 
   it('a program that waits forever is told of, with the order in which it does', async () => {
+    await show()
     await write(
       "import { Stream } from 'cuda-streams'\nimport { latch } from 'cuda-streams/sim'\nconst stream = new Stream()\nlatch(stream)\nawait stream.finished()\n",
     )
@@ -375,8 +383,7 @@ throw new Error('it went wrong')
   })
 
   it('two orders are stepped through, with the bytes of each buffer beside', async () => {
-    await page.close()
-    page = await open('#lesson=two-streams')
+    await show('#lesson=two-streams')
     await run()
     const bytes = () => page.locator('.memory td').allInnerTexts()
     const step = () => page.innerText('.stepping output')
@@ -397,8 +404,7 @@ throw new Error('it went wrong')
   })
 
   it('virtual time is moved by the keyboard, and dragged', async () => {
-    await page.close()
-    page = await open('#lesson=two-streams')
+    await show('#lesson=two-streams')
     await run()
     const states = () => page.innerText('#state-rows')
     const atEnd = await states()
@@ -419,6 +425,7 @@ throw new Error('it went wrong')
   })
 
   it('everything is reached by the keyboard: it runs by Ctrl+Enter, and Escape, Tab leaves the editor', async () => {
+    await show()
     await page.focus('.cm-content')
     await page.keyboard.press('Control+Enter')
     await over()
@@ -443,8 +450,7 @@ throw new Error('it went wrong')
   ]) {
     const { width } = viewport
     it(`axe-core has nothing to say, ${slug}, ${scheme}, ${width} wide, and nothing is cut off`, async () => {
-      await page.close()
-      page = await open(`#lesson=${slug}`, viewport, scheme)
+      await show(`#lesson=${slug}`, viewport, scheme)
       await run()
       if (slug === 'out-of-bounds') await kernelTab('out-of-bounds.cu')
       await picture(`page-${slug}-${width}-${scheme}`)
@@ -460,6 +466,7 @@ throw new Error('it went wrong')
   }
 
   it('a program makes the page of its own timeline, which opens', async () => {
+    await show()
     await page.selectOption('#lessons', '')
     await write(
       `import { Stream } from 'cuda-streams'

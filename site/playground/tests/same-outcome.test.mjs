@@ -33,7 +33,7 @@ describe('the same in Node and in the page', { skip, timeout: 600_000 }, () => {
   let page
 
   before(async () => {
-    await buildRunner()
+    await buildRunner({ withLibrary: true })
     server = await serve()
     browser = await launch()
     page = await browser.newPage()
