@@ -9,13 +9,14 @@ import type { EventHandle } from '../../src/driver/driver.js'
 import { layer } from '../../src/native/layer.js'
 import { NativeMemory } from '../../src/native/native-memory.js'
 import { SharedLibrary } from '../../src/native/shared-library.js'
+import { byEffort } from '../helpers/effort.js'
 import { runsModule } from '../helpers/run-time.js'
 import { compiled, skip } from './compile.js'
 
 const MICROSECOND = 1000
 const MILLISECOND = 1_000_000
 const LAYER = JSON.stringify(new URL('../../src/native/layer.js', import.meta.url))
-const WORKERS = 40
+const WORKERS = byEffort({ quick: 16, normal: 40, nightly: 40 })
 /** CUDA_ERROR_NOT_READY and CU_STREAM_CAPTURE_MODE_RELAXED. */
 const NOT_READY = 600
 const RELAXED = 2
