@@ -120,8 +120,8 @@ function shapeOf(options: Given<GemmOptions, (typeof GEMM)[number]>, batch: Give
   const k = checkCount(options.k, 'options.k')
   const transposeA = checkBoolean(options.transposeA, 'options.transposeA', false)
   const transposeB = checkBoolean(options.transposeB, 'options.transposeB', false)
-  const alpha = checkFactor(options.alpha, 'options.alpha', 1)
-  const beta = checkFactor(options.beta, 'options.beta', 0)
+  const alpha = checkFactor(options.alpha, 'options.alpha', 1, type)
+  const beta = checkFactor(options.beta, 'options.beta', 0, type)
   const layout = (letter: 'A' | 'B' | 'C', rows: number, columns: number): Layout => {
     const [lines, length] = order === 'row' ? [rows, columns] : [columns, rows]
     const ld = `ld${letter.toLowerCase()}` as 'lda' | 'ldb' | 'ldc'
@@ -159,10 +159,11 @@ function checkMatricesApart({ lines, length, leading, stride }: Omit<Layout, 'el
 
 const checkCount = (value: unknown, name: string): number => checkInteger(value, name, 1, LARGEST)
 
-function checkFactor(value: number | undefined, name: string, byDefault: number): number {
+/** The factor as cuBLAS gets it: in the type in which sums are kept. */
+function checkFactor(value: number | undefined, name: string, byDefault: number, type: GemmType): number {
   if (value === undefined) return byDefault
   if (typeof value !== 'number') throw invalidType(name, 'a number', value)
-  return value
+  return type === 'f64' ? value : Math.fround(value)
 }
 
 /** The most places that are compared. Matrices so entangled that there are more are assumed to be apart. */

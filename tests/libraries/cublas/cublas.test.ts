@@ -89,6 +89,33 @@ onEveryBackend('cuBLAS', (bench: Workbench) => {
     assert.deepEqual(decode('f32', await stream.download(C)), [1, 2, 3, 77, 77, 3, 4, 7])
   })
 
+  it('alpha and beta are rounded to f32 before they are multiplied by, unless the elements are f64', async () => {
+    using cublas = new Cublas(stream)
+    const factor = 0.1
+    const rounded = Math.fround(factor)
+    using one = stream.bufferFrom(Float32Array.of(1))
+    using zero = stream.bufferFrom(Float32Array.of(0))
+    const seen: boolean[] = []
+    for (const x of [3, 9, 13, 4093]) {
+      using X = stream.bufferFrom(Float32Array.of(x))
+      const options: GemmOptions = { type: 'f32', m: 1, n: 1, k: 1 }
+      using byAlpha = stream.bufferFrom(Float32Array.of(0))
+      cublas.gemm(X, one, byAlpha, { ...options, alpha: factor })
+      using byBeta = stream.bufferFrom(Float32Array.of(x))
+      cublas.gemm(zero, one, byBeta, { ...options, beta: factor })
+      const expected = Math.fround(rounded * x)
+      assert.deepEqual(decode('f32', await stream.download(byAlpha)), [expected], `alpha ${x}`)
+      assert.deepEqual(decode('f32', await stream.download(byBeta)), [expected], `beta ${x}`)
+      seen.push(expected !== Math.fround(factor * x))
+    }
+    assert.ok(seen.includes(true), 'each is the same with a factor of f64')
+    using X = stream.bufferFrom(Float64Array.of(3))
+    using one64 = stream.bufferFrom(Float64Array.of(1))
+    using C = stream.bufferFrom(Float64Array.of(0))
+    cublas.gemm(X, one64, C, { type: 'f64', m: 1, n: 1, k: 1, alpha: factor })
+    assert.deepEqual(decode('f64', await stream.download(C)), [factor * 3])
+  })
+
   it('a matrix may have more elements than four million', async () => {
     using cublas = new Cublas(stream)
     const k = 2049
