@@ -1,6 +1,7 @@
-/** cuda-streams/cublas: matrix products on streams. */
+/** cuda-streams/cublas: matrix products, sums and transpositions on streams. */
 import './shortcuts.js'
 
 export { LibraryError } from './base/errors.js'
+export type { GeamOptions } from './libraries/cublas/geam.js'
 export type { GemmOptions, GemmType, StridedBatchOptions } from './libraries/cublas/gemm-shape.js'
 export { Cublas, type CublasOptions } from './libraries/cublas/matrix-products.js'

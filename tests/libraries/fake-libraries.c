@@ -94,6 +94,16 @@ int cublasGemmStridedBatchedEx(void *handle, int transa, int transb, int m, int 
       stridec, count, compute, algo);
   return 0;
 }
+#define GEAM(type, number)                                                                                             \
+  int cublas##type##geam(void *handle, int transa, int transb, int m, int n, const number *alpha, const number *A,     \
+                         int lda, const number *beta, const number *B, int ldb, number *C, int ldc) {                  \
+    (void)handle;                                                                                                      \
+    say(#type "geam %d%d m%d n%d %g A%lx/%d %g B%lx/%d C%lx/%d\n", transa, transb, m, n, *alpha,                       \
+        (unsigned long)(uintptr_t)A, lda, *beta, (unsigned long)(uintptr_t)B, ldb, (unsigned long)(uintptr_t)C, ldc);  \
+    return 0;                                                                                                          \
+  }
+GEAM(S, float)
+GEAM(D, double)
 
 /* NCCL */
 

@@ -6,7 +6,7 @@ import assert from 'node:assert/strict'
 import { AsyncResource } from 'node:async_hooks'
 import { after, afterEach, before, describe, it } from 'node:test'
 import { type DeviceBuffer, Stream } from 'cuda-streams'
-import { Cublas, type GemmOptions, LibraryError, type StridedBatchOptions } from 'cuda-streams/cublas'
+import { Cublas, type GeamOptions, type GemmOptions, LibraryError, type StridedBatchOptions } from 'cuda-streams/cublas'
 import { Communicator, group, ncclVersion, uniqueId } from 'cuda-streams/nccl'
 import { latch } from 'cuda-streams/sim'
 import { CUresult, cudaError } from '../../src/driver/cuda-results.js'
@@ -71,6 +71,91 @@ describe('across the language border', { skip }, () => {
       ])
       cublas.gemm(a, b, c, { type: 'bf16', m: 1, n: 1, k: 1 })
       assert.match(fake.said()[2] ?? '', /A\w+:14\/1 .*C\w+:14\/1 compute 68/)
+    })
+
+    it('a sum, row after row and column after column: the operands keep their places', () => {
+      using cublas = new Cublas(stream)
+      fake.said()
+      cublas.geam(a, b, c, { type: 'f32', m: 2, n: 3, transposeA: true, alpha: 1.5, beta: -2, ldc: 4 })
+      cublas.geam(a, b, c, { type: 'f64', m: 2, n: 3, transposeB: true, order: 'column', alpha: 0.1 })
+      assert.deepEqual(fake.said(), [
+        `stream ${hex(stream.handle)}`,
+        `Sgeam 10 m3 n2 1.5 A${hex(a)}/2 -2 B${hex(b)}/3 C${hex(c)}/4`,
+        `stream ${hex(stream.handle)}`,
+        `Dgeam 01 m2 n3 0.1 A${hex(a)}/2 1 B${hex(b)}/3 C${hex(c)}/2`,
+      ])
+    })
+
+    it('a transposition has A in the place of B, with a factor of 0, so that each pointer is valid, in place too', () => {
+      using cublas = new Cublas(stream)
+      fake.said()
+      cublas.geam(a, undefined, c, { type: 'f32', m: 2, n: 3, transposeA: true, lda: 5, ldb: 9 })
+      cublas.geam(c, undefined, c, { type: 'f32', m: 2, n: 3, alpha: 2, transposeB: true })
+      assert.deepEqual(
+        fake.said().filter((line) => line.startsWith('S')),
+        [
+          `Sgeam 11 m3 n2 1 A${hex(a)}/5 0 B${hex(a)}/5 C${hex(c)}/3`,
+          `Sgeam 00 m3 n2 2 A${hex(c)}/3 0 B${hex(c)}/3 C${hex(c)}/3`,
+        ],
+      )
+    })
+
+    it('wrappers are told that a sum writes C, and reads A and B unless their factors are 0', () => {
+      using cublas = new Cublas(stream)
+      const told2x3 = (b: DeviceBuffer | undefined, more: Partial<GeamOptions>): readonly string[] => {
+        told.length = 0
+        cublas.geam(a, b, c, { type: 'f32', m: 2, n: 3, ...more })
+        return told.flatMap(({ memory }) =>
+          memory.map(({ pointer, byteLength, access, rows }) =>
+            [pointer.toString(16), byteLength, access, ...(rows === undefined ? [] : [rows.rowDistance])].join(' '),
+          ),
+        )
+      }
+      const [readA, readB, written] = [`${hex(a)} 24 in`, `${hex(b)} 24 in`, `${hex(c)} 24 out`]
+      assert.deepEqual(told2x3(b, {}), [readA, readB, written])
+      assert.deepEqual(told2x3(b, { beta: 0 }), [readA, `${hex(b)} 0 in`, written])
+      assert.deepEqual(told2x3(b, { alpha: 0 }), [`${hex(a)} 0 in`, readB, written])
+      assert.deepEqual(told2x3(undefined, { transposeA: true }), [readA, `${hex(a)} 0 in`, written])
+      const apart = { lda: 4, ldb: 5, ldc: 6 }
+      assert.deepEqual(told2x3(b, apart), [`${hex(a)} 28 in 16`, `${hex(b)} 32 in 20`, `${hex(c)} 36 out 24`])
+    })
+
+    it('host functions are run before the first sum of a kind', () => {
+      using cublas = new Cublas(stream)
+      const options: GeamOptions = { type: 'f32', m: 6, n: 6, lda: 8, ldb: 8, ldc: 8 }
+      const isNew = (add: () => unknown): boolean => {
+        const before = driver.drained
+        add()
+        return driver.drained > before
+      }
+      const ways: Readonly<Record<string, () => unknown>> = {
+        first: () => cublas.geam(a, b, c, options),
+        ...Object.fromEntries(
+          [
+            ...[{ type: 'f64' as const }, { m: 5 }, { n: 5 }, { lda: 7 }, { ldb: 7 }, { ldc: 7 }, { transposeA: true }],
+            ...[
+              { transposeB: true },
+              { order: 'column' as const },
+              { alpha: 0 },
+              { alpha: 2 },
+              { beta: 0 },
+              { beta: 2 },
+            ],
+          ].map((more) => [JSON.stringify(more), () => cublas.geam(a, b, c, { ...options, ...more })]),
+        ),
+        'another place of A': () => cublas.geam(a.subarray(4, 1028), b, c, options),
+        'in place of A': () => cublas.geam(c, b, c, options),
+        'in place of B': () => cublas.geam(a, c, c, options),
+      }
+      for (const [name, add] of Object.entries(ways)) {
+        assert.equal(isNew(add), true, name)
+        assert.equal(isNew(add), false, name)
+      }
+      assert.equal(
+        isNew(() => cublas.geam(a, b, c, { ...options, alpha: 3 })),
+        false,
+        'alpha is neither 0 nor 1',
+      )
     })
 
     it('wrappers are told which memory is touched, how much of it, and how', () => {

@@ -1,32 +1,64 @@
-/** A matrix product: the call of cuBLAS, its host implementation for the simulator, and its kind. */
+/** What cuBLAS is called for: what all its calls have in common, and matrix products with their host implementation for the simulator. */
 import { dataViewOf, ELEMENT_TYPES, FLOAT_ACCESS } from '../../base/element-types.js'
+import type { HostImplementation } from '../../driver/driver.js'
 import { alignmentOf } from '../handle-library.js'
 import type { UsedMemory } from '../library-call.js'
-import { CUBLAS_GEMM_DEFAULT, CUBLAS_OP, cublas } from './cublas-library.js'
-import type { GemmShape, Layout } from './gemm-shape.js'
+import { CUBLAS_GEMM_DEFAULT, CUBLAS_OP, type CUBLAS_SIGNATURES, cublas } from './cublas-library.js'
+import type { GemmShape, GemmType, Layout, MatrixShape } from './gemm-shape.js'
 
-export type GemmFunction = 'cublasGemmEx' | 'cublasGemmStridedBatchedEx'
+/** A call that makes C of A and B. Its memory is A, B, C and, if there is one, the workspace. */
+export interface MatrixCall {
+  /** The C function. */
+  readonly name: keyof typeof CUBLAS_SIGNATURES
+  readonly shape: MatrixShape
+  /** The matrices that are read. Their bytes are untouched otherwise, but for those of C. */
+  readonly reads: readonly ('A' | 'B' | 'C')[]
+  /** May C lie where A or B does, if that is not transposed and has the same leading dimension? */
+  readonly mayBeInPlace: boolean
+  /** All by which cuBLAS may choose its kernels: calls of one kind run the same code. */
+  kind(memory: readonly UsedMemory[]): string
+  /** Makes the call, on a handle with its stream and workspace. */
+  call(address: number, memory: readonly UsedMemory[]): void
+  readonly host: HostImplementation
+}
 
-/** Queues the product on a stream, by CUDA's own handle. `memory` is A, B, C and, if there is one, the workspace. */
-export function callGemm(
-  address: number,
-  name: GemmFunction,
-  shape: GemmShape,
-  memory: readonly UsedMemory[],
-  stream: number,
-): void {
-  const [a, b, c, workspace] = memory
-  if (a === undefined || b === undefined || c === undefined) return
+/** Makes the call on a stream, by CUDA's own handle. */
+export function callOn(stream: number, address: number, call: MatrixCall, memory: readonly UsedMemory[]): void {
+  const [, , , workspace] = memory
   cublas.call('cublasSetStream_v2', address, stream)
   if (workspace !== undefined) {
     // cublasSetStream has replaced it by cuBLAS's own.
     const { pointer, byteLength } = workspace
     cublas.call('cublasSetWorkspace_v2', address, pointer, byteLength)
   }
+  call.call(address, memory)
+}
+
+export function productOf(name: GemmFunction, shape: GemmShape): MatrixCall {
+  return {
+    name,
+    shape,
+    reads: shape.beta === 0 ? ['A', 'B'] : ['A', 'B', 'C'],
+    mayBeInPlace: false,
+    kind: (memory) => `${kindOf(shape, memory)} ${shape.k}`,
+    call: (address, memory) => callGemm(address, name, shape, memory),
+    host: { nanoseconds: durationOf(shape), run: (contents) => multiply(shape, contents) },
+  }
+}
+
+/** The virtual nanoseconds of a product: about the time of a GPU of 50 TFLOP/s. */
+const durationOf = ({ m, n, k, batchCount }: GemmShape): number =>
+  2000 + Math.round((2 * m * n * k * batchCount) / 50_000)
+
+export type GemmFunction = 'cublasGemmEx' | 'cublasGemmStridedBatchedEx'
+
+function callGemm(address: number, name: GemmFunction, shape: GemmShape, memory: readonly UsedMemory[]): void {
+  const [a, b, c] = memory
+  if (a === undefined || b === undefined || c === undefined) return
   const { data, compute } = ELEMENT_TYPES[shape.type].cublas
   const [alpha, beta] = writeFactors(shape)
-  const left = { pointer: a.pointer, layout: shape.a, operation: shape.transposeA ? CUBLAS_OP.T : CUBLAS_OP.N }
-  const right = { pointer: b.pointer, layout: shape.b, operation: shape.transposeB ? CUBLAS_OP.T : CUBLAS_OP.N }
+  const left = { pointer: a.pointer, layout: shape.a, operation: operationOf(shape.transposeA) }
+  const right = { pointer: b.pointer, layout: shape.b, operation: operationOf(shape.transposeB) }
   // To cuBLAS a row-major matrix is its transpose, and the transpose of A · B is that of B times that of A.
   const isRows = shape.order === 'row'
   const [first, second] = isRows ? [right, left] : [left, right]
@@ -50,11 +82,13 @@ export function callGemm(
   }
 }
 
+export const operationOf = (transposed: boolean): number => (transposed ? CUBLAS_OP.T : CUBLAS_OP.N)
+
 /**
  * Writes alpha and beta to memory, in the type in which sums are kept. Returns their addresses. cuBLAS reads them during the call,
  * also in a capture.
  */
-function writeFactors({ type, alpha, beta }: GemmShape): readonly [alpha: number, beta: number] {
+export function writeFactors({ type, alpha, beta }: MatrixShape): readonly [alpha: number, beta: number] {
   const { address, bytes } = cublas.memory
   const view = dataViewOf(bytes)
   const { set } = FLOAT_ACCESS[type === 'f64' ? 'f64' : 'f32']
@@ -64,12 +98,12 @@ function writeFactors({ type, alpha, beta }: GemmShape): readonly [alpha: number
 }
 
 /** Computes C from the bytes of A, B and C, as cuBLAS does: slow and plain. */
-export function multiply(shape: GemmShape, [bytesA, bytesB, bytesC]: readonly Uint8Array[]): void {
+function multiply(shape: GemmShape, [bytesA, bytesB, bytesC]: readonly Uint8Array[]): void {
   if (bytesA === undefined || bytesB === undefined || bytesC === undefined) return
   const { type, m, n, k, transposeA, transposeB, alpha, beta } = shape
   const [a, b, c] = [dataViewOf(bytesA), dataViewOf(bytesB), dataViewOf(bytesC)]
   const { get, set } = FLOAT_ACCESS[type]
-  const round = type === 'f64' ? (value: number): number => value : Math.fround
+  const round = roundingOf(type)
   for (let batch = 0; batch < shape.batchCount; batch += 1) {
     const inA = placesIn(shape, shape.a, batch, transposeA)
     const inB = placesIn(shape, shape.b, batch, transposeB)
@@ -87,9 +121,13 @@ export function multiply(shape: GemmShape, [bytesA, bytesB, bytesC]: readonly Ui
   }
 }
 
-/** The byte at which the element in a row and column of a matrix, as it is multiplied, begins. */
-function placesIn(
-  { type, order }: GemmShape,
+/** Rounds as sums are. */
+export const roundingOf = (type: GemmType): ((value: number) => number) =>
+  type === 'f64' ? (value) => value : Math.fround
+
+/** The byte at which the element in a row and column of a matrix, as it is multiplied or added, begins. */
+export function placesIn(
+  { type, order }: MatrixShape,
   { leading, stride }: Layout,
   batch: number,
   transposed: boolean,
@@ -102,11 +140,11 @@ function placesIn(
     : (row, column) => first + column * line + row * bytes
 }
 
-/** All by which cuBLAS may choose its kernels: products of one kind are computed by the same code. */
-export function kindOf(shape: GemmShape, memory: readonly UsedMemory[]): string {
-  const { type, m, n, k, transposeA, transposeB, alpha, beta, order, batchCount, a, b, c } = shape
+/** What the kinds of all calls are made of. */
+export function kindOf(shape: MatrixShape, memory: readonly UsedMemory[]): string {
+  const { type, m, n, transposeA, transposeB, alpha, beta, order, batchCount, a, b, c } = shape
   const [first, second, result, workspace] = memory
-  const sizes = `${type} ${order} ${m} ${n} ${k} ${transposeA} ${transposeB} ${batchCount}`
+  const sizes = `${type} ${order} ${m} ${n} ${transposeA} ${transposeB} ${batchCount}`
   const places = `${placeOf(a, first)} ${placeOf(b, second)} ${placeOf(c, result)} ${workspace?.byteLength}`
   return `${sizes} ${places} ${alpha === 0} ${beta === 0 || beta === 1 ? beta : 'other'}`
 }

@@ -1,4 +1,4 @@
-/** The sizes of a matrix product, checked, and the layout of its matrices in memory. */
+/** The sizes of matrices that are multiplied or added, checked, and their layout in memory. */
 import { checkBoolean, checkChoice, checkInteger, type Given, readOptions } from '../../base/arguments.js'
 import { type ELEMENT_TYPES, type ElementTypeName, elementTypesWith } from '../../base/element-types.js'
 import { invalidType, outOfRange } from '../../base/errors.js'
@@ -68,11 +68,11 @@ export interface Layout {
   readonly elements: number
 }
 
-export interface GemmShape {
-  readonly type: GemmType
+/** The matrices of a call, which makes C of A and B. */
+export interface MatrixShape<T extends GemmType = GemmType> {
+  readonly type: T
   readonly m: number
   readonly n: number
-  readonly k: number
   readonly transposeA: boolean
   readonly transposeB: boolean
   readonly alpha: number
@@ -84,46 +84,89 @@ export interface GemmShape {
   readonly c: Layout
 }
 
+export interface GemmShape extends MatrixShape {
+  readonly k: number
+}
+
 const TYPES = elementTypesWith('cublas')
 const LARGEST = 2 ** 31 - 1
-const GEMM = [
-  ...(['type', 'm', 'n', 'k', 'transposeA', 'transposeB'] as const),
+/** The options that all calls have. */
+export const MATRICES = [
+  ...(['type', 'm', 'n', 'transposeA', 'transposeB'] as const),
   ...(['alpha', 'beta', 'order', 'lda', 'ldb', 'ldc'] as const),
 ] as const
 const BATCH = ['batchCount', 'strideA', 'strideB', 'strideC'] as const
 
+type GivenMatrices<T extends GemmType> = Given<
+  Omit<GemmOptions, 'type'> & { readonly type: T },
+  (typeof MATRICES)[number]
+>
 type GivenBatch = Given<StridedBatchOptions, (typeof BATCH)[number]>
-/** The batch options of a single product. */
-const ONE: GivenBatch = { batchCount: 1, strideA: undefined, strideB: undefined, strideC: undefined }
+/** The batch options of a call for single matrices. */
+export const SINGLE: GivenBatch = { batchCount: 1, strideA: undefined, strideB: undefined, strideC: undefined }
 
 /** Throws ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE or ERR_OUT_OF_RANGE for sizes and types that no product can have. */
-export const shapeOfGemm = (options: GemmOptions): GemmShape => shapeOf(read(options, GEMM), ONE)
+export function shapeOfGemm(options: GemmOptions): GemmShape {
+  const given = readMatrices(options, [...MATRICES, 'k'], '{ type, m, n, k }')
+  return shapeOf(given, given.k, SINGLE)
+}
 
 /** The shape of a batch. Throws as `shapeOfGemm()`. */
 export function shapeOfBatch(options: StridedBatchOptions): GemmShape {
-  const given = read(options, [...GEMM, ...BATCH])
-  return shapeOf(given, given)
+  const given = readMatrices(options, [...MATRICES, 'k', ...BATCH], '{ type, m, n, k }')
+  return shapeOf(given, given.k, given)
 }
 
-function read<T extends GemmOptions, K extends keyof T>(options: T, names: readonly K[]): Given<T, K> {
-  if (options === undefined) throw invalidType('options', 'an object such as { type, m, n, k }', options)
+/** The options, each read once. They have no default: `such` is what some could be. */
+export function readMatrices<T extends object, K extends keyof T>(
+  options: T,
+  names: readonly K[],
+  such: string,
+): Given<T, K> {
+  if (options === undefined) throw invalidType('options', `an object such as ${such}`, options)
   return readOptions(options, names)
 }
 
-function shapeOf(options: Given<GemmOptions, (typeof GEMM)[number]>, batch: GivenBatch): GemmShape {
+function shapeOf(options: GivenMatrices<GemmType>, givenK: number | undefined, batch: GivenBatch): GemmShape {
+  const k = checkCount(givenK, 'options.k')
+  const sizesOf = (m: number, n: number): Sizes => ({ a: [m, k], b: [k, n] })
+  return { ...shapeOfMatrices(options, batch, { types: TYPES, beta: 0, sizesOf }), k }
+}
+
+type Size = readonly [rows: number, columns: number]
+/** The sizes of A and B as they are multiplied or added. */
+interface Sizes {
+  readonly a: Size
+  readonly b: Size
+}
+
+/** What the options of one call may be. */
+export interface MatrixRules<T extends GemmType> {
+  readonly types: readonly T[]
+  /** The default of beta. */
+  readonly beta: number
+  /** The sizes of A and B that go with a C of m by n. */
+  sizesOf(m: number, n: number): Sizes
+}
+
+/** The shape, by the options that all calls have. Throws as `shapeOfGemm()`. */
+export function shapeOfMatrices<T extends GemmType>(
+  options: GivenMatrices<T>,
+  batch: GivenBatch,
+  rules: MatrixRules<T>,
+): MatrixShape<T> {
   const batchCount = checkCount(batch.batchCount, 'options.batchCount')
-  const type = checkChoice(options.type, 'options.type', TYPES)
+  const type = checkChoice(options.type, 'options.type', rules.types)
   const { order: wanted = 'row' } = options
   const order = checkChoice(wanted, 'options.order', ['row', 'column'])
   const m = checkCount(options.m, 'options.m')
   const n = checkCount(options.n, 'options.n')
-  const k = checkCount(options.k, 'options.k')
   const transposeA = checkBoolean(options.transposeA, 'options.transposeA', false)
   const transposeB = checkBoolean(options.transposeB, 'options.transposeB', false)
   const alpha = checkFactor(options.alpha, 'options.alpha', 1, type)
-  const beta = checkFactor(options.beta, 'options.beta', 0, type)
-  const layout = (letter: 'A' | 'B' | 'C', rows: number, columns: number): Layout => {
-    const [lines, length] = order === 'row' ? [rows, columns] : [columns, rows]
+  const beta = checkFactor(options.beta, 'options.beta', rules.beta, type)
+  const layout = (letter: 'A' | 'B' | 'C', [rows, columns]: Size, transposed: boolean): Layout => {
+    const [lines, length] = (order === 'row') !== transposed ? [rows, columns] : [columns, rows]
     const ld = `ld${letter.toLowerCase()}` as 'lda' | 'ldb' | 'ldc'
     const leading = options[ld] === undefined ? length : checkCount(options[ld], `options.${ld}`)
     if (leading < length) {
@@ -139,9 +182,11 @@ function shapeOf(options: Given<GemmOptions, (typeof GEMM)[number]>, batch: Give
     if (letter === 'C') checkMatricesApart({ lines, length, leading, stride }, batchCount)
     return { lines, length, leading, stride, elements }
   }
-  const a = transposeA ? layout('A', k, m) : layout('A', m, k)
-  const b = transposeB ? layout('B', n, k) : layout('B', k, n)
-  return { type, m, n, k, transposeA, transposeB, alpha, beta, order, batchCount, a, b, c: layout('C', m, n) }
+  const sizes = rules.sizesOf(m, n)
+  const a = layout('A', sizes.a, transposeA)
+  const b = layout('B', sizes.b, transposeB)
+  const c = layout('C', [m, n], false)
+  return { type, m, n, transposeA, transposeB, alpha, beta, order, batchCount, a, b, c }
 }
 
 /**

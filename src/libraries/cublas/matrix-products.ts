@@ -1,4 +1,4 @@
-/** Matrix products by cuBLAS, in stream order. Importing this loads no library. */
+/** Matrix products and sums by cuBLAS, in stream order. Importing this loads no library. */
 import { checkThis, readOptions } from '../../base/arguments.js'
 import { ELEMENT_TYPES } from '../../base/element-types.js'
 import { invalidValue, outOfRange } from '../../base/errors.js'
@@ -17,8 +17,9 @@ import {
 } from '../handle-library.js'
 import { checkDeviceBuffer, type GivenMemory, type UsedMemory, wholeOf } from '../library-call.js'
 import { CUBLAS_HANDLES, cublas, versionOf } from './cublas-library.js'
-import { callGemm, type GemmFunction, kindOf, multiply } from './gemm-call.js'
-import type { GemmOptions, GemmShape, Layout, StridedBatchOptions } from './gemm-shape.js'
+import { type GeamOptions, sumOf } from './geam.js'
+import { callOn, type MatrixCall, productOf } from './gemm-call.js'
+import type { GemmOptions, Layout, StridedBatchOptions } from './gemm-shape.js'
 import { matricesOverlap, shapeOfBatch, shapeOfGemm } from './gemm-shape.js'
 
 /** The options of `new Cublas(stream, options)`. */
@@ -102,7 +103,7 @@ export class Cublas extends HandleOwner {
    * @throws {LibraryError} if cuBLAS refuses
    */
   gemm(a: DeviceBuffer, b: DeviceBuffer, c: DeviceBuffer, options: GemmOptions): this {
-    checkThis(this, isCublas, 'a Cublas').#queue('cublasGemmEx', shapeOfGemm(options), a, b, c)
+    checkThis(this, isCublas, 'a Cublas').#queue(productOf('cublasGemmEx', shapeOfGemm(options)), a, b, c)
     return this
   }
 
@@ -116,7 +117,34 @@ export class Cublas extends HandleOwner {
    * @throws {LibraryError} as `gemm`
    */
   gemmStridedBatched(a: DeviceBuffer, b: DeviceBuffer, c: DeviceBuffer, options: StridedBatchOptions): this {
-    checkThis(this, isCublas, 'a Cublas').#queue('cublasGemmStridedBatchedEx', shapeOfBatch(options), a, b, c)
+    const self = checkThis(this, isCublas, 'a Cublas')
+    self.#queue(productOf('cublasGemmStridedBatchedEx', shapeOfBatch(options)), a, b, c)
+    return this
+  }
+
+  /**
+   * Queues C = alpha · A + beta · B (`cublasSgeam`, for f64 `cublasDgeam`), of matrices or their transposes. Without B it only
+   * scales or transposes A. Matrices are row-major unless `order` says otherwise. The buffers may be closed as soon as this
+   * returns. The first sum of its kind on a device may load code, as the first product does: see `gemm`.
+   * @param a A: m × n elements; with `transposeA` memory has n × m.
+   * @param b B: m × n elements; with `transposeB` memory has n × m. With undefined nothing is added.
+   * @param c C: m × n elements; must not overlap A or B, but may be one of them that is not transposed and has the same
+   * leading dimension.
+   * @param options `m`, `n`, the element `type`, and more: see GeamOptions
+   * @example
+   * ```ts
+   * import { Cublas } from 'cuda-streams/cublas'
+   *
+   * // Pixels of three colours become three planes, as models want them: rows of C, each with one colour of all pixels.
+   * using cublas = new Cublas(stream)
+   * const [pixels, planes] = [device.alloc(4 * 224 * 224 * 3), device.alloc(4 * 224 * 224 * 3)]
+   * cublas.geam(pixels, undefined, planes, { m: 3, n: 224 * 224, transposeA: true, type: 'f32' })
+   * ```
+   * @throws {Error} as `gemm`; ERR_INVALID_ARG_VALUE for a `beta` that is not 0 without B, and if C overlaps A or B otherwise
+   * @throws {LibraryError} as `gemm`
+   */
+  geam(a: DeviceBuffer, b: DeviceBuffer | undefined, c: DeviceBuffer, options: GeamOptions): this {
+    checkThis(this, isCublas, 'a Cublas').#queue(sumOf(options, b !== undefined), a, b === undefined ? a : b, c)
     return this
   }
 
@@ -124,7 +152,8 @@ export class Cublas extends HandleOwner {
     return 'Cublas'
   }
 
-  #queue(name: GemmFunction, shape: GemmShape, a: DeviceBuffer, b: DeviceBuffer, c: DeviceBuffer): void {
+  #queue(call: MatrixCall, a: DeviceBuffer, b: DeviceBuffer, c: DeviceBuffer): void {
+    const { name, shape, reads, kind, host } = call
     const stream = streamOfWork(this)
     const { bytes } = ELEMENT_TYPES[shape.type]
     const given = (buffer: DeviceBuffer, letter: 'A' | 'B' | 'C', layout: Layout): GivenMemory => {
@@ -135,7 +164,9 @@ export class Cublas extends HandleOwner {
         const expected = `${byteLength} bytes long or longer, for ${elements} elements of ${shape.type}`
         throw outOfRange(letter, expected, buffer.byteLength)
       }
-      const access = letter !== 'C' ? 'in' : shape.beta === 0 ? 'out' : 'inout'
+      const isRead = reads.includes(letter)
+      if (letter !== 'C' && !isRead) return { buffer, access: 'in', byteLength: 0, rows: undefined }
+      const access = letter !== 'C' ? 'in' : isRead ? 'inout' : 'out'
       return { buffer, access, byteLength, rows: rowsOf(layout, shape.batchCount, bytes) }
     }
     const matrices = [given(a, 'A', shape.a), given(b, 'B', shape.b), given(c, 'C', shape.c)]
@@ -143,10 +174,10 @@ export class Cublas extends HandleOwner {
     queueCall(this, stream, {
       name,
       memory: [...matrices, ...workspace],
-      check: (memory) => checkOperandsApart(shape, memory),
-      kind: (memory) => kindOf(shape, memory),
-      call: (memory, raw) => callGemm(this[implementation].address, name, shape, memory, raw),
-      host: { nanoseconds: durationOf(shape), run: (contents) => multiply(shape, contents) },
+      check: (memory) => checkOperands(call, memory),
+      kind,
+      call: (memory, raw) => callOn(raw, this[implementation].address, call, memory),
+      host,
     })
   }
 }
@@ -161,16 +192,20 @@ function rowsOf(layout: Layout, batchCount: number, bytes: number): MemoryRows |
   return { rowLength, rows: lines, rowDistance, matrices: batchCount, matrixDistance }
 }
 
-/** Throws ERR_INVALID_ARG_VALUE if C overlaps A or B: cuBLAS would write elements that it has yet to read. */
-function checkOperandsApart(shape: GemmShape, [first, second, result]: readonly UsedMemory[]): void {
-  const { type, a, b, c, batchCount } = shape
-  for (const [letter, layout, read] of [['A', a, first] as const, ['B', b, second] as const]) {
+/** Throws ERR_INVALID_ARG_VALUE if C overlaps A or B, so that cuBLAS would write elements that it has yet to read. */
+function checkOperands({ shape, mayBeInPlace }: MatrixCall, [first, second, result]: readonly UsedMemory[]): void {
+  const { type, a, b, c, transposeA, transposeB, batchCount } = shape
+  for (const [letter, layout, read, transposed] of [
+    ['A', a, first, transposeA] as const,
+    ['B', b, second, transposeB] as const,
+  ]) {
     const distance = ((result?.pointer ?? 0) - (read?.pointer ?? 0)) / ELEMENT_TYPES[type].bytes
     if (!matricesOverlap(layout, c, distance, batchCount)) continue
-    throw invalidValue(`${letter} and C have elements in common: a product cannot be written over what it is made of`)
+    if (mayBeInPlace && distance === 0 && !transposed && layout.leading === c.leading) continue
+    const what = `${letter} and C have elements in common`
+    if (!mayBeInPlace) throw invalidValue(`${what}: a product cannot be written over what it is made of`)
+    throw invalidValue(
+      `${what}: C can be ${letter} only without a transposition and with ld${letter.toLowerCase()} and ldc alike`,
+    )
   }
 }
-
-/** The virtual nanoseconds of a product: about the time of a GPU of 50 TFLOP/s. */
-const durationOf = ({ m, n, k, batchCount }: GemmShape): number =>
-  2000 + Math.round((2 * m * n * k * batchCount) / 50_000)

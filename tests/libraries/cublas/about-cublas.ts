@@ -2,28 +2,32 @@
 import assert from 'node:assert/strict'
 import type { DeviceBuffer } from 'cuda-streams'
 import * as module from 'cuda-streams/cublas'
-import { Cublas, type GemmOptions, type StridedBatchOptions } from 'cuda-streams/cublas'
+import { Cublas, type GeamOptions, type GemmOptions, type StridedBatchOptions } from 'cuda-streams/cublas'
 import { type Call, onlySimulated, withOptions } from '../../catalogue/call.js'
 import { BYTES } from '../../catalogue/lab.js'
 import type { Scene } from '../../catalogue/scene.js'
 import { type AboutLibrary, deviceBuffers, lackOf, mayWait, nodes } from '../about-library.js'
 
-/** 1 and 16 as f32: a product of two matrices of 16 x 16 ones. */
+/** 1, 2 and 16 as f32: the sum and the product of two matrices of 16 x 16 ones. */
 const ONE = 0x3f800000
+const TWO = 0x40000000
 const SIXTEEN = 0x41800000
-const SHAPE = { type: 'f32', m: 16, n: 16, k: 16 } as const
-/** All options of a product, and of a batch of one. */
-const PRODUCT = {
+const SUM = { type: 'f32', m: 16, n: 16 } as const
+const SHAPE = { ...SUM, k: 16 } as const
+/** All options of a sum, of a product, and of a batch of one. */
+const ADDED = {
   type: () => 'f32' as const,
-  ...{ m: () => 16, n: () => 16, k: () => 16, alpha: () => 1, beta: () => 0, order: () => 'row' as const },
+  ...{ m: () => 16, n: () => 16, alpha: () => 1, beta: () => 1, order: () => 'row' as const },
   ...{ transposeA: () => false, transposeB: () => false, lda: () => 16, ldb: () => 16, ldc: () => 16 },
 }
+const PRODUCT = { ...ADDED, k: () => 16, beta: () => 0 }
 const BATCH = { ...PRODUCT, batchCount: () => 1, strideA: () => 256, strideB: () => 256, strideC: () => 256 }
 
 const lacks: NonNullable<Call['lacks']> = ({ lab }) =>
   lab.once('cuBLAS', () => lackOf(() => new Cublas(lab.allocationStream).close()))
 
 const matrix = (name: string) => ({ name, word: ONE, takes: 'of the device' as const })
+const sum = { name: 'sum', word: 0, becomes: () => TWO, takes: 'of the device' as const }
 const product = { name: 'product', word: 0, becomes: () => SIXTEEN, takes: 'of the device' as const }
 
 function matrices(scene: Scene): readonly [DeviceBuffer, DeviceBuffer, DeviceBuffer] {
@@ -110,6 +114,23 @@ const calls: readonly Call[] = [
       const cublas = warmCublas(scene, 'a product', (one, [a, c]) => one.gemm(a, a, c, SHAPE))
       const [a, b, c] = matrices(scene)
       return (options: GemmOptions = SHAPE) => cublas.gemm(a, b, c, options)
+    },
+  }),
+  withOptions({
+    name: 'cublas.geam()',
+    members: ['Cublas#geam'],
+    act: 'queues by a library',
+    waits: mayWait,
+    memory: [matrix('matrix A'), matrix('matrix B'), sum],
+    nodes,
+    takesRoom: 'on both drivers',
+    uses: ['the Cublas'],
+    lacks,
+    options: { values: ADDED, lacks: onlySimulated },
+    prepare: (scene) => {
+      const cublas = warmCublas(scene, 'a sum', (one, [a, c]) => one.geam(a, a, c, SUM))
+      const [a, b, c] = matrices(scene)
+      return (options: GeamOptions = SUM) => cublas.geam(a, b, c, options)
     },
   }),
   withOptions({
