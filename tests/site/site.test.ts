@@ -190,26 +190,29 @@ describe('the site, in Chromium', { skip: missing ?? false, timeout: 300_000 }, 
     }
   }
 
-  for (const [words, found] of [
-    ['launchHostFunc', /launchHostFunc/],
-    ['null stream', /null stream/],
-    ['CUDA_STREAMS_RELEASE_THRESHOLD', /release_?threshold/i],
-    ['out of memory', /out of memory/i],
-    ['f16', /f16/],
-    ['jest', /jest/i],
-    ['struct', /struct/],
-    ['docker', /docker/i],
-  ] as const) {
-    it(`a search for "${words}" finds a page, by keyboard alone`, () =>
-      using('index.html', 1440, async (page) => {
+  it('searches find pages, by keyboard alone, each from the page that the one before has found', () =>
+    using('contents.html', 1440, async (page) => {
+      for (const [words, found] of [
+        ['launchHostFunc', /launchHostFunc/],
+        ['null stream', /null stream/],
+        ['CUDA_STREAMS_RELEASE_THRESHOLD', /release_?threshold/i],
+        ['out of memory', /out of memory/i],
+        ['f16', /f16/],
+        ['jest', /jest/i],
+        ['struct', /struct/],
+        ['docker', /docker/i],
+      ] as const) {
+        const before = page.url()
         await page.keyboard.press('Control+k')
-        await page.locator('.VPLocalSearchBox input').fill(words)
-        await page.locator('.VPLocalSearchBox .result').first().waitFor()
+        const input = page.locator('.VPLocalSearchBox input')
+        await input.fill(words)
+        await page.locator('.VPLocalSearchBox .result', { hasText: found }).first().waitFor()
         await page.keyboard.press('Enter')
-        await page.waitForURL((url) => url.pathname !== '/index.html')
+        await page.waitForURL((url) => url.href !== before)
+        await input.waitFor({ state: 'detached' })
         await page.locator('main').filter({ hasText: found }).waitFor()
-      }))
-  }
+      }
+    }))
 
   // The list of results is the generator's: its options have links inside, and names that leave out the excerpts.
   const OF_SEARCH = ['nested-interactive', 'label-content-name-mismatch']
