@@ -15,7 +15,11 @@ type Import = (specifier: string) => Exports
 // biome-ignore lint/correctness/noUndeclaredDependencies: Jest has it built in.
 const globals: { jest: { mock(file: string, make: () => Exports): void } } = require('@jest/globals')
 
-const { exports: entries }: { exports: Readonly<Record<string, unknown>> } = require('../../package.json')
+interface Package {
+  readonly exports: Readonly<Record<string, unknown>>
+  readonly imports: Readonly<Record<string, { readonly default: string }>>
+}
+const { exports: entries, imports: inners }: Package = require('../../package.json')
 /** Entry points of the package that a test can import: those of the bundlers and loaders are a level deeper, and this one is './jest'. */
 const ENTRY_POINTS = Object.keys(entries)
   .filter((name) => /^\.(\/\w+)?$/.test(name) && name !== './jest')
@@ -24,6 +28,7 @@ const ENTRY_POINTS = Object.keys(entries)
 const LOADED_LATER = [
   'driver/cuda/open',
   'driver/sim/sim-driver',
+  'ptx/ptx',
   'sanitizer/sanitizer-variable',
   'timeline/timeline-variable',
   'recording/recording-variable',
@@ -84,7 +89,8 @@ function load(file: string): Exports {
   const moduleUrl = url.pathToFileURL(file).href
   const code = `(function (exports, importModule, moduleUrl) { ${asCommonJs(fs.readFileSync(file, 'utf8'))}\n})\n//# sourceURL=${moduleUrl}`
   const importModule: Import = (specifier) => {
-    if (specifier === '#backends') return load(fileOf('driver/backends'))
+    const inner = inners[specifier]
+    if (inner !== undefined) return load(path.join(__dirname, '..', '..', inner.default))
     return specifier.startsWith('.') ? load(path.join(path.dirname(file), specifier)) : require(specifier)
   }
   // Indirectly, so that the code sees the globals of the test, whose classes its objects are to have, and keeps its line numbers.

@@ -13,7 +13,9 @@ const { browser, imports } = JSON.parse(readFileSync(join(root, 'package.json'),
 /** The files of the library that are replaced, below dist/src/, and by which files. */
 export const REPLACED = {
   ...Object.fromEntries(Object.entries(browser).map(([file, by]) => [pathIn(join(root, file)), join(root, by)])),
-  'driver/backends.js': join(root, imports['#backends'].browser),
+  ...Object.fromEntries(
+    Object.values(imports).map(({ default: file, browser: by }) => [pathIn(join(root, file)), join(root, by)]),
+  ),
   'base/inspect-in-page.js': join(here, 'src', 'inspect.ts'),
 }
 /** What can only run in Node. A page must not load it: something has to be put in its place. */
@@ -28,7 +30,7 @@ export const runsInPage = (file) => !pathIn(file).startsWith('../') && !ONLY_IN_
 
 /** The file that an import of `importer` leads to in a page; undefined if the usual one. Throws if there is none. */
 export function inPlaceOf(specifier, importer) {
-  if (specifier === '#backends') return REPLACED['driver/backends.js']
+  if (imports[specifier] !== undefined) return join(root, imports[specifier].browser)
   const fromLibrary = runsInPage(importer)
   if (specifier.startsWith('node:') && fromLibrary)
     throw new Error(`${pathIn(importer)} imports ${specifier}, which no page has: import it from base/node-modules.js`)
@@ -46,7 +48,7 @@ export function inPlaceOf(specifier, importer) {
 export const inPlaceOfNode = {
   name: 'in-place-of-node',
   setup({ onResolve }) {
-    onResolve({ filter: /^(#backends$|node:|\.)/ }, ({ path, importer, kind }) => {
+    onResolve({ filter: /^(#|node:|\.)/ }, ({ path, importer, kind }) => {
       if (kind === 'entry-point') return undefined
       try {
         const found = inPlaceOf(path, importer)

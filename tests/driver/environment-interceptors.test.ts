@@ -25,7 +25,7 @@ describe('a bundle', () => {
     join(folder, 'package.json'),
     JSON.stringify({
       type: 'module',
-      imports: { '#backends': './src/driver/backends.js' },
+      imports: { '#backends': './src/driver/backends.js', '#load-ptx': './src/driver/sim/load-ptx.js' },
     }),
   )
   writeFileSync(join(folder, 'program.js'), PROGRAM)

@@ -6,6 +6,7 @@ import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { root } from '../helpers/root.js'
+import { runsModule } from '../helpers/run-time.js'
 
 interface Imported {
   readonly sharedObjects: readonly string[]
@@ -96,8 +97,34 @@ describe('importing the package', () => {
     assert.ok(files.size <= 78 && bytes <= 516_000, `${files.size} files, ${bytes} characters`)
     assert.ok(files.size > 20, `only ${files.size} files: the reader of imports has missed some`)
   })
+
+  it('of the simulator leaves the compiler of PTX for the first module of PTX', () => {
+    const files = [...staticallyImported(fileURLToPath(import.meta.resolve('cuda-streams/sim'))).keys()]
+    assert.ok(files.some((path) => path.endsWith('load-ptx.js')))
+    assert.deepEqual(
+      files.filter((path) => /[\\/]src[\\/]ptx[\\/]/.test(path)),
+      [],
+    )
+  })
+
+  it('and a simulation without kernels makes no memory for compiled ones', () => {
+    const program = `
+      const { Memory } = WebAssembly
+      let made = 0
+      WebAssembly.Memory = class extends Memory { constructor(given) { super(given); made += 1 } }
+      const { simulate } = await import('cuda-streams/sim')
+      const { Module } = await import('cuda-streams')
+      const [device] = simulate().devices
+      device.createStream().fill(device.alloc(8), 1).synchronize()
+      const before = made
+      Module.load(${JSON.stringify(PTX)}, { device })
+      console.log(before, made > before)`
+    const { stdout, stderr } = spawnSync(process.execPath, runsModule(program), { encoding: 'utf8', cwd: root })
+    assert.equal(stdout, '0 true\n', stderr)
+  })
 })
 
+const PTX = '.version 8.0\n.target sm_80\n.address_size 64\n.visible .entry nothing() { ret; }'
 const url = import.meta.resolve('cuda-streams')
 
 /** The texts of the files that are read when this one is imported. */

@@ -2,10 +2,11 @@
  * Kernels of PTX on the simulated GPU: modules of them, and launches, which are operations like all others. The compiler
  * behind it (src/ptx) knows no streams.
  */
+import { loadPtx } from '#load-ptx'
 import { dataViewOf, SCALAR_ACCESS } from '../../base/element-types.js'
 import { explained, messageOf, stateError } from '../../base/errors.js'
 import { process } from '../../base/node-modules.js'
-import * as Ptx from '../../ptx/ptx.js'
+import type * as Ptx from '../../ptx/ptx.js'
 import { CUresult, cudaError } from '../cuda-results.js'
 import type {
   HostKernel,
@@ -81,7 +82,7 @@ export class PtxModule {
     if (MACHINE_CODE.some((magic) => magic.every((byte, index) => image[index] === byte))) throw isMachineCode()
     const variables = new Map<number, () => void>()
     const machine: Ptx.ModuleHost = {
-      memory: memory.kernelMemory,
+      memory: memory.kernelMemory(),
       allocate: (byteLength) => {
         const { pointer, free } = memory.allocateVariable(byteLength, device)
         variables.set(pointer, free)
@@ -91,7 +92,7 @@ export class PtxModule {
     }
     const end = image.indexOf(0)
     this.#text = new TextDecoder().decode(end < 0 ? image : image.subarray(0, end))
-    this.#module = refusedByLoader(() => new Ptx.PtxModule(this.#text, machine))
+    this.#module = refusedByLoader(() => new (loadPtx().PtxModule)(this.#text, machine))
     const { version, constantBytes } = this.#module
     if (Number.parseInt(version, 10) > NEWEST_PTX) {
       const why = `The code is PTX ${version}, and drivers for CUDA 13 know PTX up to ${NEWEST_PTX}.x: compile it with an older toolkit`
@@ -142,9 +143,10 @@ export class PtxModule {
     } catch (error) {
       if (codeOf(error) !== 'ERR_UNSUPPORTED') throw error
     }
-    if (bytes <= Ptx.MOST_STATIC_SHARED) return
+    const { MOST_STATIC_SHARED } = loadPtx()
+    if (bytes <= MOST_STATIC_SHARED) return
     throw tooLarge(
-      `Kernel '${name}' declares ${bytes} bytes of shared memory, and at most ${Ptx.MOST_STATIC_SHARED} fit: make it extern __shared__, with its size as config.sharedMemory`,
+      `Kernel '${name}' declares ${bytes} bytes of shared memory, and at most ${MOST_STATIC_SHARED} fit: make it extern __shared__, with its size as config.sharedMemory`,
     )
   }
 }
@@ -305,8 +307,9 @@ class PtxWork implements Work {
     try {
       this.run()
     } catch (error) {
-      if (error instanceof Ptx.KernelFault) throw new LaunchFault(error.number, textOf(error))
-      if (error instanceof Ptx.OutOfMachineMemory) throw tooMuchMemory(error.message)
+      const { KernelFault, OutOfMachineMemory } = loadPtx()
+      if (error instanceof KernelFault) throw new LaunchFault(error.number, textOf(error))
+      if (error instanceof OutOfMachineMemory) throw tooMuchMemory(error.message)
       throw error
     }
   }

@@ -3,12 +3,13 @@
  * time, so that a wait which is missing shows as wrong bytes.
  */
 
+import { loadPtx } from '#load-ptx'
 import { explained, stateError } from '../../base/errors.js'
 import { upperBound } from '../../base/interval-map.js'
 import { isSharedMemory, newSharedMemory } from '../../base/shared-memory.js'
 import { shortCallSite } from '../../base/stack.js'
 import { MemoryFile } from '../../native/memory-file.js'
-import * as Ptx from '../../ptx/ptx.js'
+import type * as Ptx from '../../ptx/ptx.js'
 import { CUresult, cudaError } from '../cuda-results.js'
 import {
   type ContextHandle,
@@ -396,9 +397,9 @@ export class SimMemory implements MemoryDriver {
   }
 
   /** The memory of compiled kernels: blocks are brought there when a kernel uses them. */
-  get kernelMemory(): Ptx.DeviceMemory {
+  kernelMemory(): Ptx.DeviceMemory {
     if (this.#kernelMemory === undefined) {
-      this.#kernelMemory = new Ptx.DeviceMemory()
+      this.#kernelMemory = new (loadPtx().DeviceMemory)()
       for (const block of this.#blocks) block.showTo(this.#kernelMemory)
     }
     return this.#kernelMemory
@@ -408,7 +409,7 @@ export class SimMemory implements MemoryDriver {
   recordKernels(): void {
     if (this.#isRecorded) return
     this.#isRecorded = true
-    this.kernelMemory.record()
+    this.kernelMemory().record()
     for (const block of this.#blocks) block.countAsWritten()
   }
 
@@ -419,7 +420,7 @@ export class SimMemory implements MemoryDriver {
 
   /** A variable of a module, whose bytes the module puts there. */
   allocateVariable(byteLength: number, device: SimDevice): { readonly pointer: Pointer; readonly free: () => void } {
-    const block = new VariableMemory(this.#address(rounded(byteLength)), byteLength, device, this.kernelMemory)
+    const block = new VariableMemory(this.#address(rounded(byteLength)), byteLength, device, this.kernelMemory())
     this.#insert(block)
     const free = (): void => {
       block.free()

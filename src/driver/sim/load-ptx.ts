@@ -1,0 +1,17 @@
+/**
+ * The compiler of PTX, loaded with the first module of PTX: it is a third of the simulator's code, and most programs need none. In a bundle
+ * and in a page load-ptx-in-bundle.ts takes the place of this file, by `#load-ptx` in package.json.
+ */
+import { createRequire } from 'node:module'
+import { loadEsModule } from '../../base/load-es-module.js'
+
+type Compiler = typeof import('../../ptx/ptx.js')
+
+const require = createRequire(import.meta.url)
+const load = (): Compiler => loadEsModule(require, '../../ptx/ptx.js', import.meta.url)
+let loaded: Compiler | undefined
+
+export function loadPtx(): Compiler {
+  loaded ??= load()
+  return loaded
+}
