@@ -65,40 +65,38 @@ function makeWrappable(backend: Driver): WrappableDriver {
   /** The driver that each interceptor calls next. */
   const links: Link[] = []
   const front = new Link(backend)
-  const streamDestroy = (stream: StreamHandle): void => {
-    try {
-      outermost.streamDestroy(stream)
-    } finally {
-      streamNames.delete(stream)
+  /** Lets the interceptors from this one on, and the front, call what is behind them now. */
+  const relink = (from: number): void => {
+    for (const [index, link] of [...links, front].entries()) {
+      if (index >= from) link.follow(links[index - 1]?.driver ?? backend, interceptors[index - 1])
     }
+    const { streamDestroy } = front.driver
+    front.replaceStreamDestroy((stream) => {
+      try {
+        streamDestroy(stream)
+      } finally {
+        streamNames.delete(stream)
+      }
+    })
   }
-  let outermost = backend
-  const relink = (): void => {
-    outermost = backend
-    for (const [index, link] of links.entries()) {
-      link.follow(outermost)
-      outermost = new Link(backend).follow(link.driver, interceptors[index]).driver
-    }
-    front.follow(outermost, { streamDestroy })
-  }
-  relink()
+  relink(0)
   return Object.assign(front.driver, {
     backend,
     toString: () => `the driver '${backend.name}'`,
     streamNames,
     interceptors,
     wrap: <I extends Interceptor>(make: (next: Driver) => I) => {
-      const next = new Link(backend).follow(outermost)
+      const next = new Link(backend).follow(links.at(-1)?.driver ?? backend, interceptors.at(-1))
       const wrapper = make(next.driver)
       interceptors.push(wrapper)
       links.push(next)
-      relink()
+      relink(links.length)
       const unwrap = (): void => {
         const index = links.indexOf(next)
         if (index < 0) return
         interceptors.splice(index, 1)
         links.splice(index, 1)
-        relink()
+        relink(index)
       }
       return { wrapper, unwrap }
     },
@@ -107,51 +105,71 @@ function makeWrappable(backend: Driver): WrappableDriver {
 
 /** A driver whose methods are those of others. They stand in prototypes, where V8 keeps them as constants. */
 class Link {
-  readonly #methods = new Map<'driver' | SubDriver, Record<string, unknown>>()
+  readonly #methods = emptyObject()
+  readonly #parts = SUB_DRIVERS.map((name) => [name, emptyObject()] as const)
   readonly driver: Driver
 
   constructor(backend: Driver) {
-    const methods = emptyObject()
-    for (const name of SUB_DRIVERS) {
-      const own = emptyObject()
-      this.#methods.set(name, own)
-      methods[name] = Object.create(own)
+    for (const [name, methods] of this.#parts) {
+      const part = Object.create(methods)
+      this.#methods[name] = part
+      linked.add(part)
     }
-    this.#methods.set('driver', methods)
-    this.driver = Object.create(methods)
+    this.driver = Object.create(this.#methods)
+    linked.add(this.driver)
     backends.set(this.driver, backend)
   }
 
   /** Sets each method to that of the interceptor, or to that of the next driver if the interceptor has none. */
   follow(next: Driver, interceptor: Interceptor = {}): this {
-    for (const [name, methods] of this.#methods) {
-      if (name === 'driver') forward(methods, next, interceptor)
-      else forward(methods, next[name], interceptor[name] ?? {})
-    }
+    forward(this.#methods, next, interceptor)
+    define(this.#methods, 'name', interceptor.name ?? next.name)
+    for (const [name, methods] of this.#parts) forward(methods, next[name], interceptor[name] ?? {})
     return this
   }
+
+  replaceStreamDestroy(streamDestroy: Driver['streamDestroy']): void {
+    define(this.#methods, 'streamDestroy', streamDestroy)
+  }
 }
+
+/** The objects whose methods are bound already. */
+const linked = new WeakSet<object>()
 
 /** V8 keeps this object, unlike that of `Object.create(null)`, in its fast form. */
 const emptyObject = (): Record<string, unknown> => ({ __proto__: null })
 
 function forward(methods: Record<string, unknown>, next: object, own: object): void {
-  const names = namesIn(own)
-  for (const name of namesIn(next)) {
-    const from = names.has(name) ? own : next
+  const [names, ownNames, isLinked] = [methodsOf(next), new Set(methodsOf(own)), linked.has(next)]
+  methodsOfClasses.set(methods, names)
+  for (const name of names) {
+    const isOwn = ownNames.has(name)
+    const from = isOwn ? own : next
     const value: unknown = Reflect.get(from, name)
-    const given = typeof value === 'function' ? value.bind(from) : name === 'name' ? value : undefined
-    // An assignment by a name that is not known beforehand would take it out of that form.
-    if (given !== undefined) Object.defineProperty(methods, name, { configurable: true, value: given })
+    if (typeof value === 'function') define(methods, name, isLinked && !isOwn ? value : value.bind(from))
   }
 }
 
-/** The names of the members of an object and of its classes. */
-function namesIn(object: object): Set<string> {
-  const names = new Set<string>()
-  for (let each = object; each !== null && each !== Object.prototype; each = Object.getPrototypeOf(each)) {
-    for (const name of Object.getOwnPropertyNames(each)) names.add(name)
+/** An assignment by a name that is not known beforehand would take the object out of that form. */
+function define(methods: Record<string, unknown>, name: string, value: unknown): void {
+  Object.defineProperty(methods, name, { configurable: true, value })
+}
+
+const methodsOfClasses = new WeakMap<object, readonly string[]>()
+
+/** The names of the methods of an object and of its classes. Getters are not called: they may make what is not needed. */
+function methodsOf(object: object): readonly string[] {
+  const names = [...methodsIn(object)]
+  for (let each = Object.getPrototypeOf(object); each !== null && each !== Object.prototype; ) {
+    const known = methodsOfClasses.get(each) ?? methodsIn(each)
+    methodsOfClasses.set(each, known)
+    names.push(...known)
+    each = Object.getPrototypeOf(each)
   }
-  names.delete('constructor')
   return names
+}
+
+function methodsIn(object: object): readonly string[] {
+  const members = Object.entries(Object.getOwnPropertyDescriptors(object))
+  return members.flatMap(([name, { value }]) => (name !== 'constructor' && typeof value === 'function' ? [name] : []))
 }

@@ -17,7 +17,7 @@ import {
   StreamFlag,
   type StreamHandle,
 } from '../driver/driver.js'
-import { type Calibration, type EventRecords, FIRST_CAPACITY, type Meter, NO_ROW } from './event-records.js'
+import { type Calibration, type EventRecords, type Meter, NO_ROW } from './event-records.js'
 import { EventKind, isTimed } from './kinds.js'
 import type { Described, StreamTrack, StreamTracks } from './tracks.js'
 
@@ -51,7 +51,7 @@ export class EventMeter implements Meter {
    * The events of each row: at twice its number that before it, or FOLLOWS, and at the next place that after it. A record
    * has only FOLLOWS or none.
    */
-  #eventsOf = new Float64Array(2 * FIRST_CAPACITY)
+  #eventsOf = new Float64Array(0)
   /** By track, the time that it had reached after the last row that was read, with its waits. */
   readonly #ends: number[] = []
   /** The times of all rows before this one are read. */
@@ -116,7 +116,7 @@ export class EventMeter implements Meter {
   queuing(row: number, stream: StreamHandle, track: StreamTrack): boolean {
     const kind = this.table.kind[row] ?? 0
     if (this.#captures(kind, stream, track)) return false
-    if (2 * row + 1 >= this.#eventsOf.length) this.#grow()
+    if (2 * row + 1 >= this.#eventsOf.length) this.#grow(row)
     if (isTimed(kind)) {
       this.#eventsOf[2 * row] = this.#follows(stream, track) ? FOLLOWS : this.#record(stream, track)
       this.#eventsOf[2 * row + 1] = NO_EVENT
@@ -381,8 +381,9 @@ export class EventMeter implements Meter {
     return [...this.#clocks.values()].some((clock) => clock.isLost())
   }
 
-  #grow(): void {
-    const grown = new Float64Array(2 * this.#eventsOf.length)
+  /** Calls before this row that wait have event records, but no events. */
+  #grow(row: number): void {
+    const grown = new Float64Array(Math.max(2048, 4 * row))
     grown.set(this.#eventsOf)
     this.#eventsOf = grown
   }

@@ -7,11 +7,8 @@ import type { StreamHandle } from '../driver/driver.js'
 import { EventKind } from './kinds.js'
 import type { Described, StreamTrack } from './tracks.js'
 
-/**
- * The first length of the columns. The system provides the memory only as it is written, and most recordings never need
- * more.
- */
-export const FIRST_CAPACITY = 131_072
+/** The first length of the columns, which are made with each recording. */
+const FIRST_CAPACITY = 1024
 /** Stands for no row. */
 export const NO_ROW = -1
 

@@ -4,11 +4,18 @@ import { process } from '../../base/node-modules.js'
 /** Bytes that an H200 has (nominally). */
 export const H200_MEMORY = 141e9
 
+let machine: { readonly bytes: number | undefined } | undefined
+
 /**
  * Bytes of memory of this machine, or of the container that the process runs in, if that has a limit. Undefined if the
- * process may not ask: Deno needs a permission.
+ * process may not ask: Deno needs a permission. Read once, since that takes longer than an allocation.
  */
 export function machineMemory(): number | undefined {
+  machine ??= { bytes: readMemory() }
+  return machine.bytes
+}
+
+function readMemory(): number | undefined {
   try {
     const total = process.getBuiltinModule('node:os').totalmem()
     // Without a limit it is 0, or more than any machine has. Deno and old versions of Node lack the function.
@@ -34,10 +41,5 @@ export function defaultMemory(devices: number): number {
   return Math.min(H200_MEMORY, Math.max(LEAST_MEMORY, share))
 }
 
-let pinned: number | undefined
-
-/** Bytes of pinned memory that a simulation has: a quarter of the machine's, which takes longer to read than an allocation takes. */
-export function pinnedMemory(): number {
-  pinned ??= Math.floor((machineMemory() ?? UNKNOWN_MACHINE) / 4)
-  return pinned
-}
+/** Bytes of pinned memory that a simulation has: a quarter of the machine's. */
+export const pinnedMemory = (): number => Math.floor((machineMemory() ?? UNKNOWN_MACHINE) / 4)
