@@ -1,6 +1,7 @@
 /** What public calls leave behind when all that they made is closed: nothing, however often they are made. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
+import { setFlagsFromString } from 'node:v8'
 import { type Device, Event, ExternalStream, Stream } from 'cuda-streams'
 import {
   busy,
@@ -21,6 +22,9 @@ import { attemptIn, backendIn, isNoMore, labIn, left, variants } from './stage.j
 /** Rounds, and bytes of JavaScript's memory that each may take: what the engine learns meanwhile takes some. */
 const ROUNDS = runs({ quick: 50, normal: 50, nightly: 100 })
 const FEW = 400
+
+// Optimized code, and what the engine notes for it, would be among the bytes, and makes each collection take three times as long.
+setFlagsFromString('--no-opt')
 
 type Round = (simulation: Simulation, device: Device, lab: Lab) => unknown
 
