@@ -35,6 +35,8 @@ export class Thread {
   /** Fulfilled when this thread has used the library. */
   readonly ready: Promise<void>
   #clients: readonly Client[] = []
+  /** How many clients begin further actions. */
+  #acting = CLIENTS
 
   constructor(fixture: Fixture, number: number, trace: Trace) {
     this.fixture = fixture
@@ -60,7 +62,11 @@ export class Thread {
       await this.#act(client)
       playing -= 1
     })
-    await Promise.all([...acting, watchFrom(this, WATCHER, goesOn), ...beside.map((each) => each(goesOn))])
+    await Promise.all([
+      ...acting,
+      watchFrom(this, WATCHER, () => this.#acting > 0),
+      ...beside.map((each) => each(goesOn)),
+    ])
     await this.#end()
     return { counts: tracker.counts, failures: tracker.failures }
   }
@@ -91,6 +97,7 @@ export class Thread {
       if (tracker.pending > MOST_PENDING) await tracker.settle((text) => trace.note(text))
       else if (random.chance(0.03)) await turn()
     }
+    this.#acting -= 1
     try {
       await this.#finish(client)
     } catch (error) {
