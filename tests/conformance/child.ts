@@ -18,6 +18,8 @@ export interface Ended {
 
 export interface ChildOptions {
   readonly env?: Readonly<Record<string, string | undefined>>
+  /** What the scenario is given. */
+  readonly argument?: string
 }
 
 /** The process has the workbench of the backend named, or none where the scenario is about the default driver. */
@@ -27,7 +29,7 @@ export function runScenario(
   options: ChildOptions = {},
 ): Promise<Ended> {
   const env: NodeJS.ProcessEnv = { ...process.env, NODE_TEST_CONTEXT: undefined, ...FEW_QUEUES, ...options.env }
-  const args = [...sameLibrary, '--expose-gc', SCRIPT, nameOf(backend), scenario]
+  const args = [...sameLibrary, '--expose-gc', SCRIPT, nameOf(backend), scenario, options.argument ?? '']
   return new Promise((resolve) => {
     execFile(process.execPath, args, { env, timeout: LONGEST, encoding: 'utf8' }, (error, stdout, stderr) => {
       const code = error === null ? 0 : typeof error.code === 'number' ? error.code : null

@@ -39,10 +39,24 @@ const NO_DEVICE = { CUDA_VISIBLE_DEVICES: '-1' }
 /** A machine without an NVIDIA driver, also where there is one. */
 const NO_DRIVER = { ...onMachine(), LD_LIBRARY_PATH: undefined }
 
-async function ask<Answer>(scenario: Scenario, env: ChildOptions['env']): Promise<Answer> {
-  const { code, stdout, stderr } = await runScenario(undefined, scenario, { env: { ...UNSET, ...env } })
+async function ask<Answer>(scenario: Scenario, env: ChildOptions['env'], argument?: string): Promise<Answer> {
+  const options = { env: { ...UNSET, ...env }, ...(argument === undefined ? {} : { argument }) }
+  const { code, stdout, stderr } = await runScenario(undefined, scenario, options)
   assert.equal(code, 0, stderr)
   return JSON.parse(stdout) as Answer
+}
+
+interface Uses {
+  readonly first: Attempt
+  readonly second: Attempt
+}
+
+/** What comes of two uses with each value of a variable. */
+async function usesWith(variable: string, values: readonly string[], env: ChildOptions['env'] = {}) {
+  const given = JSON.stringify(values.map((value) => [variable, value]))
+  const answers = await ask<readonly Uses[]>('wrongValues', env, given)
+  assert.equal(answers.length, values.length)
+  return answers.map((uses, index) => ({ ...uses, value: values[index] ?? '' }))
 }
 
 const noCuda = openCudaWorkbench()
@@ -94,7 +108,7 @@ test('B2 cuda is taken where there is one', async (t) => {
 })
 
 test('B2 cuda without a device is ERR_NO_DRIVER, at each use', async () => {
-  const { first, second } = await ask<{ first: Attempt; second: Attempt }>('firstUse', {
+  const { first, second } = await ask<Uses>('firstUse', {
     CUDA_STREAMS_DRIVER: 'cuda',
     ...NO_DEVICE,
   })
@@ -122,8 +136,7 @@ test('B2 cuda without a driver names the places where it was looked for', async 
 })
 
 test('B3 another value is ERR_INVALID_ARG_VALUE, at first use', async () => {
-  for (const value of ['gpu', 'SIM', 'Cuda', 'sim ', '1']) {
-    const { first, second } = await ask<{ first: Attempt; second: Attempt }>('firstUse', { CUDA_STREAMS_DRIVER: value })
+  for (const { first, second, value } of await usesWith('CUDA_STREAMS_DRIVER', ['gpu', 'SIM', 'Cuda', 'sim ', '1'])) {
     for (const { code, name, message = '' } of [first, second]) {
       assert.equal(code, 'ERR_INVALID_ARG_VALUE')
       assert.equal(name, 'TypeError')
@@ -179,8 +192,7 @@ test('B4 a number of devices or a seed that is none is ERR_INVALID_ARG_VALUE', a
     CUDA_STREAMS_SIM_SEED: ['-1', '1.5', 'many', '9007199254740993', '0x10', '7 '],
   }
   for (const [variable, values] of Object.entries(wrong)) {
-    for (const value of values) {
-      const { first } = await ask<{ first: Attempt }>('firstUse', { CUDA_STREAMS_DRIVER: 'sim', [variable]: value })
+    for (const { first, value } of await usesWith(variable, values, { CUDA_STREAMS_DRIVER: 'sim' })) {
       assert.equal(first.code, 'ERR_INVALID_ARG_VALUE')
       assert.ok(first.message?.includes(`'${value}'`), first.message)
       assert.ok(first.message?.includes(variable), first.message)

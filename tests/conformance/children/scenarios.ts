@@ -288,6 +288,19 @@ const withBench = {
 const withoutBench = {
   importOnly: () => answer({ imported: typeof Stream }),
   firstUse: () => answer({ first: attempt(() => Device.count()), second: attempt(() => new Stream()) }),
+  /** With each value in turn that the third argument has for a variable: a use that fails chooses nothing. */
+  wrongValues: () => {
+    const given = JSON.parse(process.argv[4] ?? '') as readonly (readonly [variable: string, value: string])[]
+    answer(
+      given.map(([variable, value]) => {
+        const before = process.env[variable] ?? ''
+        process.env[variable] = value
+        const tried = { first: attempt(() => Device.count()), second: attempt(() => new Stream()) }
+        process.env[variable] = before
+        return tried
+      }),
+    )
+  },
   choice: async () => {
     const warnings: { name: string; code: unknown; message: string; detail: unknown }[] = []
     process.on('warning', (warning) => {
