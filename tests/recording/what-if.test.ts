@@ -58,7 +58,7 @@ describe('a prediction is what the changed program takes', () => {
   }
 })
 
-const RUNS = runs({ quick: 60, normal: 150, nightly: 2000 })
+const RUNS = runs({ quick: 60, normal: 60, nightly: 2000 })
 
 it(`played again without a change, each of ${RUNS} random programs takes what was recorded`, async () => {
   await fc.assert(
