@@ -1,17 +1,20 @@
 #!/usr/bin/env node
-/** The command of the package: reads its arguments, and sets the exit code. */
+/**
+ * The command of the package: reads its arguments, and sets the exit code. It loads only the command that is asked for, since all of them
+ * together take longer than most.
+ */
 import '../base/node-version.js'
 import { createRequire } from 'node:module'
 import { parseArgs } from 'node:util'
 import { nearest } from '../base/arguments.js'
 import { messageOf } from '../base/errors.js'
 import { printError } from '../base/standard-error.js'
-import { type CompileRequest, compileFiles } from './compile.js'
+import type { CompileRequest } from './compile.js'
 import { examine } from './doctor.js'
 import { COMMANDS, helpOf } from './help.js'
-import { outFor, type RecordingRequest, readRecording } from './recordings.js'
+import type { RecordingRequest } from './recordings.js'
 import { textOf } from './report.js'
-import { type SanitizeRequest, sanitizeProgram } from './sanitize.js'
+import type { SanitizeRequest } from './sanitize.js'
 import { wishesOf } from './wishes.js'
 
 const OPTIONS = {
@@ -43,7 +46,7 @@ type Wanted =
   | { readonly what: 'sanitize'; readonly request: SanitizeRequest }
 
 /** @throws Error if the arguments are wrong */
-function read(): Wanted {
+async function read(): Promise<Wanted> {
   const all = process.argv.slice(2)
   const end = all.indexOf('--')
   const [args, options] = end < 0 ? [all, []] : [all.slice(0, end), all.slice(end + 1)]
@@ -76,7 +79,10 @@ function read(): Wanted {
       throw new Error(`${command} needs one recording, which CUDA_STREAMS_RECORD=run.rec writes for a program`)
     if (command === 'check') return { what: 'recording', request: { what: command, file, possible } }
     if (command === 'why') return { what: 'recording', request: { what: command, file } }
-    if (command === 'timeline') return { what: 'recording', request: { what: command, file, out: outFor(file, out) } }
+    if (command === 'timeline') {
+      const { outFor } = await import('./recordings.js')
+      return { what: 'recording', request: { what: command, file, out: outFor(file, out) } }
+    }
     return { what: 'recording', request: { what: 'what-if', file, wishes: wishesOf(values), seconds, json } }
   }
   const other = files.find((file) => !/\.(?:[cm]?js|ptx|cubin)$/.test(file))
@@ -101,16 +107,25 @@ function noCommand(given: string): Error {
 async function main(): Promise<number> {
   let wanted: Wanted
   try {
-    wanted = read()
+    wanted = await read()
   } catch (error) {
     printError(`${messageOf(error)}\n\n${helpOf(process.argv[2])}`)
     return 2
   }
   try {
     const { version } = createRequire(import.meta.url)('../../../package.json')
-    if (wanted.what === 'recording') return (await readRecording(wanted.request)) ? 0 : 1
-    if (wanted.what === 'sanitize') return await sanitizeProgram(wanted.request)
-    if (wanted.what === 'compile') return (await compileFiles(wanted.request)) ? 0 : 1
+    if (wanted.what === 'recording') {
+      const { readRecording } = await import('./recordings.js')
+      return (await readRecording(wanted.request)) ? 0 : 1
+    }
+    if (wanted.what === 'sanitize') {
+      const { sanitizeProgram } = await import('./sanitize.js')
+      return await sanitizeProgram(wanted.request)
+    }
+    if (wanted.what === 'compile') {
+      const { compileFiles } = await import('./compile.js')
+      return (await compileFiles(wanted.request)) ? 0 : 1
+    }
     if (wanted.what !== 'doctor') {
       console.log(wanted.what === 'help' ? helpOf(wanted.command) : version)
       return 0
