@@ -40,7 +40,8 @@ function answerTo(each: FormCase, operands: Readonly<Record<string, bigint>>, th
 const allowedError = (answer: Extract<Answer, { kind: 'about' }>): number =>
   answer.absolute + answer.relative * Math.abs(answer.value)
 
-function check(each: FormCase, answer: Answer, actual: readonly bigint[], operands: string): void {
+/** `operands` says what they were, where the answer is wrong. */
+function check(each: FormCase, answer: Answer, actual: readonly bigint[], operands: () => string): void {
   const width = widthOf(each.types['d'] ?? 'b32')
   if (answer.kind === 'open') return
   if (answer.kind === 'bits') {
@@ -48,7 +49,10 @@ function check(each: FormCase, answer: Answer, actual: readonly bigint[], operan
       if (each.form.opcode === 'setp' && index >= each.results) return
       const bits = index === 0 || each.form.opcode === 'setp' ? width : 32
       const [is, shall] = [BigInt.asUintN(bits, actual[index] ?? 0n), BigInt.asUintN(bits, expected)]
-      assert.equal(is.toString(16), shall.toString(16), `${each.text}, result ${index}, of ${operands}`)
+      if (is !== shall)
+        assert.fail(
+          `${each.text}, result ${index}, of ${operands()}: 0x${is.toString(16)}, not 0x${shall.toString(16)}`,
+        )
     })
     return
   }
@@ -62,7 +66,7 @@ function check(each: FormCase, answer: Answer, actual: readonly bigint[], operan
     (Number.isNaN(value) && Number.isNaN(answer.value)) ||
     error <= allowedError(answer) ||
     overflow
-  assert.ok(right, `${each.text} gives ${value} instead of ${answer.value}, of ${operands}`)
+  if (!right) assert.fail(`${each.text} gives ${value} instead of ${answer.value}, of ${operands()}`)
 }
 
 const cases = allCases()
@@ -118,8 +122,8 @@ for (const begin of BEGINNINGS) {
     for (const { each, operands, results } of outcomesOf(begin)) {
       for (let thread = 0; thread < COUNT; thread++) {
         const answer = answerTo(each, operandsOf(each, operands, thread), thread)
-        const shown = shownOperands(each, operands, thread)
-        check(each, answer, [results[2 * thread] ?? 0n, results[2 * thread + 1] ?? 0n], shown)
+        const actual = [results[2 * thread] ?? 0n, results[2 * thread + 1] ?? 0n]
+        check(each, answer, actual, () => shownOperands(each, operands, thread))
       }
     }
   })
@@ -194,7 +198,7 @@ test(`each form gives the bits that ${NAME}; approximations lie within their err
       assert.ok(keyOf(each) in DIFFERENT, message)
       const answer = answerTo(each, operandsOf(each, operands, thread), thread)
       if (answer.kind !== 'about') assert.fail(message)
-      check(each, answer, [gpu.first], `${shown}, on the GPU`)
+      check(each, answer, [gpu.first], () => `${shown}, on the GPU`)
       const [value, wanted] = [own.first, gpu.first].map((bits) => toNumber(decodeFloat(bits, FORMATS[answer.format])))
       // Zeros, infinities and NaN are no approximations.
       const isOrdinary = [value, wanted].every((number = 0) => Number.isFinite(number) && number !== 0)
