@@ -88,10 +88,9 @@ export class Table {
     if (!waits) await this.#readBefore()
     await this.#done()
     const bytes = await this.ours.download(where)
-    const numbers = new Int32Array(bytes.buffer, bytes.byteOffset, COUNT)
     const expected = waits ? value : POISON
-    const wrong = numbers.filter((number) => number !== expected)
-    if (wrong.length === 0) return undefined
+    if (Buffer.compare(bytes, new Uint8Array(new Int32Array(COUNT).fill(expected).buffer)) === 0) return undefined
+    const wrong = new Int32Array(bytes.buffer, bytes.byteOffset, COUNT).filter((number) => number !== expected)
     return `${wrong.length} of ${COUNT} numbers are not ${expected}: the first is ${wrong[0]}, the last ${wrong.at(-1)}`
   }
 
