@@ -190,7 +190,7 @@ const EXAMPLES = {
     const [file] = readdirSync(join(folder, 'vite-page', assets)).filter((name) => name.endsWith('.js'))
     checkBuild('vite-page', join(assets, file), {
       kernel: 'mandelbrot',
-      only: ['a colour for each number', 'MOST', 'make_uchar4'],
+      only: ['a colour for each number', 'steps < MOST', 'make_uchar4'],
     })
     const executablePath = findChromium()
     if (executablePath === undefined) return 'built; there is no Chromium to show it'

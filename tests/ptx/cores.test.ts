@@ -66,7 +66,7 @@ const BLOCKS = 512
 const COUNT = 256 * BLOCKS
 const SHAPE = { grid: BLOCKS, block: 256 }
 /** So many that it takes some 100 ms on one core. */
-const MANY = 600
+const MANY = 1000
 const data = (): Uint32Array => Uint32Array.from({ length: COUNT }, (_, index) => Math.imul(index, 2654435761))
 
 /** Workers in this thread: each runs its part of the blocks when the one before is done. */
@@ -167,7 +167,7 @@ const rounds =
 
 test('blocks that touch bytes of their own give the same bytes and statistics on several cores', () => {
   compare(ROUNDS, 'rounds', SHAPE, rounds(0), false)
-  const size = 320
+  const size = 400
   const matrix = (): Float32Array => Float32Array.from({ length: size * size }, (_, index) => Math.sin(index))
   const square = { grid: [size / 16, size / 16, 1], block: [16, 16, 1] } as const
   const product: Parameters = (put) => {
@@ -176,7 +176,7 @@ test('blocks that touch bytes of their own give the same bytes and statistics on
   }
   const text = ptxOf('matrices.sm_75')
   compare(text, 'matmul_tiled', square, product, false)
-  const tile: Parameters = (put) => [put(new Int32Array(512 * 512)), 512, 512, 400]
+  const tile: Parameters = (put) => [put(new Int32Array(512 * 512)), 512, 512, 700]
   compare(ptxOf('images.sm_75'), 'mandelbrot', { grid: [32, 64, 1], block: [16, 8, 1] }, tile, false)
 })
 

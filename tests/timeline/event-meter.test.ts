@@ -100,6 +100,21 @@ describe('times by events', () => {
     near((second.start ?? 0) - (first.end ?? 0), 0)
   })
 
+  it('are there behind thousands of calls that wait, which have no events', async () => {
+    const { device, a, buffer, pinned } = machine()
+    const timeline = await Timeline.record(
+      () => {
+        for (let left = 5000; left > 0; left -= 1) a.synchronize()
+        busy(a, 10_000)
+        a.copy(buffer, pinned)
+      },
+      { device },
+    )
+    const [only] = copies(timeline)
+    assert.ok(only)
+    near(lengthOf(only), 100_000)
+  })
+
   it('need one event for each operation where a stream is all ours', async () => {
     const { device, a, b, pinned, calls } = machine()
     const [mine, other] = [
