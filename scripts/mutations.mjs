@@ -59,10 +59,10 @@ const SUITES = {
 /** Words of paths of test files, for a file of src: those that find most in little time. */
 const STAGES = [
   { words: 'sanitizer/kinds sanitizer/modes sanitizer/threads sanitizer/bounded', plays: /^src\/sanitizer/ },
-  { words: 'driver/cuda/', plays: /^src\/driver\/cuda/ },
+  { words: 'driver/cuda/ fake-driver/', plays: /^src\/driver\/cuda/ },
   {
     words:
-      'conformance/ordering conformance/completion conformance/memory conformance/graph conformance/captures simulator/time simulator/memory streams/ memory/',
+      'conformance/ordering conformance/completion conformance/memory conformance/graph conformance/capture simulator/time simulator/memory streams/ memory/',
     plays: /^src\/(?!sanitizer|driver\/cuda)/,
   },
 ]

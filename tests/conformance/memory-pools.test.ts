@@ -5,7 +5,7 @@ import { type Device, type DeviceBuffer, MemoryPool, Stream } from 'cuda-streams
 import { simulate } from 'cuda-streams/sim'
 import { nameStream } from 'cuda-streams/timeline'
 import { onEveryBackend } from '../helpers/suite.js'
-import { checkError, collectUntil, ONE_DEVICE, refused, refusedByDriver, secondDevice } from './expect.js'
+import { checkError, collectUntil, ONE_DEVICE, refused, refusedByDriver, secondDevice, turns } from './expect.js'
 
 const MIB = 2 ** 20
 /** What a pool takes from the device at least. */
@@ -213,6 +213,15 @@ onEveryBackend('memory pools', (bench) => {
     device.synchronize()
     // On a GPU other processes come and go.
     if (bench.name === 'sim') assert.equal(device.memory.free, before)
+  })
+
+  test('M15 five thousand pools can be made and closed one after the other, which is more than a driver keeps', async () => {
+    for (let round = 0; round < 50; round += 1) {
+      for (let left = 100; left > 0; left -= 1) new MemoryPool({ device }).close()
+      await turns(1)
+    }
+    using pool = new MemoryPool({ device })
+    assert.equal(device.alloc(MIB, { stream: bench.stream(), pool }).byteLength, MIB)
   })
 
   test('M16 pools are made, asked, trimmed and closed beside a capture, which goes on', () => {
