@@ -1,6 +1,7 @@
 /** Text that is not what a compiler wrote never crashes or hangs: what goes wrong is an error with a code. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { runs } from '../helpers/effort.js'
 import { Machine, ptxOf, randomNumbers } from './machine.js'
 
 const SOURCES = [
@@ -12,7 +13,7 @@ const SOURCES = [
   'numba_sum.sm_75',
   'science.sm_90',
 ]
-const ROUNDS = 40
+const ROUNDS = runs({ quick: 25, normal: 25, nightly: 40 })
 
 /** One change of a few kinds: of a line, a token, a number. */
 function mutate(text: string, random: () => number): string {
