@@ -5,7 +5,7 @@ import { it } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import { Worker } from 'node:worker_threads'
 import { CudaError, type Device, DeviceBuffer, type Event, Stream } from 'cuda-streams'
-import { simulate } from 'cuda-streams/sim'
+import { fault, simulate } from 'cuda-streams/sim'
 import { refused } from '../conformance/expect.js'
 import { runChild } from '../torture/run-child.js'
 import type { Act, Request, Tokens } from './children/simulated-thread.js'
@@ -165,6 +165,20 @@ it('a fault of one thread loses the devices of the others', async () => {
   await things.ask('fault', { tokens: things.tokens })
   await assert.rejects(stream.finished(), (error) => error instanceof CudaError && error.number === 700)
   refused(() => new Stream({ device: things.device }), 'CUDA_ERROR_ILLEGAL_ADDRESS')
+})
+
+it('a simulation that is told of a fault late loses no simulation that was made since', () => {
+  const sharing = (): Stream => {
+    const stream = new Stream({ device: simulate().devices[0] })
+    stream.share()
+    return stream
+  }
+  const [early, lost] = [sharing(), sharing()]
+  fault(lost)
+  refused(() => lost.synchronize(), 'CUDA_ERROR_ILLEGAL_ADDRESS')
+  const since = sharing()
+  refused(() => early.synchronize(), 'CUDA_ERROR_ILLEGAL_ADDRESS')
+  since.fill(since.device.alloc(64), 1).synchronize()
 })
 
 it('what the owner has closed is given back in the other thread', async (t) => {
