@@ -237,7 +237,7 @@ export class OtherMachines {
     return this.#joined.find(({ fault }) => fault !== 0)?.fault ?? 0
   }
 
-  /** Not where it was heard of: there it would be another fault, which loses machines that have joined since, too. */
+  /** Not where it is known: there it would be another fault, which loses machines that have joined since, too. */
   setFault(result: number): void {
     for (const words of this.#joined) if (words.fault === 0) words.setFault(result)
   }
