@@ -3,5 +3,5 @@ import './shortcuts.js'
 
 export { LibraryError } from './base/errors.js'
 export type { GeamOptions } from './libraries/cublas/geam.js'
-export type { GemmOptions, GemmType, StridedBatchOptions } from './libraries/cublas/gemm-shape.js'
+export type { GemmOptions, GemmType, MatrixLayout, StridedBatchOptions } from './libraries/cublas/gemm-shape.js'
 export { Cublas, type CublasOptions } from './libraries/cublas/matrix-products.js'

@@ -4,10 +4,10 @@ import { invalidValue } from '../../base/errors.js'
 import type { UsedMemory } from '../library-call.js'
 import { cublas } from './cublas-library.js'
 import { kindOf, type MatrixCall, operationOf, placesIn, roundingOf, writeFactors } from './gemm-call.js'
-import { MATRICES, type MatrixShape, readMatrices, SINGLE, shapeOfMatrices } from './gemm-shape.js'
+import { MATRICES, type MatrixLayout, type MatrixShape, readMatrices, SINGLE, shapeOfMatrices } from './gemm-shape.js'
 
 /** The matrices of `cublas.geam()`. */
-export interface GeamOptions {
+export interface GeamOptions extends MatrixLayout {
   /** The type of the elements of all three matrices. */
   readonly type: 'f32' | 'f64'
   /** Rows of C, and of A and B as they are added: from 1 to 2 ** 31 - 1, as `n`. */
@@ -22,17 +22,6 @@ export interface GeamOptions {
   readonly alpha?: number | undefined
   /** The factor of B. Default 1; without B it is 0. With 0 B is not read. */
   readonly beta?: number | undefined
-  /**
-   * The order of the elements in memory: row after row, as in C and NumPy, or column after column, as in BLAS and Fortran.
-   * Default 'row'.
-   */
-  readonly order?: 'row' | 'column' | undefined
-  /** Elements from one row of A (column, with order 'column') in memory to the next. Default: no gap. */
-  readonly lda?: number | undefined
-  /** Elements from one row of B (column, with order 'column') in memory to the next. Default: no gap. */
-  readonly ldb?: number | undefined
-  /** Elements from one row of C (column, with order 'column') in memory to the next. Default: no gap. */
-  readonly ldc?: number | undefined
 }
 
 /** The function of each type. */

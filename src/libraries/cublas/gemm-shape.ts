@@ -8,8 +8,23 @@ export type GemmType = {
   [T in ElementTypeName]: (typeof ELEMENT_TYPES)[T] extends { readonly cublas: object } ? T : never
 }[ElementTypeName]
 
+/** How the matrices of a call lie in memory. */
+export interface MatrixLayout {
+  /**
+   * The order of the elements in memory: row after row, as in C and NumPy, or column after column, as in BLAS and Fortran.
+   * Default 'row'.
+   */
+  readonly order?: 'row' | 'column' | undefined
+  /** Elements from one row of A (column, with order 'column') in memory to the next. Default: no gap. */
+  readonly lda?: number | undefined
+  /** Elements from one row of B (column, with order 'column') in memory to the next. Default: no gap. */
+  readonly ldb?: number | undefined
+  /** Elements from one row of C (column, with order 'column') in memory to the next. Default: no gap. */
+  readonly ldc?: number | undefined
+}
+
 /** The matrices of `cublas.gemm()`. */
-export interface GemmOptions {
+export interface GemmOptions extends MatrixLayout {
   /** The type of the elements of all three matrices. */
   readonly type: GemmType
   /** Rows of C, and of A as it is multiplied: from 1 to 2 ** 31 - 1, as `n` and `k`. */
@@ -26,17 +41,6 @@ export interface GemmOptions {
   readonly alpha?: number | undefined
   /** The factor of the previous contents of C. Default 0: they are ignored, even if they are NaN. */
   readonly beta?: number | undefined
-  /**
-   * The order of the elements in memory: row after row, as in C and NumPy, or column after column, as in BLAS and Fortran.
-   * Default 'row'.
-   */
-  readonly order?: 'row' | 'column' | undefined
-  /** Elements from one row of A (column, with order 'column') in memory to the next. Default: no gap. */
-  readonly lda?: number | undefined
-  /** Elements from one row of B (column, with order 'column') in memory to the next. Default: no gap. */
-  readonly ldb?: number | undefined
-  /** Elements from one row of C (column, with order 'column') in memory to the next. Default: no gap. */
-  readonly ldc?: number | undefined
 }
 
 /** The matrices of `cublas.gemmStridedBatched()`. */
