@@ -2,16 +2,37 @@
  * ES modules that are loaded at their first use, without waiting: by `require()`, which gives the module that `import` gives. Where a hook has
  * changed that, as tsx's does, it would make a second copy of the module and of all that it imports.
  */
+import { stateError } from './errors.js'
 import { fileURLToPath, process } from './node-modules.js'
 
 /** What Node itself loads by require(). Hooks for other languages add theirs, and take the place of that for `.js`. */
 const OF_NODE = ['.js', '.json', '.node']
 
 /**
- * Returns the module's exports. `require` is one of `createRequire()`, which runners of tests replace, for files beside the module `from`.
- * @throws what `require` throws, among it MODULE_NOT_FOUND
+ * Returns the module's exports. `require` is one of `createRequire()`, which runners of tests replace, for files beside the module `from`;
+ * `what` is what the module has, for an error.
+ * @throws ERR_UNSUPPORTED where ES modules cannot be loaded without waiting; what `require` throws, among it MODULE_NOT_FOUND
  */
-export function loadEsModule(require: NodeJS.Require, file: string, from: string): ReturnType<NodeJS.Require> {
+export function loadEsModule(
+  require: NodeJS.Require,
+  file: string,
+  from: string,
+  what: string,
+): ReturnType<NodeJS.Require> {
+  try {
+    return load(require, file, from)
+  } catch (error) {
+    if (!/REQUIRE_ESM/.test(Reflect.get(Object(error), 'code'))) throw error
+    const wayOut = "With Jest, set `setupFiles: ['cuda-streams/jest']` in its configuration, or use Node 24.9 or later"
+    throw stateError(
+      'ERR_UNSUPPORTED',
+      `cuda-streams loads ${what} by require(), which cannot load ES modules here. ${wayOut}`,
+      error,
+    )
+  }
+}
+
+function load(require: NodeJS.Require, file: string, from: string): ReturnType<NodeJS.Require> {
   const isOfNode = !('bun' in process.versions) && !('deno' in process.versions)
   const isHooked = Object.keys(require.extensions ?? {}).some((extension) => !OF_NODE.includes(extension))
   if (!isOfNode || !isHooked) return require(file)

@@ -76,3 +76,17 @@ test('where ES modules cannot be loaded by require(), the first use says what to
     /loads its drivers by require\(\), which .* With Jest, set `setupFiles: \['cuda-streams\/jest'\]`/,
   )
 })
+
+test('and so does the first kernel of a simulation, whose compiler is loaded then', { skip: elsewhere }, () => {
+  const program = `
+    import { Module } from 'cuda-streams'
+    import { simulate } from 'cuda-streams/sim'
+    Module.load('.version 8.0', { device: simulate().devices[0] })`
+  const { stderr } = spawnSync(
+    process.execPath,
+    ['--no-experimental-require-module', '--input-type=module', '-e', program],
+    { encoding: 'utf8', cwd: root, env: { ...process.env, NODE_OPTIONS: '' } },
+  )
+  assert.match(stderr, /code: 'ERR_UNSUPPORTED'/)
+  assert.match(stderr, /loads the compiler of PTX by require\(\), which .* With Jest, set `setupFiles/)
+})

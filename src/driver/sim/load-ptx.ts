@@ -8,7 +8,7 @@ import { loadEsModule } from '../../base/load-es-module.js'
 type Compiler = typeof import('../../ptx/ptx.js')
 
 const require = createRequire(import.meta.url)
-const load = (): Compiler => loadEsModule(require, '../../ptx/ptx.js', import.meta.url)
+const load = (): Compiler => loadEsModule(require, '../../ptx/ptx.js', import.meta.url, 'the compiler of PTX')
 let loaded: Compiler | undefined
 
 export function loadPtx(): Compiler {
