@@ -1,13 +1,13 @@
 // What .ci/run does once the tools are there: jobs side by side, as many as there are cores, the long ones first. Each job is a list
 // of commands, one after the other; what it printed is shown when it is over, whole if it failed. A job that takes longer than its
-// limit is ended and has failed: no job waits for ever.
+// limit is ended and has failed: no job waits for ever. The ends of those that failed are shown once more, last of all.
 import { spawn } from 'node:child_process'
 import { availableParallelism } from 'node:os'
 import { root } from './test-files.mjs'
 
 /** Minutes that a job takes at most. */
 const LONGEST = 30
-/** Lines that are shown of a job that went well. */
+/** Lines that are shown of a job that went well, and again of one that failed. */
 const SHOWN = 25
 
 const JOBS = {
@@ -46,6 +46,7 @@ function run(command, output) {
   })
 }
 
+/** Returns the last lines of the command that failed; undefined if none did. */
 async function runJob([name, commands]) {
   const since = performance.now()
   for (const command of commands) {
@@ -55,11 +56,12 @@ async function runJob([name, commands]) {
     const cut = status === 0 && lines.length > SHOWN
     console.log((cut ? [lines[0], `… ${lines.length - SHOWN} lines`, ...lines.slice(-SHOWN)] : lines).join('\n'))
     if (status === 0) continue
-    console.log(`${name} failed: ${command} ended with ${status}`)
-    return false
+    const failure = `${name} failed: ${command} ended with ${status}`
+    console.log(failure)
+    return [...lines.slice(-SHOWN), failure]
   }
   console.log(`${name}: done in ${took(since)}`)
-  return true
+  return undefined
 }
 
 const waiting = Object.entries(JOBS)
@@ -68,6 +70,7 @@ async function work() {
   for (let job = waiting.shift(); job !== undefined; job = waiting.shift()) results.push([job[0], await runJob(job)])
 }
 await Promise.all(Array.from({ length: Math.max(1, availableParallelism()) }, work))
-const failed = results.filter(([, well]) => !well).map(([name]) => name)
-console.log(`${took(begun)}; failed: ${failed.join(', ') || 'none'}`)
+const failed = results.filter(([, ending]) => ending !== undefined)
+for (const [, ending] of failed) console.log(ending.join('\n'))
+console.log(`${took(begun)}; failed: ${failed.map(([name]) => name).join(', ') || 'none'}`)
 process.exitCode = failed.length === 0 ? 0 : 1
