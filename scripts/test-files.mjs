@@ -1,8 +1,8 @@
 // Which of the compiled tests are meant: all, or those whose path below tests/ contains one of the words. Of the set `quick` those
 // for between two edits: the folders that mirror the core of src, without the files that take seconds each. Of the set `run-time`
 // those about what each run time does in its own way: native code, the event loop, promises, threads, the collector, call sites, how modules
-// are loaded. The rest of the library is JavaScript as the language defines it, which one run time tries for all. Of the set `gpu` those that
-// use a GPU where there is one.
+// are loaded, how values print. The rest of the library is JavaScript as the language defines it, which one run time tries for all. Of the
+// set `gpu` those that use a GPU where there is one.
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
@@ -35,7 +35,8 @@ const RUN_TIME_FILES = [
   ...['callers', 'closing', 'host-functions', 'identity', 'memory', 'promises', 'sharing'].map(
     (name) => `conformance/${name}`,
   ),
-  ...['base/stack', 'driver/cuda/memory/host-memory', 'driver/environment-interceptors', 'driver/immediates'],
+  ...['base/errors', 'base/stack', 'driver/cuda/memory/host-memory', 'driver/environment-interceptors'],
+  ...['driver/immediates', 'memory/messages'],
   ...['libraries/dlpack/dlpack', 'libraries/language-border', 'memory/registered-memory', 'memory/staging'],
   ...['package/import', 'package/receivers', 'streams/shared'],
 ]

@@ -192,7 +192,9 @@ export function describe(value: unknown): string {
     const known = textOfObject(value)
     if (known !== undefined) return known
     if (typeof value === 'function') return `function ${value.name || '(anonymous)'}`
-    const text = inspect(value, ONE_LINE)
+    // inspect() shows errors with their stacks, and on Node 26 what classes keep behind symbols in lines of its own.
+    const shown = value instanceof Error ? Error.prototype.toString.call(value) : inspect(value, ONE_LINE)
+    const text = shown.replaceAll(/\s*\n\s*/g, ' ')
     return text.length > 80 ? `${beginning(text, 77)}...` : text
   } catch {
     // inspect() throws for some values, such as a DataView of a detached ArrayBuffer.
