@@ -1,4 +1,5 @@
 /** Basic blocks of a function, which registers live where, and how its branches nest. */
+import { contractionsOf } from './contraction.js'
 import { accessesOf, callParts, type Decoded, decode } from './decoding.js'
 import { type Operand, type PtxFunction, ptxError, type Register, type Scope } from './syntax.js'
 
@@ -44,6 +45,7 @@ class FlowBuilder {
   /** The block that begins at an instruction, by its index. */
   readonly #blockAt = new Map<number, number>()
   readonly #decoded: Decoded[]
+  #contractions: ReadonlyMap<number, readonly Decoded[]> = new Map()
 
   constructor(
     private readonly fn: PtxFunction,
@@ -99,12 +101,17 @@ class FlowBuilder {
 
   #leaders(): number[] {
     const leaders = new Set<number>([0])
+    const meetings: number[] = []
     for (const [index, decoded] of this.#decoded.entries()) {
       if (!this.#ends(decoded)) continue
-      leaders.add(index + 1)
+      if (this.#codeOf(decoded) === 'meeting') meetings.push(index + 1)
+      else leaders.add(index + 1)
       if (this.#codeOf(decoded) === 'branch') for (const target of this.#targets(decoded)) leaders.add(target)
     }
-    return [...leaders].filter((index) => index < this.#decoded.length).sort((a, b) => a - b)
+    this.#contractions = contractionsOf(this.#decoded, leaders)
+    return [...leaders, ...meetings.filter((index) => !leaders.has(index))]
+      .filter((index) => index < this.#decoded.length)
+      .sort((a, b) => a - b)
   }
 
   /** The block at an instruction; behind the last one a function returns. */
@@ -124,7 +131,7 @@ class FlowBuilder {
       const decoded = this.#decoded[index]
       if (decoded === undefined) return
       if (!this.#ends(decoded)) {
-        block.instructions.push(decoded)
+        block.instructions.push(...(this.#contractions.get(index) ?? [decoded]))
         continue
       }
       const { guard } = decoded.instruction
