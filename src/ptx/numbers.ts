@@ -351,7 +351,7 @@ function permute(a: number, b: number, selector: number): number {
 }
 
 function findSet(mask: number, base: number, offset: number): number {
-  if (offset === 0) return (mask >>> base) & 1 ? base : -1
+  if (offset === 0) return base >>> 0 < 32 && (mask >>> base) & 1 ? base : -1
   // A GPU negates the least integer to itself, counts no step, and finds position 0.
   if (offset === -(2 ** 31)) return 0
   const step = Math.sign(offset)

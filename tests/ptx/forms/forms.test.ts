@@ -8,6 +8,8 @@ import { COUNT, digestOf, load, RECORDING } from './recording.js'
 import { type Answer, reference, widthOf } from './reference.js'
 
 const BATCH = 64
+/** Threads of a launch at most. */
+const BLOCK = 1024
 
 /** add.cc and its like: the sum and the carry, by definition. A subtraction adds the complement: it carries where it borrows nothing. */
 function carryReference(each: FormCase, o: Readonly<Record<string, bigint>>, thread: number): Answer {
@@ -128,6 +130,44 @@ for (const begin of BEGINNINGS) {
     }
   })
 }
+
+/** Where positions, lengths and steps begin and end: all pairs and triples of them. */
+const ENDS = [0n, 1n, 31n, 32n, 37n, 63n, 64n, 0x80000000n, 0xffffffffn]
+const ofIntegers = cases.filter((each) => {
+  const inputs = inputsOf(each)
+  return inputs.length > 1 && inputs.every((name) => /^[busd]\d+$/.test(each.types[name] ?? 'b32'))
+})
+
+test(`${ofIntegers.length} forms of integers are right for every combination of ends`, () => {
+  for (let begin = 0; begin < ofIntegers.length; begin += BATCH) {
+    const machine = new Machine()
+    const batch = ofIntegers.slice(begin, begin + BATCH)
+    const module = machine.load(ptxOfCases(batch))
+    for (const [index, each] of batch.entries()) {
+      const names = inputsOf(each)
+      const count = ENDS.length ** names.length
+      // An operand of 64 bits that is negative in 32 is so, too.
+      const operands = BigUint64Array.from({ length: count * names.length }, (_, at) => {
+        const [thread, nth] = [Math.floor(at / names.length), at % names.length]
+        const end = ENDS[Math.floor(thread / ENDS.length ** nth) % ENDS.length] ?? 0n
+        const width = widthOf(each.types[names[nth] ?? ''] ?? 'b32')
+        return BigInt.asUintN(width, BigInt.asIntN(32, end))
+      })
+      const outputs = machine.put(new BigUint64Array(2 * count))
+      const inputs = machine.put(operands)
+      for (let from = 0; from < count; from += BLOCK) {
+        const block = Math.min(BLOCK, count - from)
+        machine.run(module, `k${index}`, { block }, [inputs + 8 * names.length * from, outputs + 16 * from, block])
+      }
+      const results = machine.get(outputs, new BigUint64Array(2 * count))
+      for (let thread = 0; thread < count; thread++) {
+        const answer = answerTo(each, operandsOf(each, operands, thread), thread)
+        const actual = [results[2 * thread] ?? 0n, results[2 * thread + 1] ?? 0n]
+        check(each, answer, actual, () => shownOperands(each, operands, thread))
+      }
+    }
+  }
+})
 
 const { header, cases: recorded } = load(RECORDING)
 
