@@ -836,10 +836,16 @@ function narrowedNaN(type: string): string {
     (i32.and (i32.wrap_i64 (i64.shr_u k ${distance}L)) ${fraction}))))`
 }
 for (const type of ['f16', 'bf16']) {
-  float(`cvt.?ftz.?sat.T=f32.S=${type}`, 'd:T a:S', (m) => {
-    const value = toF32(type, 'a', {})
-    return m['sat'] ? clamped(value, 'f32') : value
-  })
+  if (type === 'f16')
+    float('cvt.?ftz.?sat.T=f32.S=f16', 'd:T a:S', (m) => {
+      const value = toF32(type, 'a', {})
+      return m['sat'] ? clamped(value, 'f32') : value
+    })
+  else {
+    // The bits are moved, those of a NaN, too; .ftz converts.
+    form('cvt.T=f32.S=bf16', 'd:T a:S', () => toF32(type, 'a', {}))
+    float('cvt.ftz.T=f32.S=bf16', 'd:T a:S', () => toF32(type, 'a', {}))
+  }
   float(`cvt.?sat.T=f64.S=${type}`, 'd:T a:S', (m) => {
     const value = `(f64.promote_f32 ${toF32(type, 'a', m)})`
     return m['sat'] ? clamped(value, 'f64') : value

@@ -202,7 +202,8 @@ export function inputsOf({ form, constants }: FormCase): readonly string[] {
   return form.operands.filter(({ name, written }) => !written && constants[name] === undefined).map(({ name }) => name)
 }
 
-const SPECIAL: Readonly<Record<string, readonly bigint[]>> = {
+/** Values of floats where something begins or ends, by the type. */
+export const SPECIAL: Readonly<Record<string, readonly bigint[]>> = {
   f32: [
     0n,
     0x80000000n,

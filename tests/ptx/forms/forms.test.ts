@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Machine } from '../machine.js'
-import { allCases, type FormCase, inputsOf, isNew, keyOf, operandsFor, ptxOfCases } from './cases.js'
+import { allCases, type FormCase, inputsOf, isNew, keyOf, operandsFor, ptxOfCases, SPECIAL } from './cases.js'
 import { decodeFloat, FORMATS, toNumber } from './exact.js'
 import { COUNT, digestOf, load, RECORDING } from './recording.js'
 import { type Answer, reference, widthOf } from './reference.js'
@@ -131,33 +131,41 @@ for (const begin of BEGINNINGS) {
   })
 }
 
-/** Where positions, lengths and steps begin and end: all pairs and triples of them. */
-const ENDS = [0n, 1n, 31n, 32n, 37n, 63n, 64n, 0x80000000n, 0xffffffffn]
-const ofIntegers = cases.filter((each) => {
-  const inputs = inputsOf(each)
-  return inputs.length > 1 && inputs.every((name) => /^[busd]\d+$/.test(each.types[name] ?? 'b32'))
-})
+/** Where positions, lengths and steps begin and end. */
+const ENDS = [0n, 31n, 32n, 37n, 64n, 0x80000000n, 0xffffffffn]
+/** What the operands of a case are tried with: all pairs and triples of ends, and special floats where there is one operand. */
+function triedWith(each: FormCase): readonly (readonly bigint[])[] {
+  const lists = inputsOf(each).map((name, _, { length }) => {
+    const type = each.types[name] ?? 'b32'
+    if (length === 1 && SPECIAL[type] !== undefined) return SPECIAL[type]
+    // An operand of 64 bits that is negative in 32 is so, too.
+    return /^[busd]\d+$/.test(type) ? ENDS.map((end) => BigInt.asUintN(widthOf(type), BigInt.asIntN(32, end))) : []
+  })
+  return lists.some((list) => list.length === 0) ? [] : lists
+}
 
-test(`${ofIntegers.length} forms of integers are right for every combination of ends`, () => {
-  for (let begin = 0; begin < ofIntegers.length; begin += BATCH) {
+test('forms are right for each special value, and forms of integers for every combination of ends', () => {
+  const tried = cases.filter((each) => triedWith(each).length > 0)
+  for (let begin = 0; begin < tried.length; begin += BATCH) {
     const machine = new Machine()
-    const batch = ofIntegers.slice(begin, begin + BATCH)
+    const batch = tried.slice(begin, begin + BATCH)
     const module = machine.load(ptxOfCases(batch))
     for (const [index, each] of batch.entries()) {
-      const names = inputsOf(each)
-      const count = ENDS.length ** names.length
-      // An operand of 64 bits that is negative in 32 is so, too.
-      const operands = BigUint64Array.from({ length: count * names.length }, (_, at) => {
-        const [thread, nth] = [Math.floor(at / names.length), at % names.length]
-        const end = ENDS[Math.floor(thread / ENDS.length ** nth) % ENDS.length] ?? 0n
-        const width = widthOf(each.types[names[nth] ?? ''] ?? 'b32')
-        return BigInt.asUintN(width, BigInt.asIntN(32, end))
+      const lists = triedWith(each)
+      const count = lists.reduce((product, list) => product * list.length, 1)
+      const all = Array.from({ length: count }, (_, thread) => {
+        let rest = thread
+        return lists.map((list) => {
+          const value = list[rest % list.length] ?? 0n
+          rest = Math.floor(rest / list.length)
+          return value
+        })
       })
-      const outputs = machine.put(new BigUint64Array(2 * count))
-      const inputs = machine.put(operands)
+      const operands = BigUint64Array.from(all.flat())
+      const [inputs, outputs] = [machine.put(operands), machine.put(new BigUint64Array(2 * count))]
       for (let from = 0; from < count; from += BLOCK) {
         const block = Math.min(BLOCK, count - from)
-        machine.run(module, `k${index}`, { block }, [inputs + 8 * names.length * from, outputs + 16 * from, block])
+        machine.run(module, `k${index}`, { block }, [inputs + 8 * lists.length * from, outputs + 16 * from, block])
       }
       const results = machine.get(outputs, new BigUint64Array(2 * count))
       for (let thread = 0; thread < count; thread++) {

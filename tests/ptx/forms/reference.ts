@@ -580,6 +580,7 @@ function convert(given: Words, a: bigint, b: bigint): Answer {
     }
     if (value.kind === 'nan' && m['sat'] === undefined) {
       if (from === 'f64') return to === 'f64' ? ANY_NAN : bits(resizedNaN(a, from, to))
+      if (from === 'bf16' && to === 'f32' && !given['ftz']) return bits(a << 16n)
       if (to === 'f64') return bits(resizedNaN(given['ftz'] ? FORMATS.f32.nan : a, from, to))
     }
     if (from === to && to !== 'f32' && !m['sat'] && !m['rnd'])
