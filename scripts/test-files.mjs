@@ -38,7 +38,7 @@ const RUN_TIME_FILES = [
   ...['base/errors', 'base/stack', 'driver/cuda/memory/host-memory', 'driver/environment-interceptors'],
   ...['driver/immediates', 'memory/messages'],
   ...['libraries/dlpack/dlpack', 'libraries/language-border', 'memory/registered-memory', 'memory/staging'],
-  ...['package/import', 'package/receivers', 'streams/shared'],
+  ...['package/import', 'package/receivers', 'sanitizer/kinds', 'streams/shared'],
 ]
 const isOfRunTime = (name) =>
   (RUN_TIME_FOLDERS.some((folder) => name.startsWith(`${folder}/`)) && isQuick(name)) ||

@@ -126,7 +126,7 @@ const CALLERS = 8
 const SHOWN = 6
 const IDENTIFYING = 3
 
-const isBuiltIn = (line: string): boolean => line.endsWith('(<anonymous>)')
+const isBuiltIn = (line: string): boolean => /\((<anonymous>|native(:\d+)*)\)$/.test(line)
 
 /** The lines that a report shows: the program's own, innermost first, without built-ins that this library calls. */
 export function shownLines(stack: string): readonly string[] {
