@@ -174,8 +174,9 @@ function pathOf(file: string): string {
 const ownerOfLine = (line: string): StackFrame['owner'] => ownerOf(PLACE.exec(line.trim())?.[1] ?? '')
 
 function ownerOf(file: string): StackFrame['owner'] {
-  if (!(file.startsWith('/') || file.startsWith('node:') || file[1] === ':' || file.includes('://'))) return undefined
-  if (file.startsWith('node:')) return 'node'
+  // Deno's own modules are such as ext:deno_node/internal/timers.mjs.
+  if (/^(node|ext):/.test(file)) return 'node'
+  if (!(file.startsWith('/') || file[1] === ':' || file.includes('://'))) return undefined
   library ??= libraryIn(takeStack(1))
   const isLibrary = library !== '' && file.startsWith(library)
   return isLibrary ? 'library' : 'program'
