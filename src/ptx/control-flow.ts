@@ -55,7 +55,9 @@ class FlowBuilder {
   }
 
   build(): ControlFlow {
-    const leaders = this.#leaders()
+    const starts = this.#starts()
+    this.#contractions = contractionsOf(this.#decoded, starts)
+    const leaders = this.#leaders(starts)
     for (const index of leaders) this.#blockAt.set(index, this.#newBlock(this.#decoded[index]))
     const end = this.#decoded.length
     for (const [position, from] of leaders.entries()) this.#fill(from, leaders[position + 1] ?? end)
@@ -99,17 +101,20 @@ class FlowBuilder {
     throw ptxError('ERR_COMPILATION', `The list of targets '${operand.name}' is nowhere`, instruction)
   }
 
-  #leaders(): number[] {
-    const leaders = new Set<number>([0])
-    const meetings: number[] = []
+  /** Where branches lead, and what stands behind instructions that end a block otherwise than by a meeting. */
+  #starts(): Set<number> {
+    const starts = new Set<number>([0])
     for (const [index, decoded] of this.#decoded.entries()) {
-      if (!this.#ends(decoded)) continue
-      if (this.#codeOf(decoded) === 'meeting') meetings.push(index + 1)
-      else leaders.add(index + 1)
-      if (this.#codeOf(decoded) === 'branch') for (const target of this.#targets(decoded)) leaders.add(target)
+      const code = this.#codeOf(decoded)
+      if (this.#ends(decoded) && code !== 'meeting') starts.add(index + 1)
+      if (code === 'branch') for (const target of this.#targets(decoded)) starts.add(target)
     }
-    this.#contractions = contractionsOf(this.#decoded, leaders)
-    return [...leaders, ...meetings.filter((index) => !leaders.has(index))]
+    return starts
+  }
+
+  #leaders(starts: ReadonlySet<number>): number[] {
+    const behindMeetings = this.#decoded.flatMap((each, index) => (this.#codeOf(each) === 'meeting' ? [index + 1] : []))
+    return [...new Set([...starts, ...behindMeetings])]
       .filter((index) => index < this.#decoded.length)
       .sort((a, b) => a - b)
   }

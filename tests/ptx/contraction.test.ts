@@ -108,10 +108,9 @@ function textOf({ code, fused }: Case, type: Type): string {
   }[type]
   const zero = type === 'f32' ? '0f00000000' : type === 'f64' ? '0d0000000000000000' : '0'
   // Values that the assembler knows would be computed by it.
-  const loaded = Object.entries({ a: factor, b: factor, s: square, n: negative, one, zero })
-    .map(([name, value]) => `mov.${suffix} ${name}, ${value}; @!%yes mov.${suffix} ${name}, 0;`)
-    .map((text) => (suffix === 'f32' ? text.replace(/, 0;$/, ', 0f00000000;') : text))
-    .map((text) => (suffix === 'f64' ? text.replace(/, 0;$/, ', 0d0000000000000000;') : text))
+  const loaded = Object.entries({ a: factor, b: factor, s: square, n: negative, one, zero }).map(
+    ([name, value]) => `mov.${suffix} ${name}, ${value}; @!%yes mov.${suffix} ${name}, ${zero};`,
+  )
   const written = code.replaceAll(/\b(st\.global|mov)\.T\b/g, `$1.${suffix}`).replaceAll('.T ', `.${type} `)
   const stored = ['x', 'y'].slice(0, fused.length).map((name, at) => `st.global.${suffix} [%out+${8 * at}], ${name};`)
   return `.version 8.6
