@@ -2,13 +2,8 @@
  * Calls of C functions at an address. The arguments and the result go through a frame, memory that JavaScript writes and reads
  * as a Float64Array, since to pass values through Node-API costs more than the calls themselves.
  */
+#include "frame.h"
 #include "layer.h"
-
-typedef struct {
-  void *function;
-  /** The arguments, of which the first makes room for the result. A double holds each integer of up to 53 bits. */
-  double slots[];
-} Frame;
 
 typedef struct {
   unsigned char bytes[64];

@@ -12,21 +12,21 @@ typedef struct {
   _Atomic(int32_t) owner, pending;
   int32_t streams, semaphore_count;
   uint64_t semaphores, graph_semaphores;
-  int32_t entries, unused, inner_waits;
+  int32_t entries;
+  _Atomic(int32_t) value_waits;
+  int32_t inner_waits;
   _Atomic(int32_t) beat;
   uint64_t labels, graph_labels;
 } Slot;
 
 typedef struct {
-  int32_t exclusive;
-  _Atomic(int32_t) slots_used;
-  int32_t capturing, making_streams;
+  _Atomic(int32_t) exclusive, slots_used, capturing, making_streams;
   /** Only C reads and writes it. */
   _Atomic(int32_t) watched;
   int32_t unused[11];
   Slot slots[SLOTS];
-  int32_t spare_counts[2 * SPARE_DEVICES];
-  uint64_t spare_streams[SPARE_DEVICES * SPARE_STREAMS];
+  _Atomic(int32_t) spare_counts[2 * SPARE_DEVICES];
+  _Atomic(uint64_t) spare_streams[SPARE_DEVICES * SPARE_STREAMS];
   /** `CaptureList` of process-registry.ts. */
   struct {
     int32_t used, unused;

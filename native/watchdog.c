@@ -152,6 +152,7 @@ napi_value registry_layout(napi_env env, napi_callback_info info) {
       WORD("SEMAPHORES", Slot, semaphores),
       WORD("GRAPH_SEMAPHORES", Slot, graph_semaphores),
       WORD("ENTRIES", Slot, entries),
+      WORD("VALUE_WAITS", Slot, value_waits),
       WORD("INNER_WAITS", Slot, inner_waits),
       WORD("BEAT", Slot, beat),
       WORD("LABELS", Slot, labels),

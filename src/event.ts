@@ -107,7 +107,7 @@ export class Event extends ClosableObject {
    * ERR_DEVICE_MISMATCH if the threads have different drivers; ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE for a token that is not as `share()` returned it
    */
   static from(shared: SharedEvent): Event {
-    const { owner, device, facts, claims, lifetime } = receive(shared, 'event', [...EVENT_OPTIONS, 'handle'])
+    const { owner, device, facts, claims, follow } = receive(shared, 'event', [...EVENT_OPTIONS, 'handle'])
     const [handle = 0, flags = 0] = facts
     checkFact(claims.handle, 'handle', BigInt(handle))
     const settings = settingsIn(flags)
@@ -115,7 +115,7 @@ export class Event extends ClosableObject {
     if (owner !== undefined) return owner as Event
     const wrapped = handle as EventHandle
     const context = driverOf(device).eventWrap(wrapped)?.context ?? contextOf(device)
-    return new Event(new EventImpl(device, context, settings, 'shared', wrapped, undefined, lifetime))
+    return new Event(new EventImpl(device, context, settings, 'shared', wrapped, undefined, follow()))
   }
 
   /**

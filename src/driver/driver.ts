@@ -655,6 +655,14 @@ export interface Registration {
   readonly simulated?: object
 }
 
+/** How long something lives that another thread has shared. */
+export interface SharedLifetime {
+  readonly hasEnded: boolean
+  /** It has one more wrapper in this thread. */
+  join(): void
+  leave(): void
+}
+
 export interface SharingDriver {
   /** `cuMemAlloc`: there at once. Invalidates no capture. */
   allocate(byteLength: number, context: ContextHandle): Pointer
@@ -676,8 +684,11 @@ export interface SharingDriver {
   unregister(registration: number): void
   /** The words after the key of a registration; undefined if there is none with this key. Takes any address, and anything else. */
   readRegistration(registration: number, key: number, simulated: unknown): readonly number[] | undefined
-  /** Reports whether a registration that was read has been removed since, at the cost of a comparison. */
-  watchRegistration(registration: number, key: number, simulated: unknown): { readonly hasEnded: boolean }
+  /**
+   * Reports whether a registration that was read has been removed since, at the cost of a comparison. What it is of lives until `leave()` was called as
+   * often as `join()`, and once more, though the thread that shared it may have ended.
+   */
+  watchRegistration(registration: number, key: number, simulated: unknown): SharedLifetime
   /**
    * A sanitizer watches an object of this thread from now on that has these words. Returns what goes to the sanitizers of other threads
    * with its token; undefined if there is no sanitizer.

@@ -2,6 +2,7 @@
 import { NativeResource } from '../base/finalization.js'
 import { contextOf, type Device, driverOf } from '../device.js'
 import type { Driver, EventHandle, ImportedMemory, InternalEvent, Pointer, QueuedAllocation } from '../driver/driver.js'
+import type { WrappedLifetime } from '../streams/shared.js'
 import type { StreamImpl } from '../streams/stream-impl.js'
 import { type AllocationStream, allocationStreamOf, freeUnowned, isFinding, unlessLost } from './allocation-stream.js'
 import type { PoolImpl } from './memory-pool.js'
@@ -255,8 +256,13 @@ export class SharedAllocation extends ForeignAllocation {
     byteLength: number,
     override readonly ready: EventHandle | undefined,
     isOfHost: boolean,
+    private readonly lifetime: WrappedLifetime | undefined,
   ) {
     super(device, driverOf(device), pointer, byteLength, isOfHost)
+  }
+
+  protected override free(): void {
+    this.lifetime?.leave?.()
   }
 
   override isOrderedOn(use: StreamImpl): boolean {

@@ -219,7 +219,12 @@ function implOf(buffer: unknown): BufferImpl {
 const open = (buffer: unknown): BufferImpl => implOf(buffer).checkOpen()
 
 function bufferOfShared(shared: SharedBuffer): DeviceBuffer {
-  const { owner, device, facts, claims } = receive(shared, 'buffer', ['pointer', 'byteOffset', 'byteLength', 'ready'])
+  const { owner, device, facts, claims, follow } = receive(shared, 'buffer', [
+    'pointer',
+    'byteOffset',
+    'byteLength',
+    'ready',
+  ])
   const [begin = 0, length = 0, ready = 0] = facts
   const byteOffset = checkWithin(claims.byteOffset, 'byteOffset', length)
   const byteLength = checkWithin(claims.byteLength, 'byteLength', length - byteOffset)
@@ -232,7 +237,7 @@ function bufferOfShared(shared: SharedBuffer): DeviceBuffer {
   }
   const event = ready === 0 ? undefined : (ready as EventHandle)
   const { isOfHost } = placeOf(driverOf(device), pointer, byteLength, device.ordinal)
-  return makeBuffer(new SharedAllocation(device, pointer, byteLength, event, isOfHost))
+  return makeBuffer(new SharedAllocation(device, pointer, byteLength, event, isOfHost, follow()))
 }
 
 /** A slice's token may name any part of the whole. */

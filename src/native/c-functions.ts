@@ -71,6 +71,8 @@ export interface Declaration<N extends string> {
   /** The number of arguments. */
   readonly parameters: number
   readonly shape: ShapeName
+  /** Of a function that makes or destroys a handle: makes the function of JavaScript for the frame, which has eight slots. */
+  readonly bind?: ((buffer: ArrayBuffer, offset: number) => () => void) | undefined
 }
 
 export function declaration<N extends string>(
@@ -97,9 +99,9 @@ export function bindAll<N extends string>(functions: readonly Declaration<N>[]):
   const slots: Float64Array[] = []
   const texts: string[] = []
   let offset = 0
-  for (const [index, { name, address, parameters, shape }] of functions.entries()) {
+  for (const [index, { name, address, parameters, shape, bind: bindOwn }] of functions.entries()) {
     new BigUint64Array(buffer, offset, 1)[0] = BigInt(address)
-    calls.push(bind(buffer, offset, SHAPE_NAMES.indexOf(shape)))
+    calls.push(bindOwn?.(buffer, offset) ?? bind(buffer, offset, SHAPE_NAMES.indexOf(shape)))
     slots.push(new Float64Array(buffer, offset + 8, SHAPES[shape]))
     const names = Array.from({ length: parameters }, (_, at) => `a${at}`)
     const stores = names.map((argument, at) => `slots${index}[${at}] = ${argument}; `).join('')
@@ -113,28 +115,55 @@ export function bindAll<N extends string>(functions: readonly Declaration<N>[]):
 
 /** The C functions of the native layer. */
 const OWN = {
+  addKind: 'Word destroy, Word traits, const char *name',
+  addOwned: 'Word owner, Word kind, Word handle, Word more',
   allocate: 'Word length',
   allowRecords: 'Word count, Word bytes',
+  bytesKept: 'void',
   callAlone: 'void *function, Word argument',
   callOnThread: 'void *call',
   copy: 'Word to, Word from, Word length',
+  countOwned: 'Word of_all',
+  giveBackBy: 'const void *functions',
+  giveToProcess: 'Word kind, Word handle',
+  keepPinned: 'Word owner, Word kind, Word pointer, Word length',
+  leaveShared: 'Word owner, Word registration',
   lendSymbols: 'const char *path',
   largePages: 'Word address, Word length',
   mapFile: 'Word file, Word length',
   restoreSignals: 'void',
   nap: 'Word microseconds',
+  noteContext: 'Word context, Word device',
+  notePinnedKind: 'Word kind',
+  noteSemaphores: 'Word kind, Word address, Word sequences, Word labels',
   noteSignals: 'void',
   readMemory: 'Word from, Word to, Word length',
   release: 'Word address',
+  removeOwned: 'Word kind, Word handle',
   setVariable: 'const char *name, const char *value',
+  shareOwned: 'Word registration, Word kind, Word handle, Word second_kind, Word second',
+  takeKeptPinned: 'Word owner, Word kind, Word wanted, Word *pointer',
   takeRecords: 'void',
+  takeSemaphores: 'Word owner, Word kind, Word *into, Word are_of_graphs',
+  takeStalePinned: 'Word owner, Word kind, Word milliseconds, Word *pointer',
   threadNumber: 'void',
   processRegistry: 'void',
   unmap: 'Word address, Word length',
+  unshareOwned: 'Word registration',
+  useShared: 'Word owner, Word registration',
   watch: 'Word nanoseconds, const char *description',
 } as const
 /** The functions among them that return an address. */
-const RETURN_ADDRESSES = ['allocate', 'mapFile', 'takeRecords', 'threadNumber', 'processRegistry']
+const RETURN_ADDRESSES = [
+  'allocate',
+  'bytesKept',
+  'mapFile',
+  'processRegistry',
+  'takeKeptPinned',
+  'takeRecords',
+  'takeStalePinned',
+  'threadNumber',
+]
 
 type Own = Readonly<Record<keyof typeof OWN, CFunction>>
 

@@ -22,6 +22,21 @@ export interface Timer {
 export interface Layer {
   /** Makes a function that makes the C call whose frame is at this offset. The buffer must live as long as the function. */
   bind(buffer: ArrayBuffer, offset: number, shape: number): () => void
+  /**
+   * As `bind` of a call of eight words, of a function that makes or destroys a handle of this kind: `role` says which, and the positions are those of
+   * the handle and of its length or stream (native/owned.c).
+   */
+  bindOwning(
+    buffer: ArrayBuffer,
+    offset: number,
+    owner: number,
+    kind: number,
+    role: number,
+    argument: number,
+    more: number,
+  ): () => void
+  /** The owner of what this thread makes, until it ends. */
+  ownHandles(isMain: number): number
   /** Loads a shared library, which is never unloaded. Throws an Error with the loader's message. */
   open(path: string): number
   /** The address of a symbol of a library, or, for library 0, of the program and what it started with; 0 when there is none. */

@@ -9,7 +9,10 @@ import { messageOf, stateError } from '../base/errors.js'
 import { bindAll, type CFunction, declaration, own } from './c-functions.js'
 import { layer } from './layer.js'
 import { NativeMemory } from './native-memory.js'
+import { bindOwning, type Owning } from './owned-handles.js'
 import { foldersOnPath, inside, pythonPackages } from './pythons.js'
+
+const NONE: ReadonlyMap<string, Owning> = new Map()
 
 export class SharedLibrary {
   /** The program itself and the libraries it started with, among them the C library. */
@@ -37,10 +40,20 @@ export class SharedLibrary {
     return layer().symbol(this.handle, name) || undefined
   }
 
-  /** Declares functions that return an int, with their parameters as C writes them. Throws an Error when one is missing. */
-  functions<N extends string>(parameters: Readonly<Record<N, string>>): Readonly<Record<N, CFunction>> {
+  /** Declares functions that return an int, with their parameters as C writes them, and what some of them make or destroy. Throws an Error when one is missing. */
+  functions<N extends string>(
+    parameters: Readonly<Record<N, string>>,
+    owning: ReadonlyMap<string, Owning> = NONE,
+  ): Readonly<Record<N, CFunction>> {
     const names = Object.keys(parameters) as N[]
-    return bindAll(names.map((name) => declaration(name, this.addressOf(name), parameters[name])))
+    return bindAll(
+      names.map((name) => {
+        const owns = owning.get(name)
+        if (owns === undefined) return declaration(name, this.addressOf(name), parameters[name])
+        const bind = (buffer: ArrayBuffer, offset: number): (() => void) => bindOwning(buffer, offset, owns)
+        return { ...declaration(name, this.addressOf(name), parameters[name], 'call8'), bind }
+      }),
+    )
   }
 
   /** Declares functions of up to four arguments that return an address. Throws an Error when one is missing. */

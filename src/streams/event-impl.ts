@@ -165,7 +165,10 @@ export class EventImpl extends NativeResource {
     this.closed = true
     unregister(this)
     this.owner = undefined
-    if (!this.isOwned) return
+    if (!this.isOwned) {
+      this.#lifetime?.leave?.()
+      return
+    }
     this.#endLifetime()
     this.dispose()
   }

@@ -159,8 +159,10 @@ export interface Received<T extends object, K extends keyof T> {
   readonly facts: Facts
   /** What the token says, each property read once, to be compared with the facts. */
   readonly claims: Given<T, K>
-  /** Reports whether the thread that shared it has closed it; undefined in that thread. */
-  readonly lifetime: WrappedLifetime | undefined
+  /**
+   * Follows the object from now on, for a wrapper of it: reports whether the thread that shared it has closed it. Undefined in that thread.
+   */
+  follow(): WrappedLifetime | undefined
 }
 
 /**
@@ -189,7 +191,7 @@ export function receive<T extends SharedObject, K extends keyof T>(
     if (known === undefined) throw closedElsewhere(kind)
     checkFact(kind, 'cudaStreams', known.shared.cudaStreams)
     checkFact(ordinal, 'device', known.shared.device)
-    return { owner: known.owner, device: known.device, facts: known.facts, claims, lifetime: undefined }
+    return { owner: known.owner, device: known.device, facts: known.facts, claims, follow: () => undefined }
   }
   const device = Device.get(ordinal)
   if (device.driver !== claims.driver) {
@@ -210,7 +212,7 @@ export function receive<T extends SharedObject, K extends keyof T>(
     device,
     facts,
     claims,
-    lifetime: sharing.watchRegistration(registration, key, claims.simulated),
+    follow: () => sharing.watchRegistration(registration, key, claims.simulated),
   }
 }
 
@@ -258,6 +260,9 @@ function processName(): string {
 /** How long an object lives that others wrap by its handle: of another thread's object only whether it was closed there. */
 export interface WrappedLifetime {
   readonly hasEnded: boolean
+  /** Another wrapper follows it; a wrapper was closed. Of this thread's own objects neither matters. */
+  join?(): void
+  leave?(): void
 }
 
 /**

@@ -176,11 +176,11 @@ export class StreamImpl extends NativeResource {
     const known = streamImplOf(source)
     if (known !== undefined) return known.wrapAgain(held)
     if (!isShared(source)) return StreamImpl.wrapHandle(handleOf(source), wanted, held)
-    const { owner, device, cudaHandle, id, lifetime } = receiveStream(source)
+    const { owner, device, cudaHandle, id, follow } = receiveStream(source)
     const own = streamImplOf(owner)
     if (own !== undefined) return own.wrapAgain(held)
     const impl = StreamImpl.wrapHandle(cudaHandle, device, held)
-    impl.#lifetime = lifetime
+    impl.#lifetime = follow()
     // The query would invalidate a capture, and a stream that captures exists.
     if (isDefaultStream(impl.handle) || impl.driver.streamIsCapturing(impl.handle)) return impl
     if (impl.driver.streamGetId(impl.handle) === id) return impl
@@ -197,6 +197,7 @@ export class StreamImpl extends NativeResource {
     const { device, context, handle, green } = this
     const wrapper = new StreamImpl(device, context, handle, 'wrapped', [...held, ...this.held], green)
     wrapper.#lifetime = this.#lifetime
+    this.#lifetime?.join?.()
     return wrapper
   }
 
@@ -429,6 +430,7 @@ export class StreamImpl extends NativeResource {
     if (this.#wrapper !== undefined) this.#wrapper.isOpen = false
     this.held = NOTHING
     if (this.isOwned) this.dispose()
+    else this.#lifetime?.leave?.()
   }
 
   #runClosing(): void {
@@ -498,12 +500,12 @@ export function receiveStream(shared: SharedStream): {
   readonly device: Device
   readonly cudaHandle: number
   readonly id: bigint | undefined
-  readonly lifetime: WrappedLifetime | undefined
+  follow(): WrappedLifetime | undefined
 } {
-  const { owner, device, facts, claims, lifetime } = receive(shared, 'stream', ['handle', 'id'])
+  const { owner, device, facts, claims, follow } = receive(shared, 'stream', ['handle', 'id'])
   const [cudaHandle = 0] = facts
   checkFact(claims.handle, 'handle', BigInt(cudaHandle))
-  return { owner, device, cudaHandle, id: claims.id, lifetime }
+  return { owner, device, cudaHandle, id: claims.id, follow }
 }
 
 /** Checks the options of a wrapper for a stream that needs no wrapper. */

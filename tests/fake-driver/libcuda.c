@@ -122,6 +122,11 @@ static __thread int mode;
 /* libcupti.c hears of each operation that is over: how many there were before the call that queued it, and the rest. */
 void (*fakeOver)(u64 call, const char *what, u64 bytes, u64 stream, double asked, double begun, u64 thread);
 static u64 calls;
+/* How many there are of each kind, for tests of what is given back: fakeLive(). */
+typedef enum { STREAMS, EVENTS, GRAPHS, INSTANCES, MODULES, POOLS, GREEN_CONTEXTS, OF_HOST, OF_DEVICE, LIVE_KINDS } Live;
+static int live[LIVE_KINDS];
+static void count(Live kind, int more) { __atomic_add_fetch(&live[kind], more, __ATOMIC_SEQ_CST); }
+API int fakeLive(u64 kind) { return kind < LIVE_KINDS ? __atomic_load_n(&live[kind], __ATOMIC_SEQ_CST) : -1; }
 static double now(void) { struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t); return t.tv_sec * 1e3 + t.tv_nsec / 1e6; }
 static void nap(void) { usleep(20); }
 
@@ -350,7 +355,7 @@ static void takePlaces(int n, Context *green) {
 static Range *rangeOf(const void *at) { for (int i = nranges - 1; i >= 0; i--) if ((u8 *)at >= ranges[i].at && (u8 *)at < ranges[i].at + ranges[i].bytes) return &ranges[i]; return 0; }
 static void range(u8 *at, size_t bytes, int host) {
   if (nranges == mranges) ranges = realloc(ranges, sizeof(Range) * (size_t)(mranges = mranges * 2 + 64));
-  ranges[nranges++] = (Range){at, bytes ? bytes : 1, host, 0};
+  ranges[nranges++] = (Range){at, bytes ? bytes : 1, host, 0}; count(host ? OF_HOST : OF_DEVICE, 1);
 }
 static void *keep(size_t bytes, int host) {
   u8 *at = aligned_alloc(512, (bytes + 511) / 512 * 512);
@@ -358,7 +363,7 @@ static void *keep(size_t bytes, int host) {
   return at;
 }
 static void forget(void *at) {
-  for (int i = nranges - 1; i >= 0; i--) if (ranges[i].at == (u8 *)at) { if (ranges[i].pool) ranges[i].pool->done += ranges[i].bytes; memset(at, 0xdd, ranges[i].bytes); freeAligned(at); ranges[i] = ranges[--nranges]; return; }
+  for (int i = nranges - 1; i >= 0; i--) if (ranges[i].at == (u8 *)at) { if (ranges[i].pool) ranges[i].pool->done += ranges[i].bytes; memset(at, 0xdd, ranges[i].bytes); count(ranges[i].host ? OF_HOST : OF_DEVICE, -1); freeAligned(at); ranges[i] = ranges[--nranges]; return; }
   DIE("memory is freed that was not allocated: %p", at);
 }
 /* Pools have memory of the device in steps. */
@@ -424,7 +429,7 @@ static R makeStream(void **out, u32 flags, int priority, Context *green) {
   for (int i = fresh ? -1 : nstreams - 1; i >= 0; i--) if (!streams[i]->alive && streams[i]->done == streams[i]->queued) { s = streams[i]; streams[i] = streams[nstreams - 1]; streams[nstreams - 1] = s; break; }
   if (!s) { if (nstreams == MOST_STREAMS) DIE("too many streams"); s = calloc(1, sizeof *s); s->inner = calloc(1, sizeof(Inner)); s->channel = nextChannel++ % CHANNELS; streams[nstreams++] = s; }
   s->alive = 1; s->life++; s->flags = flags; s->priority = priority > 0 ? 0 : priority < -5 ? -5 : priority; s->queued = s->done = s->covered = 0; s->placed = 1; s->capture = 0; s->front = frontOf(0); s->green = green; if (green) green->streams++;
-  s->inner->self = s; s->inner->id = nextId++;
+  s->inner->self = s; s->inner->id = nextId++; count(STREAMS, 1);
   pthread_mutex_unlock(&g);
   UNLOCK; *out = s; return OK; }
 /* In a green context that is current every stream is a non-blocking one of it. */
@@ -443,8 +448,8 @@ API R cuDevSmResourceSplitByCount(Resource *result, u32 *n, const Resource *inpu
   for (u32 i = 0; i < *n; i++) { memset(&result[i], 0, sizeof *result); result[i].type = 1; result[i].count = size; }
   memset(rest, 0, sizeof *rest); rest->count = input->count - *n * size; rest->type = rest->count > 0; return OK; }
 API R cuDevResourceGenerateDesc(void **out, Resource *r, u32 n) { Description *d = calloc(1, sizeof *d); for (u32 i = 0; i < n; i++) { if (r[i].type != 1) return INVALID_RESOURCE_TYPE; d->multiprocessors += r[i].count; } *out = d; return OK; }
-API R cuGreenCtxCreate(void **out, Description *d, int device, u32 flags) { (void)device; if (flags != 1) return INVALID_VALUE; LOCK; waitForDevice(); Context *c = calloc(1, sizeof *c); c->magic = 0x94ee7; c->multiprocessors = d->multiprocessors; c->alive = 1; UNLOCK; *out = c; return OK; }
-API R cuGreenCtxDestroy(Context *c) { if (!c->alive) return CONTEXT_IS_DESTROYED; if (c->streams) DIE("a green context is destroyed that has %d streams", c->streams); c->alive = 0; return OK; }
+API R cuGreenCtxCreate(void **out, Description *d, int device, u32 flags) { (void)device; if (flags != 1) return INVALID_VALUE; LOCK; waitForDevice(); Context *c = calloc(1, sizeof *c); c->magic = 0x94ee7; c->multiprocessors = d->multiprocessors; c->alive = 1; count(GREEN_CONTEXTS, 1); UNLOCK; *out = c; return OK; }
+API R cuGreenCtxDestroy(Context *c) { if (!c->alive) return CONTEXT_IS_DESTROYED; if (c->streams) DIE("a green context is destroyed that has %d streams", c->streams); c->alive = 0; count(GREEN_CONTEXTS, -1); return OK; }
 API R cuGreenCtxGetDevResource(Context *c, Resource *r, int type) { if (type != 1) return INVALID_RESOURCE_TYPE; if (!c->alive) return CONTEXT_IS_DESTROYED; memset(r, 0, sizeof *r); r->type = 1; r->count = c->multiprocessors; r->least = r->step = 8; return OK; }
 API R cuGreenCtxStreamCreate(void **out, Context *c, u32 flags, int priority) { if (!c->alive) return CONTEXT_IS_DESTROYED; if (flags != 1) return INVALID_VALUE; return makeStream(out, flags, priority, c); }
 API R cuCtxFromGreenCtx(void **out, Context *c) { *out = c; return OK; }
@@ -452,7 +457,7 @@ API R cuStreamDestroy_v2(void *h) {
   LOCK; Stream *s = streamOf(h, "cuStreamDestroy");
   pthread_mutex_lock(&g);
   if (s->capture && s->capture->origin == s) { Capture *c = s->capture; leave(c); if (perThread.capture == c) perThread.capture = 0; for (int i = 0; i < nstreams; i++) if (streams[i]->capture == c) streams[i]->capture = 0; }
-  s->alive = 0; s->capture = 0; s->inner->self = 0; if (s->green) s->green->streams--;
+  s->alive = 0; s->capture = 0; s->inner->self = 0; count(STREAMS, -1); if (s->green) s->green->streams--;
   if (s->done == s->queued && s->placed) { s->placed = 0; PLACES(s->green)++; }
   pthread_mutex_unlock(&g); UNLOCK; return OK; }
 API R cuStreamGetCtx_v2(void *h, void **c, void **green) { Stream *s = streamOf(h, "cuStreamGetCtx"); if (s->capture && !s->capture->valid) return CAPTURE_INVALIDATED; *c = &context; *green = s == &nullStream && current && current != &context ? current : s->green; return OK; }
@@ -536,7 +541,7 @@ static int isUnjoined(Capture *c) {
 API R cuStreamEndCapture(void *h, void **out) { nap(); LOCK; Stream *s = streamOf(h, "cuStreamEndCapture"); R r = OK; *out = 0; if (implicit(s)) { UNLOCK; return CAPTURE_IMPLICIT; }
   pthread_mutex_lock(&g); Capture *c = s->capture;
   if (!c) r = ILLEGAL_STATE; else if (c->origin != s) { c->valid = 0; r = CAPTURE_UNMATCHED; }
-  else { c->graph->branches += c->branches; r = c->mode != 2 && !pthread_equal(c->thread, pthread_self()) ? CAPTURE_WRONG_THREAD : !c->valid ? CAPTURE_INVALIDATED : isUnjoined(c) ? CAPTURE_UNJOINED : OK; if (!r) *out = c->graph; else if (c->adds) c->graph->gone = 1; leave(c); perThread.capture = perThread.capture == c ? 0 : perThread.capture; for (int i = 0; i < nstreams; i++) if (streams[i]->capture == c) streams[i]->capture = 0; }
+  else { c->graph->branches += c->branches; r = c->mode != 2 && !pthread_equal(c->thread, pthread_self()) ? CAPTURE_WRONG_THREAD : !c->valid ? CAPTURE_INVALIDATED : isUnjoined(c) ? CAPTURE_UNJOINED : OK; if (!r) { *out = c->graph; if (!c->adds) count(GRAPHS, 1); } else if (c->adds) c->graph->gone = 1; leave(c); perThread.capture = perThread.capture == c ? 0 : perThread.capture; for (int i = 0; i < nstreams; i++) if (streams[i]->capture == c) streams[i]->capture = 0; }
   pthread_mutex_unlock(&g); UNLOCK; return r; }
 API R cuStreamGetCaptureInfo_v3(void *h, int *status, u64 *id, void **graph, void ***deps, void **edges, size_t *n) {
   Stream *s = streamOf(h, "cuStreamGetCaptureInfo"); if (refuseToTell(s)) return CAPTURE_IMPLICIT; Capture *c = s->capture;
@@ -617,7 +622,7 @@ static Op *findOp(Exec *x, Graph *graph, Node *node) { int i = 0; for (Node *n =
 static Op *opOf(Exec *x, Node *node, Kind kind) { if (!x->alive) DIE("a node of an instance is changed that was destroyed"); if (x->graph->gone) return 0; Op *o = findOp(x, x->graph, node); return o && o->kind == kind ? o : 0; }
 API R cuGraphDebugDotPrint(Graph *graph, const char *path, u32 f) { (void)f; FILE *file = fopen(path, "w"); if (!file) return INVALID_VALUE; fprintf(file, "digraph {\n"); for (Node *n = graph->first; n; n = n->next) { fprintf(file, "  \"%d\"\n", n->op.index); for (int i = 0; i < n->op.nafter; i++) fprintf(file, "  \"%d\" -> \"%d\"\n", n->op.after[i], n->op.index); } fprintf(file, "}\n"); fclose(file); return OK; }
 static void goes(Graph *graph) { graph->gone = 1; for (Node *n = graph->first; n; n = n->next) for (int i = 0; i < n->op.nbodies; i++) goes(n->op.bodies[i]); }
-API R cuGraphDestroy(Graph *graph) { LOCK; if (graph->root) { UNLOCK; return INVALID_VALUE; } if (graph->gone) DIE("a graph is destroyed twice"); goes(graph); UNLOCK; /* never freed: what asks about it is told so */ return OK; }
+API R cuGraphDestroy(Graph *graph) { LOCK; if (graph->root) { UNLOCK; return INVALID_VALUE; } if (graph->gone) DIE("a graph is destroyed twice"); goes(graph); count(GRAPHS, -1); UNLOCK; /* never freed: what asks about it is told so */ return OK; }
 /* Other kinds of nodes, or of memory, are another shape. */
 static int isOfPool(const void *at) { Range *r = rangeOf(at); return r && r->pool; }
 static int isAlike(Op *a, Op *b);
@@ -638,7 +643,7 @@ static void fillOp(Op *o) { if (o->child) { o->exec = calloc(1, sizeof(Exec)); f
 /* What a body may hold, all kernels of it in the context of its node. */
 static int isBody(Graph *graph, Context *green) { for (Node *n = graph->first; n; n = n->next) { Op *o = &n->op; if (o->kind == GRAPH ? !isBody(o->child, green) : o->kind != KERNEL && o->kind != COPY && o->kind != SET && o->kind != NOTHING && o->kind != CONDITIONAL) return 0; if ((o->kind == KERNEL || o->kind == CONDITIONAL) && o->green != green) return 0; for (int i = 0; i < o->nbodies; i++) if (!isBody(o->bodies[i], green)) return 0; } return 1; }
 static R refusal(Graph *graph) { if (!hasConditional(graph) && graph->nconditions == 0) return OK; if (graph->root || graph->instances > 0) return 801; for (int i = 0; i < graph->nconditions; i++) if (!graph->uses[i]) return INVALID_VALUE; for (Node *n = graph->first; n; n = n->next) for (int i = 0; i < n->op.nbodies; i++) if (!isBody(n->op.bodies[i], n->op.green)) return INVALID_VALUE; return OK; }
-API R cuGraphInstantiateWithFlags(void **out, Graph *graph, u64 f) { (void)f; LOCK; R refused = refusal(graph); if (refused) { UNLOCK; return refused; } graph->instances++; Exec *x = calloc(1, sizeof *x); for (Node *n = graph->first; n; n = n->next) { int i = 0; while (i < x->homes && x->home[i] != n->op.green) i++; if (i == x->homes && i < 8) x->home[x->homes++] = n->op.green; } if (x->homes == 0) x->homes = 1; for (int i = 0; i < x->homes; i++) takePlaces(graph->branches, x->home[i]); x->alive = 1; x->branches = graph->branches; x->graph = graph; memcpy(x->conditions, graph->conditions, sizeof x->conditions); x->off = calloc((size_t)graph->count + 1, 1); fillExec(x, graph); *out = x; UNLOCK; return OK; }
+API R cuGraphInstantiateWithFlags(void **out, Graph *graph, u64 f) { (void)f; LOCK; R refused = refusal(graph); if (refused) { UNLOCK; return refused; } graph->instances++; Exec *x = calloc(1, sizeof *x); for (Node *n = graph->first; n; n = n->next) { int i = 0; while (i < x->homes && x->home[i] != n->op.green) i++; if (i == x->homes && i < 8) x->home[x->homes++] = n->op.green; } if (x->homes == 0) x->homes = 1; for (int i = 0; i < x->homes; i++) takePlaces(graph->branches, x->home[i]); x->alive = 1; x->branches = graph->branches; x->graph = graph; memcpy(x->conditions, graph->conditions, sizeof x->conditions); x->off = calloc((size_t)graph->count + 1, 1); fillExec(x, graph); count(INSTANCES, 1); *out = x; UNLOCK; return OK; }
 API R cuGraphNodeSetParams(Node *node, u64 *params) { if ((u32)params[NODE_TYPE] != 12 || node->op.kind != MEMOPS) return INVALID_VALUE; u32 n = (u32)params[NODE_PARAMS + 1]; u8 *p = (u8 *)params[NODE_PARAMS + 2]; node->op.ops = (int)n; for (u32 i = 0; i < n; i++) { u8 *at = p + 48 * i; node->op.mem[i] = (MemOp){*(u32 *)at, *(u64 *)(at + 8), *(u64 *)(at + 16), *(u32 *)(at + 24)}; } return OK; }
 API R cuGraphExecUpdate_v2(Exec *x, Graph *graph, void *info) { (void)info; LOCK; pthread_mutex_lock(&g);
   Op **was = calloc((size_t)x->count + 1, sizeof *was), **now = opsOf(graph); int *pair = calloc((size_t)x->count + 1, sizeof *pair);
@@ -700,10 +705,10 @@ API R cuGraphLaunch(Exec *x, void *h) { LOCK; Op *o = op(GRAPH, streamOf(h, "cuG
   UNLOCK; return r; }
 static int execHasConditional(Exec *x) { for (int i = 0; i < x->count; i++) if (x->ops[i].kind == CONDITIONAL) return 1; return 0; }
 /* An H200 has waited for the device in it, of an instance of two branches; an H100 always where there are conditional nodes. */
-API R cuGraphExecDestroy(Exec *x) { LOCK; if ((block == 1 && x->branches > 1) || execHasConditional(x)) waitForDevice(); x->graph->instances--; pthread_mutex_lock(&g); if (!x->alive) DIE("an instance of a graph is destroyed twice"); x->alive = 0; for (int i = 0; i < x->homes; i++) PLACES(x->home[i]) += x->branches; pthread_mutex_unlock(&g); UNLOCK; return OK; }
+API R cuGraphExecDestroy(Exec *x) { LOCK; if ((block == 1 && x->branches > 1) || execHasConditional(x)) waitForDevice(); x->graph->instances--; pthread_mutex_lock(&g); if (!x->alive) DIE("an instance of a graph is destroyed twice"); x->alive = 0; for (int i = 0; i < x->homes; i++) PLACES(x->home[i]) += x->branches; count(INSTANCES, -1); pthread_mutex_unlock(&g); UNLOCK; return OK; }
 
-API R cuEventCreate(void **out, u32 flags) { LOCK; Event *e = calloc(1, sizeof *e); e->context = &context; e->magic = 0xe7e47; e->flags = flags; UNLOCK; *out = e; return OK; }
-API R cuEventDestroy_v2(void *h) { LOCK; Event *e = eventOf(h, "cuEventDestroy"); pthread_mutex_lock(&g); e->magic = 0; e->context = 0; pthread_mutex_unlock(&g); UNLOCK; /* never freed: what asks about it is told so */ return OK; }
+API R cuEventCreate(void **out, u32 flags) { LOCK; Event *e = calloc(1, sizeof *e); e->context = &context; e->magic = 0xe7e47; e->flags = flags; count(EVENTS, 1); UNLOCK; *out = e; return OK; }
+API R cuEventDestroy_v2(void *h) { LOCK; Event *e = eventOf(h, "cuEventDestroy"); pthread_mutex_lock(&g); e->magic = 0; e->context = 0; count(EVENTS, -1); pthread_mutex_unlock(&g); UNLOCK; /* never freed: what asks about it is told so */ return OK; }
 static R record(Event *e, Stream *s) {
   pthread_mutex_lock(&g);
   if (s->capture) { if (!s->capture->valid) { pthread_mutex_unlock(&g); return CAPTURE_INVALIDATED; } if (e->flags & 4) { pthread_mutex_unlock(&g); return CAPTURE_UNSUPPORTED; } e->capture = s->capture; e->front = s->front; pthread_mutex_unlock(&g); return OK; }
@@ -745,8 +750,8 @@ API R cuIpcCloseMemHandle(u64 p) { (void)p; return OK; }
 typedef struct { char *text; char variable[64]; void *at; } Module;
 typedef struct { int fn; int params; int sizes[16]; char name[64]; } Function;
 /* PTX of a later major version than this driver's is refused, as by a real one. */
-API R cuModuleLoadData(void **out, const char *image) { const char *version = strstr(image, ".version "); if (version && strtod(version + 9, 0) >= 10) return 222; LOCK; waitForDevice(); Module *m = calloc(1, sizeof *m); m->text = strdup(image); *out = m; UNLOCK; return OK; }
-API R cuModuleUnload(Module *m) { LOCK; waitForDevice(); free(m->text); free(m); UNLOCK; return OK; }
+API R cuModuleLoadData(void **out, const char *image) { const char *version = strstr(image, ".version "); if (version && strtod(version + 9, 0) >= 10) return 222; LOCK; waitForDevice(); Module *m = calloc(1, sizeof *m); m->text = strdup(image); count(MODULES, 1); *out = m; UNLOCK; return OK; }
+API R cuModuleUnload(Module *m) { LOCK; waitForDevice(); free(m->text); free(m); count(MODULES, -1); UNLOCK; return OK; }
 API R cuModuleGetFunction(void **out, Module *m, const char *name) {
   if (!*name) return INVALID_VALUE;
   char what[200]; snprintf(what, sizeof what, "void %s(", name); char *at = strstr(m->text, what), *ptx = 0;
@@ -804,7 +809,7 @@ API R cuMemHostRegister_v2(void *p, size_t n, u32 f) { (void)f; LOCK; R r = OK; 
   if (!r) { range(p, n, 1); }
   pthread_mutex_unlock(&g); UNLOCK; return r; }
 /* The memory is the program's. */
-API R cuMemHostUnregister(void *p) { LOCK; waitForDevice(); pthread_mutex_lock(&g); R r = 713; for (int i = 0; i < nranges; i++) if (ranges[i].at == (u8 *)p) { ranges[i] = ranges[--nranges]; r = OK; break; } pthread_mutex_unlock(&g); UNLOCK; return r; }
+API R cuMemHostUnregister(void *p) { LOCK; waitForDevice(); pthread_mutex_lock(&g); R r = 713; for (int i = 0; i < nranges; i++) if (ranges[i].at == (u8 *)p) { ranges[i] = ranges[--nranges]; count(OF_HOST, -1); r = OK; break; } pthread_mutex_unlock(&g); UNLOCK; return r; }
 API R cuMemAlloc_v2(void **p, size_t n) { LOCK; R r = allocate(p, n, 0); UNLOCK; return r; }
 API R cuMemFree_v2(void *p) { LOCK; waitForDevice(); pthread_mutex_lock(&g); forget(p); pthread_mutex_unlock(&g); UNLOCK; return OK; }
 API R cuMemGetAddressRange_v2(void **b, size_t *s, void *p) { pthread_mutex_lock(&g); Range *r = rangeOf(p); R result = r ? OK : NOT_FOUND; if (r) { if (b) *b = r->at; if (s) *s = r->bytes; } pthread_mutex_unlock(&g); return result; }
@@ -822,8 +827,8 @@ API R cuMemFreeAsync(void *p, void *h) { LOCK; Op *o = op(FREE, streamOf(h, "cuM
 #define POOL_CALL(name) Pool *pool = poolOf(h, name); if (capturesActive && mode != 2) { for (int i = 0; i < nstreams; i++) if (streams[i]->capture) streams[i]->capture->valid = 0; return CAPTURE_UNSUPPORTED; }
 API R cuDeviceGetDefaultMemPool(void **p, int d) { (void)d; *p = &defaultPool; return OK; }
 API R cuDeviceGetMemPool(void **p, int d) { (void)d; *p = &defaultPool; return OK; }
-API R cuMemPoolCreate(void **out, u8 *properties) { void *h = &defaultPool; POOL_CALL("cuMemPoolCreate") LOCK; pthread_mutex_lock(&g); pool = 0; for (int i = 1; i < npools; i++) if (!pools[i]->alive && pools[i]->leaving == 0 && pools[i]->used == 0) pool = pools[i]; if (!pool) { if (npools == 4096) DIE("too many pools"); pool = pools[npools++] = malloc(sizeof *pool); } *pool = (Pool){.alive = 1, .most = steps(*(size_t *)(properties + 24))}; pthread_mutex_unlock(&g); UNLOCK; *out = pool; return OK; }
-API R cuMemPoolDestroy(void *h) { POOL_CALL("cuMemPoolDestroy") if (pool == &defaultPool) return INVALID_VALUE; LOCK; pthread_mutex_lock(&g); if (pool->used) DIE("a pool is destroyed of which %zu bytes are in use", pool->used); pool->alive = 0; pthread_mutex_unlock(&g); UNLOCK; return OK; }
+API R cuMemPoolCreate(void **out, u8 *properties) { void *h = &defaultPool; POOL_CALL("cuMemPoolCreate") LOCK; pthread_mutex_lock(&g); pool = 0; for (int i = 1; i < npools; i++) if (!pools[i]->alive && pools[i]->leaving == 0 && pools[i]->used == 0) pool = pools[i]; if (!pool) { if (npools == 4096) DIE("too many pools"); pool = pools[npools++] = malloc(sizeof *pool); } count(POOLS, 1); *pool = (Pool){.alive = 1, .most = steps(*(size_t *)(properties + 24))}; pthread_mutex_unlock(&g); UNLOCK; *out = pool; return OK; }
+API R cuMemPoolDestroy(void *h) { POOL_CALL("cuMemPoolDestroy") if (pool == &defaultPool) return INVALID_VALUE; LOCK; pthread_mutex_lock(&g); if (pool->used) DIE("a pool is destroyed of which %zu bytes are in use", pool->used); pool->alive = 0; count(POOLS, -1); pthread_mutex_unlock(&g); UNLOCK; return OK; }
 API R cuMemPoolGetAttribute(void *h, int a, u64 *v) { POOL_CALL("cuMemPoolGetAttribute") pthread_mutex_lock(&g); if (a == 2) *(int *)v = !pool->keepsApart; else *v = a == 4 ? pool->threshold : a == 5 ? pool->reserved : a == 6 ? pool->mostReserved : a == 7 ? pool->used : a == 8 ? pool->mostUsed : 0; pthread_mutex_unlock(&g); return OK; }
 API R cuMemPoolSetAttribute(void *h, int a, u64 *v) { POOL_CALL("cuMemPoolSetAttribute") R r = OK; pthread_mutex_lock(&g); if (a == 4) pool->threshold = *v; else if (a == 2) pool->keepsApart = !*(int *)v; else if ((a != 6 && a != 8) || *v) r = INVALID_VALUE; else if (a == 6) pool->mostReserved = pool->reserved; else pool->mostUsed = pool->used; pthread_mutex_unlock(&g); return r; }
 API R cuMemPoolTrimTo(void *h, size_t keep) { POOL_CALL("cuMemPoolTrimTo") LOCK; pthread_mutex_lock(&g); giveBack(pool, steps(keep)); pthread_mutex_unlock(&g); UNLOCK; return OK; }

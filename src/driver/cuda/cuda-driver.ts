@@ -749,6 +749,7 @@ export class CudaDriver implements Driver {
     )
     const event = this.#out.pointerAt(0) as EventHandle
     if (result !== 0) throw noEvent(cudaError('cuIpcOpenEventHandle', result))
+    this.parts.kinds.event.add(event)
     this.parts.handles.eventCreated(event)
     this.#workEvents.set(event, true)
     this.parts.pool.interprocess.set(event, this.parts.contexts.deviceOf(context))

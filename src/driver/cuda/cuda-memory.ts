@@ -29,8 +29,8 @@ import { Copies, type CopiesParts } from './memory/copies.js'
 import {
   type Block,
   copyBytes,
-  KeptBlocks,
   newArrayBuffer,
+  PinnedBlocks,
   PORTABLE_AND_MAPPED,
   RegisteredMemory,
   type RegisteredMemoryParts,
@@ -66,7 +66,7 @@ export class CudaMemory implements MemoryDriver {
   readonly #peers: PeerAccess
   readonly #copies: Copies
   readonly #pinned = new HandleMap<Pointer, Block>()
-  readonly #kept: KeptBlocks
+  readonly #kept: PinnedBlocks
   readonly #registered: RegisteredMemory
   readonly #operation = new NativeMemory(MEM_OP_BYTES)
 
@@ -74,8 +74,7 @@ export class CudaMemory implements MemoryDriver {
     this.#peers = new PeerAccess(parts)
     this.#copies = new Copies(parts)
     this.#registered = new RegisteredMemory(parts)
-    const { library, relaxed } = parts
-    this.#kept = new KeptBlocks(parts, (block) => relaxed.run(() => library.cuMemFreeHost(block.pointer)))
+    this.#kept = new PinnedBlocks(parts)
   }
 
   allocate(work: QueuedAllocation): void {
@@ -129,7 +128,6 @@ export class CudaMemory implements MemoryDriver {
     this.#pinned.delete(pointer)
     if (bytes !== undefined) layer().detach(bytes)
     this.#kept.giveBack(block, after)
-    this.#kept.sweep()
   }
 
   detachPinned(_pointer: Pointer, bytes: ArrayBuffer): void {

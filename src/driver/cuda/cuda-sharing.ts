@@ -4,7 +4,9 @@
  */
 
 import { RecheckTimer } from '../../base/recheck-timer.js'
+import { own } from '../../native/c-functions.js'
 import { MemoryReader, NativeMemory } from '../../native/native-memory.js'
+import { type OwnedKind, ownerOfThread } from '../../native/owned-handles.js'
 import { AfterWork } from '../after-work.js'
 import { CUresult, cudaError, isContextLost } from '../cuda-results.js'
 import type {
@@ -31,16 +33,39 @@ const GRANULE = 2 * 1024 * 1024
 /** The words of a registration: its key, then its other words. */
 const WORDS = 8
 
+const leaveShared = (address: number): void => void own().leaveShared(ownerOfThread(), address)
+const collected = new FinalizationRegistry(leaveShared)
+
 /** A registration that was read once, and can be checked without a call. */
 export class RegistrationWatch {
   readonly #words: Uint32Array
   readonly #low: number
   readonly #high: number
+  #users = 0
 
-  constructor(address: number, key: number) {
+  /** What is registered lives until every thread that uses it has left it, though the thread that shared it has ended. */
+  constructor(
+    private readonly address: number,
+    key: number,
+  ) {
     this.#words = new NativeMemory(8, address).uint32
     this.#low = key >>> 0
     this.#high = Math.floor(key / 2 ** 32)
+    this.join()
+  }
+
+  join(): void {
+    this.#users += 1
+    if (this.#users > 1) return
+    own().useShared(ownerOfThread(), this.address)
+    collected.register(this, this.address, this)
+  }
+
+  leave(): void {
+    this.#users -= 1
+    if (this.#users !== 0) return
+    collected.unregister(this)
+    leaveShared(this.address)
   }
 
   /** Has it been removed, or its place taken by another? */
@@ -89,6 +114,9 @@ export class Registrations {
     return reader.pointerAt(address) === key ? rest : undefined
   }
 }
+
+/** The kinds of memory that a thread can share. */
+const SHARED_MEMORY = ['asyncMemory', 'memory', 'pinned', 'registered', 'mapping'] as const
 
 export interface CudaSharingParts extends LibcudaParts, KeptBlocksParts {}
 
@@ -159,10 +187,21 @@ export class CudaSharing implements SharingDriver {
   }
 
   register(words: readonly [key: number, ...rest: number[]]): Registration {
-    return { registration: this.#registrations.add(words) }
+    const registration = this.#registrations.add(words)
+    const [, kind = 0, , handle = 0, , ready = 0] = words
+    const { stream, event, ...others } = this.parts.kinds
+    if (kind < 2) this.#share(registration, kind === 0 ? stream : event, handle, 0)
+    else for (const memory of SHARED_MEMORY) if (this.#share(registration, others[memory], handle, ready)) break
+    return { registration }
+  }
+
+  /** Returns false when this thread has no such handle: it has wrapped another library's. */
+  #share(registration: number, { number }: OwnedKind, handle: number, ready: number): boolean {
+    return own().shareOwned(registration, number, handle, this.parts.kinds.event.number, ready) !== 0
   }
 
   unregister(registration: number): void {
+    own().unshareOwned(registration)
     this.#registrations.remove(registration)
   }
 
@@ -204,6 +243,7 @@ export class CudaSharing implements SharingDriver {
       const opened = library.cuIpcOpenMemHandle_v2(address, address + HANDLE_AT, LAZY_ENABLE_PEER_ACCESS)
       if (opened !== 0) throw refusal(opened, 'cuIpcOpenMemHandle', whyNotOpened)
       const pointer = memory.pointerAt(0) as Pointer
+      this.parts.kinds.mapping.add(pointer)
       const ranged = library.cuMemGetAddressRange_v2(address, address + 8, pointer)
       if (ranged !== 0) {
         library.cuIpcCloseMemHandle(pointer)

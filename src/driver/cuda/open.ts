@@ -16,7 +16,7 @@ import { GraphSemaphores } from './host-functions/graph-semaphores.js'
 import { PendingHostFunctions } from './host-functions/pending-host-functions.js'
 import { makeWatchdog, openProcessRegistry } from './host-functions/process-registry.js'
 import { QueueDepth } from './host-functions/queue-depth.js'
-import { SemaphoreMemory, Semaphores } from './host-functions/semaphores.js'
+import { SemaphoreMemory, Semaphores, semaphoreSource } from './host-functions/semaphores.js'
 import { Contexts, type LibcudaParts, RelaxedCaptures, StreamCalls } from './libcuda/driver-calls.js'
 import { checked, startLibcuda } from './libcuda/libcuda.js'
 import { BackOffTimer, makeSpinWait } from './waiting/back-off-timer.js'
@@ -35,8 +35,8 @@ export { absence, noDriver } from './libcuda/libcuda.js'
 export function openCudaDriver(): Driver | undefined {
   const started = startLibcuda()
   if (started === undefined) return undefined
-  const { library, connections, addressOf } = started
-  const libcuda = callsOf(library)
+  const { library, kinds, connections, addressOf } = started
+  const libcuda = callsOf(library, kinds)
   const { contexts, relaxed } = libcuda
   const registry = openProcessRegistry()
   const spinWait = makeSpinWait()
@@ -44,11 +44,10 @@ export function openCudaDriver(): Driver | undefined {
   const exclusivelyNow: PendingHostFunctions['exclusivelyNow'] = (call) => hostFunctions.exclusivelyNow(call)
   const spares = new SpareStreams({ ...libcuda, registry, spinWait, exclusivelyNow })
   const pool = new EventPool({ ...libcuda, spares })
-  /** The memory lives as long as the process. */
+  const allocateWords = (bytes: number): number => allocatePinned(libcuda, bytes, contexts.primary(0))
   const semaphoreMemory = (kind: 'stream' | 'graph'): SemaphoreMemory =>
-    new SemaphoreMemory(
-      (bytes) => allocatePinned(libcuda, bytes, contexts.primary(0)),
-      (address, count, labels) => registry.publishSemaphores(kind, address, count, labels),
+    new SemaphoreMemory(semaphoreSource(kinds.pinned, kind === 'graph', allocateWords), (address, count, labels) =>
+      registry.publishSemaphores(kind, address, count, labels),
     )
   const startWatchdog = makeWatchdog()
   const waitForOthers = (waited: number): void => {
@@ -80,7 +79,7 @@ export function openCudaDriver(): Driver | undefined {
   const isIdle = (stream: StreamRecord): boolean => driver.isIdle(stream)
   const pending = { registry, semaphores, depth, dependencies, captures, eventWaits, poller, isIdle }
   const valueWaits = new ValueWaits(
-    { ...libcuda, pool, spares },
+    { ...libcuda, pool, spares, registry },
     (stream) => !isNullStream(stream) && driver.streamIsCapturing(stream),
   )
   const parts = { ...libcuda, ...pending, valueWaits, pool, backOff, spinWait, deadlockAfter }
@@ -100,14 +99,14 @@ export function openCudaDriver(): Driver | undefined {
   return driver
 }
 
-function callsOf(library: LibcudaParts['library']): LibcudaParts {
+function callsOf(library: LibcudaParts['library'], kinds: LibcudaParts['kinds']): LibcudaParts {
   const must = checked(library)
   const memory = new NativeMemory(4096)
   const contexts = new Contexts(library, must, memory)
   const streams = new StreamRecords(contexts)
   const relaxed = new RelaxedCaptures(library)
   const calls = new StreamCalls({ library, memory, contexts, streams })
-  return { library, must, memory, contexts, relaxed, streams, calls }
+  return { library, must, kinds, memory, contexts, relaxed, streams, calls }
 }
 
 const keptOut = (milliseconds: number): string =>

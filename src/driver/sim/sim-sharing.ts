@@ -19,6 +19,7 @@ import {
   type InternalEvent,
   type Pointer,
   type Registration,
+  type SharedLifetime,
   type SharingDriver,
   type StreamHandle,
 } from '../driver.js'
@@ -174,12 +175,15 @@ export class SimSharing implements SharingDriver {
     return registration.rest.slice(0, COMMON)
   }
 
-  watchRegistration(_registration: number, key: number, simulated: unknown): { readonly hasEnded: boolean } {
+  watchRegistration(_registration: number, key: number, simulated: unknown): SharedLifetime {
     const words = RegistrationWords.in((simulated as SimulatedPart).registration)
     return {
       get hasEnded(): boolean {
         return words?.key !== key
       },
+      // Memory that threads share lives as long as one of them has it.
+      join() {},
+      leave() {},
     }
   }
 

@@ -6,13 +6,17 @@ import { CudaMemory, type CudaMemoryParts } from '../../../src/driver/cuda/cuda-
 import { RelaxedCaptures } from '../../../src/driver/cuda/libcuda/driver-calls.js'
 import type { ContextHandle, EventHandle, InternalEvent } from '../../../src/driver/driver.js'
 import { own as layerOwn } from '../../../src/native/c-functions.js'
+import { layer } from '../../../src/native/layer.js'
 import { NativeMemory } from '../../../src/native/native-memory.js'
+import { OwnedKind, Trait } from '../../../src/native/owned-handles.js'
 import { mustOf } from './fake-parts.js'
 import { idleWhen } from './idle-when.js'
 
 const skip = process.platform === 'linux' ? false : 'the native layer is for Linux'
 const context = 1 as ContextHandle
 const own = (event: number): InternalEvent => ({ context, event: event as EventHandle })
+
+const pinnedKind = (): OwnedKind => new OwnedKind(layer().functions['release'] ?? 0, 'release', Trait.IS_PINNED)
 
 function fakeParts() {
   const memory = new NativeMemory(64)
@@ -35,7 +39,8 @@ function fakeParts() {
     library,
     must: mustOf(library),
     memory,
-    contexts: { within: <R>(_context: number, calls: () => R): R => calls() },
+    kinds: { pinned: pinnedKind() },
+    contexts: { primary: () => context, within: <R>(_context: number, calls: () => R): R => calls() },
     relaxed: new RelaxedCaptures(library),
     hostFunctions: {
       countEntries: () => {},
@@ -85,7 +90,7 @@ describe('pinned memory of the CUDA backend', { skip }, () => {
     pinned.closePinned(pointer, bytes, [])
     assert.ok(!calls.includes('cuMemFreeHost'))
     state.hostFunctions = false
-    const again = pinned.allocatePinned(20 * 1024 * 1024, context)
+    const again = pinned.allocatePinned(60 * 1024 * 1024, context)
     pinned.closePinned(again.pointer, again.bytes, [])
     assert.ok(calls.includes('cuMemFreeHost'))
   })
@@ -94,7 +99,7 @@ describe('pinned memory of the CUDA backend', { skip }, () => {
     const { pinned, state } = fakeParts()
     state.fails = 2
     assert.throws(
-      () => pinned.allocatePinned(8, context),
+      () => pinned.allocatePinned(1024 * 1024 * 1024, context),
       (error: unknown) => error instanceof CudaError && error.number === 2 && error.call === 'cuMemHostAlloc',
     )
   })

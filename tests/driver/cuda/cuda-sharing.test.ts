@@ -8,7 +8,7 @@ import { CudaSharing, type CudaSharingParts, Registrations } from '../../../src/
 import { RelaxedCaptures } from '../../../src/driver/cuda/libcuda/driver-calls.js'
 import type { ContextHandle, EventHandle, InternalEvent, Pointer } from '../../../src/driver/driver.js'
 import { NativeMemory } from '../../../src/native/native-memory.js'
-import { mustOf } from './fake-parts.js'
+import { mustOf, NO_KINDS } from './fake-parts.js'
 import { idleWhen } from './idle-when.js'
 
 const skip = process.platform === 'win32' ? 'the C library is found differently here' : false
@@ -54,6 +54,7 @@ function fakeParts() {
     library,
     must: mustOf(library),
     memory,
+    kinds: NO_KINDS,
     contexts: { within: <R>(_context: number, calls: () => R): R => calls() },
     relaxed: new RelaxedCaptures(library),
     hostFunctions: {

@@ -35,3 +35,6 @@ export function registryWith(members: { readonly [name in keyof ProcessRegistry]
 
 /** The functions of a fake library, which throw their results. A function may be replaced later. */
 export const mustOf = (library: object): CheckedLibrary => checked(library as Library)
+
+/** Kinds of handles that no thread has to give back. */
+export const NO_KINDS = new Proxy({}, { get: () => ({ number: 0, add() {}, remove() {}, giveToProcess() {} }) })

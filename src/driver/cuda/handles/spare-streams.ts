@@ -62,7 +62,7 @@ const FEW = SPARE_STREAMS / 2
 /** Places that are left for streams which other libraries make. */
 const PLACES_FOR_OTHERS = 36
 
-export interface SpareStreamsParts extends Pick<LibcudaParts, 'library' | 'must' | 'memory' | 'contexts'> {
+export interface SpareStreamsParts extends Pick<LibcudaParts, 'library' | 'must' | 'kinds' | 'memory' | 'contexts'> {
   readonly registry: ProcessRegistry
   readonly exclusivelyNow: <R>(call: () => R) => { readonly made: R } | undefined
   readonly spinWait: (nanosecondsWaited: number) => void
@@ -133,7 +133,7 @@ export class SpareStreams {
 
   /** Keeps an idle stream that is not needed any more. Returns false when there are enough. */
   keep(device: number, stream: number): boolean {
-    return this.parts.registry.spareStreams.add(device, stream)
+    return this.#giveToAll(device, stream)
   }
 
   /**
@@ -163,9 +163,19 @@ export class SpareStreams {
     if (spareStreams.begins(device)) while (places.length < PLACES_FOR_OTHERS) places.push(this.#make())
     for (let left = SPARE_STREAMS - spareStreams.count(device); left > 0; left -= 1) {
       const stream = this.#make()
-      if (!spareStreams.add(device, stream)) places.push(stream)
+      if (!this.#giveToAll(device, stream)) places.push(stream)
     }
     for (const stream of places) library.cuStreamDestroy_v2(stream)
+  }
+
+  /** A thread that ends leaves it to the others. */
+  #giveToAll(device: number, stream: number): boolean {
+    const { registry, kinds } = this.parts
+    // In this order, since another thread may destroy it at once, and make another with the same handle.
+    kinds.stream.giveToProcess(stream)
+    const isKept = registry.spareStreams.add(device, stream)
+    if (!isKept) kinds.stream.add(stream, StreamFlag.NON_BLOCKING)
+    return isKept
   }
 
   #make(): number {

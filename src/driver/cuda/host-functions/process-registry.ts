@@ -32,6 +32,7 @@ export const Slot = {
   SEMAPHORES: 4,
   GRAPH_SEMAPHORES: 6,
   ENTRIES: 8,
+  VALUE_WAITS: 9,
   INNER_WAITS: 10,
   BEAT: 11,
   LABELS: 12,
@@ -281,6 +282,11 @@ export class ProcessRegistry {
   /** Does another thread use the library, or has one used it? */
   get hasOthers(): boolean {
     return (this.words[Head.MOST_SLOTS_USED] ?? 0) > 1
+  }
+
+  /** Publishes how many waits for values this thread has queued that may not have ended. */
+  publishValueWaits(waits: number): void {
+    Atomics.store(this.words, this.#at + Slot.VALUE_WAITS, waits)
   }
 
   /** Publishes how many streams of this thread have work counted, and how many entries of hardware queues that is. */

@@ -5,8 +5,9 @@
  */
 import { stateError } from '../../../base/errors.js'
 import { shortCallSite } from '../../../base/stack.js'
-import { layer } from '../../../native/layer.js'
+import { own } from '../../../native/c-functions.js'
 import { NativeMemory } from '../../../native/native-memory.js'
+import { type OwnedKind, ownerOfThread } from '../../../native/owned-handles.js'
 import { noteLoss } from '../../cuda-results.js'
 import type { ContextHandle, HostFunction, QueuedPromiseWait, StreamHandle } from '../../driver.js'
 import { check, type Library } from '../libcuda/libcuda.js'
@@ -14,10 +15,8 @@ import { LABEL_BYTES, Label, type ProcessRegistry, singleThread } from './proces
 
 /** The semaphores that can be in use at one time: one for each stream with host functions pending, one for each in a graph. */
 export const SEMAPHORES = 4096
-/** As every byte of "signalled" this is at least any sequence that a semaphore reaches in 2,139,062,143 calls. */
-const ALL_SIGNALLED = 0x7f
-const PAIR_BYTES = 8
-const HELD_BYTES = 4
+/** A pair of words, and one that stands behind all pairs. */
+const SEMAPHORE_BYTES = SEMAPHORES * (8 + 4)
 /** sizeof(CUstreamBatchMemOpParams). */
 const OPERATION_BYTES = 48
 const MOST_OPERATIONS = 3
@@ -42,15 +41,20 @@ export class SemaphoreMemory {
   readonly #free: number[] = []
   #words: NativeMemory | undefined
   #labels: NativeMemory | undefined
+  #sequences: Int32Array | undefined
 
-  /**
-   * `allocate` returns the address of pinned memory of a length, valid in every context. `made` gets the address of the pairs, and that of the
-   * labels.
-   */
+  /** `made` gets the address of the pairs, and that of the labels. */
   constructor(
-    private readonly allocate: (bytes: number) => number,
+    private readonly source: SemaphoreSource,
     private readonly made: (address: number, count: number, labels: number) => void,
   ) {}
+
+  /** The number of the latest call that was queued at each semaphore. */
+  get sequences(): Int32Array {
+    this.#prepared()
+    this.#sequences ??= new Int32Array(SEMAPHORES)
+    return this.#sequences
+  }
 
   /** A semaphore that is not in use; undefined when all are. */
   take(): number | undefined {
@@ -110,17 +114,73 @@ export class SemaphoreMemory {
 
   #prepared(): Int32Array {
     if (this.#words === undefined) {
-      const bytes = SEMAPHORES * (PAIR_BYTES + HELD_BYTES)
-      this.#words = new NativeMemory(bytes, this.allocate(bytes))
-      this.#words.bytes.fill(0)
+      const { address, sequences, labels } = this.source.take() ?? this.#make()
+      this.#words = new NativeMemory(SEMAPHORE_BYTES, address)
+      this.#labels = new NativeMemory(SEMAPHORES * LABEL_BYTES, labels)
+      if (sequences !== 0) this.#continue(new NativeMemory(4 * SEMAPHORES, sequences).int32)
       this.#operations.bytes.fill(0)
-      // A worker that is terminated runs no JavaScript any more, but its streams may wait at semaphores and block the whole device.
-      layer().fillAtEnd(this.#words.address, SEMAPHORES * PAIR_BYTES, ALL_SIGNALLED)
-      this.#labels = new NativeMemory(SEMAPHORES * LABEL_BYTES)
-      this.made(this.#words.address, SEMAPHORES, this.#labels.address)
+      this.made(address, SEMAPHORES, labels)
       for (let semaphore = SEMAPHORES - 1; semaphore >= 0; semaphore -= 1) this.#free.push(semaphore)
     }
     return this.#words.int32
+  }
+
+  #make(): SemaphoreAddresses {
+    const address = this.source.allocate(SEMAPHORE_BYTES)
+    new NativeMemory(SEMAPHORE_BYTES, address).bytes.fill(0)
+    const labels = new NativeMemory(SEMAPHORES * LABEL_BYTES).address
+    const made = { address, labels, sequences: this.source.areOfGraphs ? 0 : new NativeMemory(4 * SEMAPHORES).address }
+    // A worker that is terminated runs no JavaScript any more, but its streams may wait at semaphores and block the whole device.
+    this.source.signalAtEnd(made)
+    return made
+  }
+
+  /** A stream may not have come past a wait of the thread that had the semaphores before, so that none is signalled less than it was. */
+  #continue(sequences: Int32Array): void {
+    this.#sequences = sequences
+    for (const [semaphore, sequence] of sequences.entries())
+      if (sequence !== 0) Atomics.store(this.#words?.int32 ?? sequences, 2 * semaphore + 1, sequence)
+  }
+}
+
+/** Where the pairs of a thread's semaphores are, the latest sequence of each, which those of graphs lack, and their labels. */
+export interface SemaphoreAddresses {
+  readonly address: number
+  readonly sequences: number
+  readonly labels: number
+}
+
+/** Where a thread has the memory of its semaphores from. */
+export interface SemaphoreSource {
+  readonly areOfGraphs: boolean
+  /** Semaphores of a thread that has ended, which have been reached by all streams that were to. */
+  take(): SemaphoreAddresses | undefined
+  /** The address of pinned memory of a length, valid in every context. */
+  allocate(bytes: number): number
+  /** Lets streams pass the semaphores once the thread has ended, which then are for another. */
+  signalAtEnd(addresses: SemaphoreAddresses): void
+}
+
+/** Semaphores in pinned memory of the process. */
+export function semaphoreSource(
+  pinned: OwnedKind,
+  areOfGraphs: boolean,
+  allocate: (bytes: number) => number,
+): SemaphoreSource {
+  return {
+    areOfGraphs,
+    allocate,
+    take() {
+      const into = new NativeMemory(24)
+      const isTaken = own().takeSemaphores(ownerOfThread(), pinned.number, into.address, areOfGraphs ? 1 : 0) !== 0
+      const [address, sequences, labels] = [0, 8, 16].map((offset) => into.pointerAt(offset))
+      into.free()
+      if (!isTaken || address === undefined || sequences === undefined || labels === undefined) return undefined
+      return { address, sequences, labels }
+    },
+    signalAtEnd({ address, sequences, labels }) {
+      own().noteSemaphores(pinned.number, address, sequences, labels)
+    },
   }
 }
 
@@ -210,7 +270,6 @@ export class Semaphores {
   readonly running: PendingCall[] = []
   /** The calls that no host function ends, and that have not ended. */
   readonly waits = new Set<PendingCall>()
-  readonly #sequences = new Int32Array(SEMAPHORES)
   #active: Semaphore[] = []
 
   /**
@@ -296,7 +355,8 @@ export class Semaphores {
   ): PendingCall {
     const semaphore = stream.semaphore ?? this.#open(stream)
     const { index } = semaphore
-    const sequence = ((this.#sequences[index] ?? 0) + 1) | 0
+    const { sequences } = this.memory
+    const sequence = ((sequences[index] ?? 0) + 1) | 0
     const site = siteOf(wait === undefined ? sequence : 1, called)
     const call = { semaphore, stream, sequence, host, site, wait }
     if (semaphore.calls.length === 0) semaphore.label(call)
@@ -307,7 +367,7 @@ export class Semaphores {
     const result = this.library.cuStreamBatchMemOp_v2(raw, 2, operations, 0)
     if (result !== 0 && semaphore.calls.length === 0) semaphore.emptied()
     check(wait === undefined ? 'cuLaunchHostFunc' : 'cuStreamBatchMemOp', result)
-    this.#sequences[index] = sequence
+    sequences[index] = sequence
     this.add(call)
     return call
   }

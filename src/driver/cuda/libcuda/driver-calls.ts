@@ -1,16 +1,20 @@
 /** What every call of the driver needs: the functions, the context that must be current, and the capture mode of the thread. */
 
+import { own } from '../../../native/c-functions.js'
 import { NativeMemory } from '../../../native/native-memory.js'
 import { CUresult } from '../../cuda-results.js'
 import { type ContextHandle, cudaHandleOf, isDefaultStream, type StreamHandle } from '../../driver.js'
 import type { StreamRecords } from '../handles/stream-records.js'
 import type { CheckedLibrary, Library } from './libcuda.js'
+import type { OwnedKinds } from './owned-handles.js'
 
 export interface LibcudaParts {
   /** The functions, which return a CUresult. */
   readonly library: Library
   /** The same functions, which throw instead. */
   readonly must: CheckedLibrary
+  /** The kinds of handles that are given back when the thread ends. */
+  readonly kinds: OwnedKinds
   /** Takes the out parameters of calls. */
   readonly memory: NativeMemory
   readonly contexts: Contexts
@@ -47,6 +51,7 @@ export class Contexts {
     const context = this.memory.pointerAt(0) as ContextHandle
     this.#primaries[device] = context
     this.#devices.set(context, device)
+    own().noteContext(context, device)
     return context
   }
 

@@ -13,6 +13,7 @@ import { NativeMemory } from '../../../native/native-memory.js'
 import { foldersOnPath } from '../../../native/pythons.js'
 import { fileOf, SharedLibrary } from '../../../native/shared-library.js'
 import { askDriverWhy, cudaError, isContextLost, noteLoss } from '../../cuda-results.js'
+import { type OwnedKinds, ownedHandles } from './owned-handles.js'
 import {
   type DriverFunction,
   NEWER_FUNCTIONS,
@@ -85,6 +86,7 @@ const WAYS_OUT: Readonly<Record<number, string>> = {
 
 export interface StartedLibcuda {
   readonly library: Library
+  readonly kinds: OwnedKinds
   /** The number of hardware queues that it was started with. */
   readonly connections: number
   /** Where a function is that other threads call. */
@@ -100,7 +102,7 @@ export function startLibcuda(): StartedLibcuda | undefined {
   if (loaded === undefined) return undefined
   const version = cudaVersion(loaded)
   if (version !== undefined && version < OLDEST_CUDA) throw unusable(loaded, `is too old: ${OLDEST}`)
-  const library = declare(loaded)
+  const { library, kinds } = declare(loaded)
   const connections = askForConnections(library)
   traceIfAsked()
   const result = library.cuInit(0)
@@ -114,7 +116,7 @@ export function startLibcuda(): StartedLibcuda | undefined {
     const log = new DriverLog(cuLogsCurrent, cuLogsDumpToMemory)
     askDriverWhy((call, refused) => log.why(call, refused))
   }
-  return { library, connections, addressOf: (name) => loaded.addressOf(name) }
+  return { library, kinds, connections, addressOf: (name) => loaded.addressOf(name) }
 }
 
 function unusable(libcuda: SharedLibrary, problem: string, cause?: unknown): Error {
@@ -150,14 +152,15 @@ function wayToADevice(): string {
   return 'Without /dev/nvidia* there is no device: start a container with --gpus all, in Kubernetes with a limit for nvidia.com/gpu; outside of one, load the kernel module (sudo modprobe nvidia)'
 }
 
-function declare(libcuda: SharedLibrary): Library {
+function declare(libcuda: SharedLibrary): { readonly library: Library; readonly kinds: OwnedKinds } {
   const present = Object.entries(SIGNATURES).filter(([name]) => {
     if (libcuda.find(name) !== undefined) return true
     const replacement: string | undefined = REPLACED_FUNCTIONS[name as keyof typeof REPLACED_FUNCTIONS]
     if (name in NEWER_FUNCTIONS || (replacement !== undefined && libcuda.find(replacement) !== undefined)) return false
     throw unusable(libcuda, `lacks ${name}: ${OLDEST}`)
   })
-  return libcuda.functions(Object.fromEntries(present)) as Library
+  const { kinds, owning } = ownedHandles(libcuda)
+  return { library: libcuda.functions(Object.fromEntries(present), owning) as Library, kinds }
 }
 
 /** Sets CUDA_DEVICE_MAX_CONNECTIONS, unless the user set it or CUDA was started before. Returns the number of hardware queues. */

@@ -2,6 +2,8 @@
 import { RecheckTimer } from '../../../base/recheck-timer.js'
 import { own } from '../../../native/c-functions.js'
 import { layer } from '../../../native/layer.js'
+import { NativeMemory } from '../../../native/native-memory.js'
+import { ownerOfThread } from '../../../native/owned-handles.js'
 import { AfterWork, type AfterWorkDriver } from '../../after-work.js'
 import type { ContextHandle, InternalEvent, Pointer } from '../../driver.js'
 import type { PendingHostFunctions } from '../host-functions/pending-host-functions.js'
@@ -95,6 +97,72 @@ export class KeptBlocks {
 
   #of(context: ContextHandle | undefined): readonly Block[] {
     return this.#blocks.filter((block) => block.context === context)
+  }
+}
+
+export interface PinnedBlocksParts extends LibcudaParts {
+  readonly driver: AfterWorkDriver
+  readonly idleDevices: Pick<IdleDevices, 'whenIdle'>
+}
+
+/** Milliseconds for which a block that nobody asks for is kept. native/leaving.c has the same. */
+const LONGEST_KEPT = 30_000
+
+/**
+ * Pinned memory that was given back, once the GPU has completed its work with it. The native layer keeps at most 256 MiB of it, for all threads of the
+ * process, and not for long: to free it can wait for the whole device, and to allocate it costs milliseconds.
+ */
+export class PinnedBlocks {
+  readonly #inUse: AfterWork<Block>
+  readonly #found = new NativeMemory(8)
+  readonly #stale = new RecheckTimer(
+    () => this.#freeStale(),
+    () => LONGEST_KEPT,
+  )
+
+  constructor(private readonly parts: PinnedBlocksParts) {
+    this.#inUse = new AfterWork(parts.driver, (block) => this.#keep(block))
+  }
+
+  /** Keeps or frees the block once the latest records of these events, which it takes over, have completed. */
+  giveBack(block: Block, after: readonly InternalEvent[]): void {
+    this.#inUse.add(block, after)
+    this.sweep()
+  }
+
+  /** Keeps the blocks that the GPU has completed its work with. */
+  sweep(): void {
+    this.#inUse.sweep()
+  }
+
+  /** The smallest block that is large enough, and not so large that much is wasted. */
+  take(wanted: number): Block | undefined {
+    const { number } = this.parts.kinds.pinned
+    const byteLength = own().takeKeptPinned(ownerOfThread(), number, wanted, this.#found.address)
+    return byteLength === 0 ? undefined : { pointer: this.#found.pointerAt(0) as Pointer, byteLength }
+  }
+
+  #keep({ pointer, byteLength }: Block): void {
+    const { kinds, idleDevices } = this.parts
+    if (own().keepPinned(ownerOfThread(), kinds.pinned.number, pointer, byteLength) === 0)
+      idleDevices.whenIdle(() => this.#free(pointer))
+    else this.#stale.later()
+  }
+
+  #freeStale(): void {
+    const { kinds, idleDevices } = this.parts
+    const { address } = this.#found
+    const take = (): number => own().takeStalePinned(ownerOfThread(), kinds.pinned.number, LONGEST_KEPT, address)
+    while (take() !== 0) {
+      const pointer = this.#found.pointerAt(0) as Pointer
+      idleDevices.whenIdle(() => this.#free(pointer))
+    }
+    if (own().bytesKept() > 0) this.#stale.later()
+  }
+
+  #free(pointer: Pointer): void {
+    const { library, relaxed, contexts } = this.parts
+    contexts.within(contexts.primary(0), () => relaxed.run(() => library.cuMemFreeHost(pointer)))
   }
 }
 

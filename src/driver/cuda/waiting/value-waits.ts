@@ -8,6 +8,7 @@ import { CUresult } from '../../cuda-results.js'
 import type { EventHandle, StreamHandle } from '../../driver.js'
 import type { SpareStreams } from '../handles/spare-streams.js'
 import type { StreamRecord } from '../handles/stream-records.js'
+import type { ProcessRegistry } from '../host-functions/process-registry.js'
 import type { LibcudaParts } from '../libcuda/driver-calls.js'
 import type { EventPool } from './event-pool.js'
 
@@ -26,7 +27,11 @@ export class ValueWaits {
   #waits: ValueWait[] = []
 
   constructor(
-    private readonly parts: LibcudaParts & { readonly pool: EventPool; readonly spares: SpareStreams },
+    private readonly parts: LibcudaParts & {
+      readonly pool: EventPool
+      readonly spares: SpareStreams
+      readonly registry: Pick<ProcessRegistry, 'publishValueWaits'>
+    },
     private readonly captures: (stream: StreamHandle) => boolean,
   ) {}
 
@@ -50,6 +55,7 @@ export class ValueWaits {
     calls.onStream(handle, (raw) => must.cuEventRecord(event, raw))
     if (latest !== undefined) return
     this.#waits.push({ stream, event, site: shortCallSite(), since: performance.now() })
+    this.#publish()
   }
 
   /** Is any wait queued that may not have ended? */
@@ -64,6 +70,7 @@ export class ValueWaits {
       for (let wait = this.#waits[0]; wait !== undefined && this.#isOver(wait); wait = this.#waits[0])
         this.#waits.shift()
     })
+    this.#publish()
     return this.#waits.length > 0
   }
 
@@ -80,6 +87,12 @@ export class ValueWaits {
     this.parts.relaxed.run(() => {
       this.#waits = this.#waits.filter((wait) => !this.#isOver(wait))
     })
+    this.#publish()
+  }
+
+  /** What waits for the device for another thread must not wait for what only this one may end. */
+  #publish(): void {
+    this.parts.registry.publishValueWaits(this.#waits.length)
   }
 
   /** Gives the wait's event back if it has ended. */

@@ -8,7 +8,7 @@ import {
   SPARE_STREAMS,
 } from '../../../../src/driver/cuda/host-functions/process-registry.js'
 import { refused } from '../../../conformance/expect.js'
-import { mustOf, registryWith } from '../fake-parts.js'
+import { mustOf, NO_KINDS, registryWith } from '../fake-parts.js'
 
 const DEVICE = 0
 /** That are left for host functions. */
@@ -31,6 +31,7 @@ function fakeParts(registry: ProcessRegistry = registryWith()) {
   const parts = {
     library,
     must: mustOf(library),
+    kinds: NO_KINDS,
     memory: { address: 0, pointerAt: () => last },
     contexts: { primaries: [[DEVICE, 1]], primary: () => 1, within: (_context: number, fn: () => unknown) => fn() },
     registry,

@@ -2,7 +2,7 @@
 import type { TestContext } from 'node:test'
 import { Dependencies } from '../../../../src/driver/cuda/host-functions/dependencies.js'
 import { singleThread } from '../../../../src/driver/cuda/host-functions/process-registry.js'
-import { Semaphores } from '../../../../src/driver/cuda/host-functions/semaphores.js'
+import { SEMAPHORES, Semaphores } from '../../../../src/driver/cuda/host-functions/semaphores.js'
 import type { ContextHandle, EventHandle, StreamHandle } from '../../../../src/driver/driver.js'
 import { AnyStreams } from '../fake-parts.js'
 import { nothingCaptures, waitingOf } from './waiting-parts.js'
@@ -29,6 +29,7 @@ export class FakeGpu {
     let semaphoresTaken = 0
     let described = { semaphore: 0, sequence: 0 }
     const memory = {
+      sequences: new Int32Array(SEMAPHORES),
       take: () => {
         semaphoresTaken += 1
         return semaphoresTaken

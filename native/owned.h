@@ -1,0 +1,155 @@
+/* What each thread of JavaScript has made and not destroyed: the handles of the driver and of its libraries, by which they can be destroyed when
+   the thread has ended. owned.c has the table, and leaving.c the thread that destroys what is left. */
+#ifndef OWNED_H
+#define OWNED_H
+
+#include "threads.h"
+
+typedef struct Owner Owner;
+typedef struct Owned Owned;
+typedef struct Share Share;
+
+/** What is true of a kind of handle, beside its rank in the lowest four bits: lower ranks are destroyed first. */
+enum {
+  RANK = 15,
+  /** A stream, or an event: nothing of its thread is destroyed before its work has completed. */
+  IS_STREAM = 16,
+  IS_EVENT = 32,
+  /** Memory that is freed in the order of a stream, which the function gets as its second argument. */
+  IN_STREAM_ORDER = 64,
+  /** A pool of memory, which must have none in use. */
+  IS_POOL = 128,
+  /** Page-locked memory, which is kept for the next request. */
+  IS_PINNED = 256,
+  /** To destroy it can wait for the whole device, and keep other threads out of the driver meanwhile. */
+  WAITS = 512,
+  /** The same handle can be had several times, and must be given back as often. */
+  IS_COUNTED = 1024,
+  /** Memory of the process, mapped or allocated, whose length the function gets as its second argument. */
+  HAS_LENGTH = 2048,
+  /** Memory of JavaScript, which goes with the thread, though the GPU may still use it. */
+  OF_JAVASCRIPT = 4096,
+};
+
+typedef struct {
+  int (*destroy)(Word handle, Word more);
+  int traits;
+  /** The name of the function, for a warning. */
+  const char *name;
+} OwnedKind;
+
+/** The semaphores of a thread, which the streams of other libraries may come to after its end. */
+typedef struct Semaphores {
+  struct Semaphores *next;
+  Word address, sequences, labels;
+} Semaphores;
+
+struct Owned {
+  Owned *in_bucket, *before, *after;
+  Owner *owner;
+  Share *share;
+  Semaphores *semaphores;
+  Word handle, context;
+  /** Its length, or the stream on which it was allocated. */
+  Word more;
+  int kind, count;
+};
+
+/** A call of a driver function that makes or destroys something. */
+typedef struct OwnedCall OwnedCall;
+
+/** An event of leaving.c's own, which shows that work has completed. */
+typedef struct {
+  Word event, context;
+} Sign;
+
+/** A thread of JavaScript, while it runs and until what it left is destroyed. */
+struct Owner {
+  Owner *next;
+  Owned *first;
+  OwnedCall *calls;
+  bool is_main, has_ended;
+  /** The rest is for leaving.c alone. What must be done before anything is destroyed. */
+  Sign *signs;
+  int sign_count;
+  /** It got things that others shared: all work that any stream has now must complete. */
+  bool is_heir;
+  bool has_begun;
+  /** A stream was destroyed while it captured, so that its work can only be seen with all others'. */
+  bool is_blind;
+  int attempts;
+};
+
+/** Something that the thread which made it has shared with others. */
+struct Share {
+  Share *next;
+  /** Words in memory whose first is zero once it is gone. */
+  Word registration;
+  Owned *things[2];
+  struct User {
+    struct User *next;
+    Owner *owner;
+    int count;
+  } *users;
+  bool has_owner;
+};
+
+/** The functions of the driver that leaving.c calls, in the order of GIVING_BACK in src/driver/cuda/libcuda/owned-handles.ts. */
+typedef struct {
+  int (*set_context)(Word context);
+  int (*get_context)(Word *context);
+  int (*exchange_mode)(int *mode);
+  int (*stream_query)(Word stream);
+  int (*stream_is_capturing)(Word stream, int *status);
+  int (*stream_destroy)(Word stream);
+  int (*stream_synchronize)(Word stream);
+  int (*event_create)(Word *event, unsigned flags);
+  int (*event_record)(Word event, Word stream);
+  int (*event_query)(Word event);
+  int (*event_destroy)(Word event);
+  int (*record_context)(Word context, Word event);
+  int (*pool_attribute)(Word pool, int attribute, uint64_t *value);
+  int (*trim_pool)(Word pool, size_t bytes);
+} GivingBack;
+
+/** Zeros until JavaScript has called giveBackBy(). */
+extern GivingBack driver;
+
+/** Guards the table, and all that is reachable from it. The driver is never called with it. */
+extern Mutex owned_guard;
+/** All threads that have not gone, then what belongs to none of them. */
+extern Owner *owners, process_owner, heirless;
+
+OwnedKind kind_of(const Owned *owned);
+/** The thread has made it, in the context that is current. */
+void owned_add(Owner *owner, int kind, Word handle, Word more);
+/** Returns the context that was current when it was made. */
+Word owned_take_out(int kind, Word handle);
+/** Takes it out of the table. The caller has the guard. */
+void owned_forget(Owned *owned);
+void owned_move(Owned *owned, Owner *to);
+/** While a handle is held, no thread destroys it. The caller has the guard. 0 holds none. */
+void owned_hold(Word stream);
+/** Calls the function that destroys handles of this kind. */
+int destroy_of_kind(int kind, Word handle);
+/** Frees an owner that has nothing left. */
+void owner_free(Owner *owner);
+
+/** A primary context, and the ordinal of its device. */
+typedef struct {
+  Word context;
+  int device;
+} PrimaryContext;
+enum { MOST_CONTEXTS = 64 };
+int primary_contexts(PrimaryContext *into);
+
+/** leaving.c: the owner's thread has ended, or it is an heir. */
+void owner_leaves(Owner *owner);
+/** leaving.c: keeps page-locked memory for the next request, unless there is enough. */
+bool keep_pinned(Word pointer, Word length, Word context);
+/** leaving.c: how many blocks of it are kept. */
+int kept_pinned(void);
+/** owned.c: keeps the semaphores of a thread that has ended for another. */
+void keep_semaphores(Semaphores *semaphores);
+
+#endif

@@ -1,0 +1,138 @@
+/**
+ * What a worker has made, and has not closed, is given back once it has ended: whatever it is, however the worker ends, and whether or not its work
+ * is done. Of the driver's handles nothing is left, and while work may use them they stay.
+ */
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { it } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Worker } from 'node:worker_threads'
+import { Device, DeviceBuffer, Event, type SharedEvent, Stream } from 'cuda-streams'
+import { own } from '../../src/native/c-functions.js'
+import { SharedLibrary } from '../../src/native/shared-library.js'
+import { isFakeDriver } from '../fake-driver/fake-cuda.js'
+import { allPairs, product } from '../helpers/all-pairs.js'
+import { DRIVER_FILE } from '../helpers/driver-file.js'
+import { byEffort } from '../helpers/effort.js'
+import type { Latch } from '../helpers/latch.js'
+import { onEveryBackend } from '../helpers/suite.js'
+import { ENDINGS, type Ending, KINDS, type Kind, type Leaving } from './children/leaving.js'
+
+/** Milliseconds for what the native layer's thread does: many times what it takes on a quiet machine. */
+const LONGEST = 20_000
+const WORK = ['done', 'held'] as const
+
+/** Handles of threads that have ended. */
+const left = (): number => own().countOwned(0)
+
+/** Handles that the driver has, and nobody: a GPU does not count them. */
+function lostOf(): () => number {
+  if (!isFakeDriver()) return () => 0
+  const { fakeLive } = SharedLibrary.open(DRIVER_FILE).functions({ fakeLive: 'unsigned long long kind' })
+  const live = (): number => Array.from({ length: 9 }, (_, kind) => fakeLive(kind)).reduce((sum, count) => sum + count)
+  // The workbench has some of its own.
+  const unknown = live() - own().countOwned(1)
+  return () => live() - own().countOwned(1) - unknown
+}
+
+async function until(isSo: () => boolean, otherwise: () => string): Promise<void> {
+  const end = performance.now() + LONGEST
+  while (!isSo()) {
+    if (performance.now() > end) assert.fail(otherwise())
+    await sleep(5)
+  }
+}
+
+/** `after` returns what the worker's stream waits for first; `made` is called once its work is queued. */
+async function run(leaving: Leaving, after: () => SharedEvent | undefined, made: () => void): Promise<void> {
+  const { ending } = leaving
+  const worker = new Worker(new URL('./children/leaving.js', import.meta.url), { workerData: leaving })
+  const ended = new Promise((resolve) => worker.on('exit', resolve))
+  const failed = new Promise((resolve) => worker.on('error', resolve))
+  const message = (what: string): Promise<void> =>
+    new Promise<void>((resolve, reject) => {
+      worker.on('message', (said) => said === what && resolve())
+      // The error may be told of before the message that was sent before it.
+      worker.on('error', ending === 'an error' ? () => resolve() : reject)
+    })
+  const [ready, done] = [message('ready'), message('made')]
+  done.catch(() => {})
+  await ready
+  worker.postMessage(after())
+  await done
+  made()
+  if (ending === 'terminate()') await worker.terminate()
+  if (ending === 'an error') assert.match(String(await failed), /on purpose/)
+  await ended
+}
+
+onEveryBackend('a worker that ends', (bench) => {
+  if (bench.name === 'sim') return
+  const { device } = bench
+  const lost = lostOf()
+  const settle = (): Promise<void> =>
+    until(
+      () => left() === 0 && lost() === 0,
+      () => `${left()} handles are left of threads that have ended, and ${lost()} are nobody's`,
+    )
+  const shape = [KINDS.length, ENDINGS.length, WORK.length]
+  const cells = byEffort({ quick: allPairs(shape), normal: allPairs(shape), nightly: product(shape) })
+  for (const [k = 0, e = 0, w = 0] of cells) {
+    const [kind, ending, work] = [KINDS[k] as Kind, ENDINGS[e] as Ending, WORK[w] ?? 'done']
+    it(`T14 gives back ${kind}, ended by ${ending}, its work ${work}`, async () => {
+      using stream = new Stream({ device })
+      let latch: Latch | undefined
+      let event: Event | undefined
+      const hold = (): SharedEvent | undefined => {
+        if (work === 'done') return undefined
+        latch = bench.latch(stream)
+        event = stream.record()
+        return event.share()
+      }
+      // A host function that is pending keeps its thread alive.
+      const endsLater = ending === 'by itself' && kind.includes('host function')
+      await run({ kind, ending }, hold, () => endsLater && latch?.open())
+      if (work === 'held' && !endsLater) assert.ok(left() > 0, 'what held work uses was given back')
+      latch?.open()
+      await stream.finished()
+      event?.close()
+      await settle()
+    })
+  }
+
+  it('T15 what was shared lives until its last user has closed it, or ended, though its owner has ended', async () => {
+    const worker = new Worker(new URL('./children/sharing-and-ending.js', import.meta.url))
+    const [tokens] = await once(worker, 'message')
+    const shared = Stream.from(tokens.stream)
+    const buffer = DeviceBuffer.from(tokens.buffer)
+    const event = Event.from(tokens.event)
+    worker.postMessage('end')
+    await once(worker, 'exit')
+    await until(
+      () => left() === 0,
+      () => `${left()} handles of the owner are left`,
+    )
+    assert.deepEqual([...(await shared.fill(buffer, 3).download(buffer, Uint8Array)).subarray(0, 2)], [3, 3])
+    assert.equal(event.query(), true)
+    buffer.close()
+    event.close()
+    shared.close()
+    await settle()
+    assert.throws(() => Stream.from(tokens.stream), { code: 'ERR_CLOSED' })
+  })
+
+  it('T15 what was shared and never received goes with its owner', async () => {
+    const worker = new Worker(new URL('./children/sharing-and-ending.js', import.meta.url))
+    const [tokens] = await once(worker, 'message')
+    worker.postMessage('end')
+    await once(worker, 'exit')
+    await settle()
+    for (const receive of [
+      () => Stream.from(tokens.stream),
+      () => Event.from(tokens.event),
+      () => DeviceBuffer.from(tokens.buffer),
+    ])
+      assert.throws(receive, { code: 'ERR_CLOSED' })
+    assert.equal(Device.get().ordinal, 0)
+  })
+})
