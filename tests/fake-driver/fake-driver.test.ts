@@ -96,6 +96,15 @@ describe('on a driver without the functions that CUDA means to drop', { skip, co
   playEach(OF_ANY_AGE, 'future'),
 )
 
+/** Work runs long after its call, and what nothing orders in both orders: so memory is freed before and after it is used last. */
+for (const [order, FAKE_REVERSE] of [
+  ['the first channel', undefined],
+  ['the last channel', '1'],
+] as const)
+  describe(`on a fake GPU that is slow and polls ${order} first`, { skip, concurrency: 2 }, () =>
+    playEach(['sanitizer/threads', 'processes/threads'], 'now', { FAKE_POLL_MS: '20', FAKE_REVERSE }),
+  )
+
 describe('on a fake GPU', { skip, concurrency: 2 }, () => {
   playEach([...CONFORMANCE.map((name) => `conformance/${name}`), ...OTHERS])
 

@@ -13,7 +13,6 @@
  */
 #define _GNU_SOURCE
 #include <pthread.h>
-#include <sched.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,6 +52,10 @@ static int block = MORE_PLACES;
 static int fresh;
 /* FAKE_FORGETS=1 makes it broken: copies do not arrive. */
 static int forgets;
+/* FAKE_POLL_MS=N makes it slow: it polls its channels only each N milliseconds, so that work runs long after its call. */
+static int pollMilliseconds;
+/* FAKE_REVERSE=1: it polls the last channel first, so that work which nothing orders runs in another order. */
+static int reverse;
 
 typedef struct Stream Stream;
 typedef struct Op Op;
@@ -65,7 +68,7 @@ typedef enum { SET, COPY, MEMOPS, FREE, KERNEL, WAIT, RECORD, GRAPH, NOTHING, EV
 struct Op {
   Kind kind;
   Stream *stream;
-  u64 seq;
+  u64 seq, serial; /* its number in its stream, and among all work */
   Op *next;
   int entry;
   void *to; const void *from; size_t bytes; u32 value; int width;
@@ -107,6 +110,7 @@ static pthread_mutex_t api = PTHREAD_MUTEX_INITIALIZER, g = PTHREAD_MUTEX_INITIA
 static Channel channels[CHANNELS];
 static Stream *streams[MOST_STREAMS];
 static int nstreams, nextChannel, started;
+static u64 serials; /* how much work was ever queued */
 static u64 nextId = 1;
 static Context context = {.magic = 0xc0ffee, .multiprocessors = 132, .alive = 1, .places = FIRST_PLACES};
 /* Each context has blocks of streams of its own. */
@@ -125,17 +129,20 @@ static u64 calls;
 static double now(void) { struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t); return t.tv_sec * 1e3 + t.tv_nsec / 1e6; }
 static void nap(void) { usleep(20); }
 
+/* The caller of this and of eventOf() does not have `g`. */
 static Stream *streamOf(void *handle, const char *call) {
   if (handle == 0 || handle == (void *)1) return &nullStream;
   if (handle == (void *)2) return &perThread;
   Stream *stream = handle;
-  if (!stream->alive) DIE("%s is asked about a stream that was destroyed: %p", call, handle);
+  pthread_mutex_lock(&g); int alive = stream->alive; pthread_mutex_unlock(&g);
+  if (!alive) DIE("%s is asked about a stream that was destroyed: %p", call, handle);
   return stream;
 }
 static Event *eventOf(void *handle, const char *call) {
   Event *event = handle;
   if (event == 0) DIE("%s is asked about no event", call);
-  if (event->magic != 0xe7e47) DIE("%s is asked about an event that was destroyed: %p", call, handle);
+  pthread_mutex_lock(&g); u64 magic = event->magic; pthread_mutex_unlock(&g);
+  if (magic != 0xe7e47) DIE("%s is asked about an event that was destroyed: %p", call, handle);
   return event;
 }
 static int isOver(Mark mark) { return mark.stream == 0 || mark.stream->life != mark.life || mark.stream->done >= mark.seq; }
@@ -185,6 +192,7 @@ static int memops(Op *op) {
   return 1;
 }
 static void forget(void *at);
+static void freeForgotten(void);
 static int run(Op *op);
 static int runAll(Exec *x, int *at) { for (; *at < x->count; ++*at) { Op *node = &x->ops[*at]; if (!node->off && !run(node)) return 0; node->at = 0; node->until = 0; node->node = 0; } *at = 0; return 1; }
 /* `at`: a body is played. */
@@ -229,7 +237,7 @@ static void *gpu(void *unused) {
     int moved = 0;
     pthread_mutex_lock(&g);
     for (int c = 0; c < CHANNELS; c++) {
-      Channel *channel = &channels[c];
+      Channel *channel = &channels[reverse ? CHANNELS - 1 - c : c];
       for (int budget = 64; budget > 0 && channel->first; budget--) {
         Op *op = channel->first;
         if (!allOver(op->marks, op->kind == WAIT ? 0 : op->nmarks)) break;
@@ -245,9 +253,11 @@ static void *gpu(void *unused) {
         moved = 1;
       }
     }
+    if (moved) freeForgotten();
     pthread_mutex_unlock(&g);
     idle = moved ? 0 : idle + 1;
-    if (idle > 100) usleep(500);
+    if (pollMilliseconds) usleep(1000 * pollMilliseconds);
+    else if (idle > 100) usleep(500);
     else if (idle) nap();
   }
   return 0;
@@ -267,22 +277,21 @@ static void addNull(Op *op) {
 }
 static Op *op(Kind kind, Stream *stream) { Op *o = calloc(1, sizeof *o); o->kind = kind; o->stream = stream; o->entry = 1; o->asked = now(); o->thread = (u64)pthread_self(); return o; }
 static int isNothing(Op *o) { return allOver(o->marks, o->nmarks) && (o->kind == RECORD || isOver(o->mark)); }
-/* Blocks where the hardware queue is full, with whatever locks the caller has but `g`. */
-static void enqueue(Op *o) {
+/* Blocks where the hardware queue is full, with whatever locks the caller has; it has `g`, which is free while this blocks. */
+static void enqueueLocked(Op *o) {
   Channel *channel = &channels[o->stream->channel];
-  pthread_mutex_lock(&g);
   while (o->entry && channel->entries >= ENTRIES) { pthread_mutex_unlock(&g); nap(); pthread_mutex_lock(&g); }
   if (o->kind != WAIT || o->stream == &nullStream) addNull(o);
-  o->seq = ++o->stream->queued;
+  o->seq = ++o->stream->queued; o->serial = ++serials;
   /* What the event of a context covers: of a graph that was launched on a green stream nothing, nor a record or wait behind it. */
   if (!o->stream->green || !(o->kind == GRAPH || ((o->kind == RECORD || o->kind == WAIT) && o->stream->covered + 1 < o->seq))) o->stream->covered = o->seq;
   /* What is no work and has nothing to come after is over at once. */
-  if (!o->entry && (o->kind == RECORD || o->kind == WAIT) && o->stream->done + 1 == o->seq && isNothing(o)) { o->stream->done = o->seq; pthread_mutex_unlock(&g); free(o->marks); free(o); return; }
+  if (!o->entry && (o->kind == RECORD || o->kind == WAIT) && o->stream->done + 1 == o->seq && isNothing(o)) { o->stream->done = o->seq; free(o->marks); free(o); return; }
   channel->entries += o->entry;
   if (channel->last) channel->last->next = o; else channel->first = o;
   channel->last = o;
-  pthread_mutex_unlock(&g);
 }
+static void enqueue(Op *o) { pthread_mutex_lock(&g); enqueueLocked(o); pthread_mutex_unlock(&g); }
 static Front frontOf(Node *node) { Front front = {{node}, node != 0}; return front; }
 static void add(Front *to, Node *node) { for (int i = 0; i < to->n; i++) if (to->nodes[i] == node) return; if (to->n == WIDEST) DIE("a node comes after too many"); to->nodes[to->n++] = node; }
 static Node *append(Graph *graph, Op op, Front after) {
@@ -317,20 +326,19 @@ static int implicit(Stream *s) { pthread_mutex_lock(&g); int is = isImplicit(s);
 /* Into the stream's capture, or its queue. */
 static R put(Op *o) {
   Stream *s = o->stream;
-  if (s->capture) {
-    if (!s->capture->valid) { free(o); return CAPTURE_INVALIDATED; }
-    pthread_mutex_lock(&g); capture(s, o); pthread_mutex_unlock(&g);
-    return OK;
-  }
-  if (implicit(s)) { free(o); return CAPTURE_IMPLICIT; }
-  enqueue(o);
-  return OK;
+  pthread_mutex_lock(&g);
+  R r = s->capture ? s->capture->valid ? OK : CAPTURE_INVALIDATED : isImplicit(s) ? CAPTURE_IMPLICIT : OK;
+  if (r) free(o);
+  else if (s->capture) capture(s, o);
+  else enqueueLocked(o);
+  pthread_mutex_unlock(&g);
+  return r;
 }
 static void waitForDevice(void) {
   for (;;) {
     pthread_mutex_lock(&g); int idle = isIdle(); pthread_mutex_unlock(&g);
     if (idle) return;
-    sched_yield();
+    nap();
   }
 }
 #define LOCK pthread_mutex_lock(&api)
@@ -357,8 +365,23 @@ static void *keep(size_t bytes, int host) {
   if (at) range(at, bytes, host);
   return at;
 }
+/* Memory that was freed goes back to malloc when all that was queued before is over: a program that lacks a wait, as those that try the
+   sanitizer, may still have work queued that uses it, and on a GPU the memory of a pool stays mapped. */
+typedef struct { void *at; u64 serial; } Forgotten;
+static Forgotten *forgotten; static int nforgotten, mforgotten;
+static void freeLater(void *at) {
+  if (nforgotten == mforgotten) forgotten = realloc(forgotten, sizeof *forgotten * (size_t)(mforgotten = mforgotten * 2 + 64));
+  forgotten[nforgotten++] = (Forgotten){at, serials};
+}
+/* Not where it is freed: the channel still has the work that frees it. */
+static void freeForgotten(void) {
+  u64 oldest = serials + 1; int left = 0;
+  for (int c = 0; c < CHANNELS; c++) if (channels[c].first && channels[c].first->serial < oldest) oldest = channels[c].first->serial;
+  for (int i = 0; i < nforgotten; i++) if (forgotten[i].serial < oldest) freeAligned(forgotten[i].at); else forgotten[left++] = forgotten[i];
+  nforgotten = left;
+}
 static void forget(void *at) {
-  for (int i = nranges - 1; i >= 0; i--) if (ranges[i].at == (u8 *)at) { if (ranges[i].pool) ranges[i].pool->done += ranges[i].bytes; memset(at, 0xdd, ranges[i].bytes); freeAligned(at); ranges[i] = ranges[--nranges]; return; }
+  for (int i = nranges - 1; i >= 0; i--) if (ranges[i].at == (u8 *)at) { if (ranges[i].pool) ranges[i].pool->done += ranges[i].bytes; memset(at, 0xdd, ranges[i].bytes); freeLater(at); ranges[i] = ranges[--nranges]; return; }
   DIE("memory is freed that was not allocated: %p", at);
 }
 /* Pools have memory of the device in steps. */
@@ -387,7 +410,7 @@ API R cuInit(u32 f) { (void)f;
   if (init) return init;
   if (getenv("FAKE_SAYS")) { printf("%s", getenv("FAKE_SAYS")); fflush(stdout); }
   LOCK;
-  if (!started) { started = 1; forgets = getenv("FAKE_FORGETS") != 0; fresh = getenv("FAKE_FRESH") != 0; if (getenv("FAKE_BLOCK")) context.places = block = atoi(getenv("FAKE_BLOCK")); nullStream.alive = perThread.alive = 1; nullStream.life = perThread.life = 1; perThread.channel = 1; nextChannel = 2; pthread_t t; pthread_create(&t, 0, gpu, 0); pthread_detach(t); }
+  if (!started) { started = 1; forgets = getenv("FAKE_FORGETS") != 0; fresh = getenv("FAKE_FRESH") != 0; pollMilliseconds = number("FAKE_POLL_MS", 0); reverse = getenv("FAKE_REVERSE") != 0; if (getenv("FAKE_BLOCK")) context.places = block = atoi(getenv("FAKE_BLOCK")); nullStream.alive = perThread.alive = 1; nullStream.life = perThread.life = 1; perThread.channel = 1; nextChannel = 2; pthread_t t; pthread_create(&t, 0, gpu, 0); pthread_detach(t); }
   UNLOCK; return OK; }
 API R cuDriverGetVersion(int *v) { *v = number("FAKE_VERSION", 13000); return OK; }
 API R cuDeviceGetCount(int *n) { if (!started) return 3; *n = 1; return OK; }
