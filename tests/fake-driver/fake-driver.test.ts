@@ -136,6 +136,24 @@ describe('on a fake GPU', { skip, concurrency: 2 }, () => {
     ])
   })
 
+  test('CUDA_LAUNCH_BLOCKING lets no launch hang behind a host function, and is told once', async () => {
+    const { code, output } = await run([fileOf('./launch-blocking.js')], { CUDA_LAUNCH_BLOCKING: '1' })
+    assert.equal(code, 0, howItEnded({ code, output }))
+    assert.deepEqual(output.trim().split('\n'), [
+      'warning: CUDA_STREAMS_LAUNCH_BLOCKING',
+      'a launch: the host function has run',
+      'a launch on another stream: the host function has run',
+      'a graph: the host function has run',
+      'a copy within the device: the host function has run',
+      'a fill: the host function is pending',
+      'a captured launch: the host function is pending',
+      'inside a host function: ERR_DEADLOCK',
+      'a graph with a host function: ERR_DEADLOCK',
+      'behind a promise: ERR_DEADLOCK',
+      'later: returned',
+    ])
+  })
+
   test('a wait inside a host function is no deadlock of the threads that wait for its stream', async () => {
     const { code, output } = await run(['--expose-gc', fileOf('./waits-inside.js')], {
       CUDA_STREAMS_DEADLOCK_TIMEOUT: '2000',

@@ -50,6 +50,8 @@ enum { ENTRIES = 1020, CHANNELS = 32, FIRST_PLACES = 33, MORE_PLACES = 36, MOST_
 static int block = MORE_PLACES;
 /* FAKE_FRESH=1: no stream has the handle of an earlier one, so that each use of one that is destroyed is found. */
 static int fresh;
+/* CUDA_LAUNCH_BLOCKING=1, as a real one has it: launches of kernels and graphs, and copies within the device, wait for the whole device. */
+static int launchBlocking;
 /* FAKE_FORGETS=1 makes it broken: copies do not arrive. */
 static int forgets;
 /* FAKE_POLL_MS=N makes it slow: it polls its channels only each N milliseconds, so that work runs long after its call. */
@@ -341,6 +343,12 @@ static void waitForDevice(void) {
     nap();
   }
 }
+/* Behind a launch. The caller has CUDA's lock, so that launches, copies and records of other threads wait, too. */
+static R launched(R r, Stream *s) {
+  pthread_mutex_lock(&g); int captures = s->capture != 0; pthread_mutex_unlock(&g);
+  if (launchBlocking && r == OK && !captures) waitForDevice();
+  return r;
+}
 #define LOCK pthread_mutex_lock(&api)
 #define UNLOCK pthread_mutex_unlock(&api)
 /* Takes places for streams; CUDA waits for the device where it needs another block of them, with its lock. */
@@ -410,7 +418,7 @@ API R cuInit(u32 f) { (void)f;
   if (init) return init;
   if (getenv("FAKE_SAYS")) { printf("%s", getenv("FAKE_SAYS")); fflush(stdout); }
   LOCK;
-  if (!started) { started = 1; forgets = getenv("FAKE_FORGETS") != 0; fresh = getenv("FAKE_FRESH") != 0; pollMilliseconds = number("FAKE_POLL_MS", 0); reverse = getenv("FAKE_REVERSE") != 0; if (getenv("FAKE_BLOCK")) context.places = block = atoi(getenv("FAKE_BLOCK")); nullStream.alive = perThread.alive = 1; nullStream.life = perThread.life = 1; perThread.channel = 1; nextChannel = 2; pthread_t t; pthread_create(&t, 0, gpu, 0); pthread_detach(t); }
+  if (!started) { started = 1; forgets = getenv("FAKE_FORGETS") != 0; fresh = getenv("FAKE_FRESH") != 0; pollMilliseconds = number("FAKE_POLL_MS", 0); reverse = getenv("FAKE_REVERSE") != 0; launchBlocking = number("CUDA_LAUNCH_BLOCKING", 0) != 0; if (getenv("FAKE_BLOCK")) context.places = block = atoi(getenv("FAKE_BLOCK")); nullStream.alive = perThread.alive = 1; nullStream.life = perThread.life = 1; perThread.channel = 1; nextChannel = 2; pthread_t t; pthread_create(&t, 0, gpu, 0); pthread_detach(t); }
   UNLOCK; return OK; }
 API R cuDriverGetVersion(int *v) { *v = number("FAKE_VERSION", 13000); return OK; }
 API R cuDeviceGetCount(int *n) { if (!started) return 3; *n = 1; return OK; }
@@ -719,7 +727,7 @@ API R cuGraphLaunch(Exec *x, void *h) { LOCK; Op *o = op(GRAPH, streamOf(h, "cuG
   if (o->stream->capture) { r = invalidate(o->stream->capture, CAPTURE_UNSUPPORTED); free(o); }
   else if (implicit(o->stream)) { free(o); r = CAPTURE_IMPLICIT; }
   else if (isEmpty(x)) free(o);
-  else { Exec *copy = copyOf(x); pthread_mutex_lock(&g); int runs = !isOver(x->last); pthread_mutex_unlock(&g); for (int i = 0; i < x->count; i++) { if (x->off[i] && x->ops[i].kind == SET && x->ops[i].nafter == 0 && runs) DIE("a graph that begins with a fill which is switched off is launched while a launch before is under way"); if (x->off[i]) copy->ops[i].kind = NOTHING; } o->exec = copy; u32 *values = malloc(sizeof x->conditions); memcpy(values, x->conditions, sizeof x->conditions); giveConditions(copy, values); external(copy, o->stream); if (x->last.stream) { o->marks = malloc(sizeof(Mark)); o->marks[o->nmarks++] = x->last; } Stream *s = o->stream; enqueue(o); pthread_mutex_lock(&g); x->last = tail(s); pthread_mutex_unlock(&g); }
+  else { Exec *copy = copyOf(x); pthread_mutex_lock(&g); int runs = !isOver(x->last); pthread_mutex_unlock(&g); for (int i = 0; i < x->count; i++) { if (x->off[i] && x->ops[i].kind == SET && x->ops[i].nafter == 0 && runs) DIE("a graph that begins with a fill which is switched off is launched while a launch before is under way"); if (x->off[i]) copy->ops[i].kind = NOTHING; } o->exec = copy; u32 *values = malloc(sizeof x->conditions); memcpy(values, x->conditions, sizeof x->conditions); giveConditions(copy, values); external(copy, o->stream); if (x->last.stream) { o->marks = malloc(sizeof(Mark)); o->marks[o->nmarks++] = x->last; } Stream *s = o->stream; enqueue(o); pthread_mutex_lock(&g); x->last = tail(s); pthread_mutex_unlock(&g); launched(OK, s); }
   UNLOCK; return r; }
 static int execHasConditional(Exec *x) { for (int i = 0; i < x->count; i++) if (x->ops[i].kind == CONDITIONAL) return 1; return 0; }
 /* An H200 has waited for the device in it, of an instance of two branches; an H100 always where there are conditional nodes. */
@@ -817,7 +825,7 @@ static int isTooLarge(u8 *config, Stream *s) {
   if (2048 / threads < blocks) blocks = 2048 / threads;
   return cooperative && (u64)shape[0] * shape[1] * shape[2] > blocks * (s->green && !s->capture ? s->green->multiprocessors : 132);
 }
-API R cuLaunchKernelEx(u8 *config, Function *f, void **params, void **extra) { (void)extra; LOCK; Op *o = op(KERNEL, streamOf(*(void **)(config + 32), "cuLaunchKernelEx")); u32 *shape = (u32 *)config; if ((u64)shape[3] * shape[4] * shape[5] > 1024 || shape[5] > 64 || shape[1] > 65535 || shape[2] > 65535 || shape[6] > 232448 || isTooLarge(config, o->stream)) { R r = o->stream->capture && !o->stream->capture->valid ? CAPTURE_INVALIDATED : implicit(o->stream) ? CAPTURE_IMPLICIT : isTooLarge(config, o->stream) ? 720 : INVALID_VALUE; if (o->stream->capture) o->stream->capture->valid = 0; free(o); UNLOCK; return r; } o->fn = f->fn; o->function = f; o->grid = *(u32 *)config * ((u32 *)config)[1] * ((u32 *)config)[2]; o->block = ((u32 *)config)[3]; for (int i = 0; i < f->params && i < 8; i++) setArgument(o, i, params[i], f->sizes[i]); R r = put(o); UNLOCK; return r; }
+API R cuLaunchKernelEx(u8 *config, Function *f, void **params, void **extra) { (void)extra; LOCK; Op *o = op(KERNEL, streamOf(*(void **)(config + 32), "cuLaunchKernelEx")); u32 *shape = (u32 *)config; if ((u64)shape[3] * shape[4] * shape[5] > 1024 || shape[5] > 64 || shape[1] > 65535 || shape[2] > 65535 || shape[6] > 232448 || isTooLarge(config, o->stream)) { R r = o->stream->capture && !o->stream->capture->valid ? CAPTURE_INVALIDATED : implicit(o->stream) ? CAPTURE_IMPLICIT : isTooLarge(config, o->stream) ? 720 : INVALID_VALUE; if (o->stream->capture) o->stream->capture->valid = 0; free(o); UNLOCK; return r; } o->fn = f->fn; o->function = f; o->grid = *(u32 *)config * ((u32 *)config)[1] * ((u32 *)config)[2]; o->block = ((u32 *)config)[3]; for (int i = 0; i < f->params && i < 8; i++) setArgument(o, i, params[i], f->sizes[i]); Stream *s = o->stream; R r = launched(put(o), s); UNLOCK; return r; }
 
 static R allocate(void **out, size_t bytes, int host) { pthread_mutex_lock(&g); *out = bytes > (u64)64 << 30 ? 0 : keep(bytes, host); pthread_mutex_unlock(&g); return *out ? OK : 2; }
 API R cuMemHostAlloc(void **p, size_t n, u32 f) { (void)f; LOCK; R r = allocate(p, n, 1); UNLOCK; return r; }
@@ -850,13 +858,14 @@ API R cuMemPoolDestroy(void *h) { POOL_CALL("cuMemPoolDestroy") if (pool == &def
 API R cuMemPoolGetAttribute(void *h, int a, u64 *v) { POOL_CALL("cuMemPoolGetAttribute") pthread_mutex_lock(&g); if (a == 2) *(int *)v = !pool->keepsApart; else *v = a == 4 ? pool->threshold : a == 5 ? pool->reserved : a == 6 ? pool->mostReserved : a == 7 ? pool->used : a == 8 ? pool->mostUsed : 0; pthread_mutex_unlock(&g); return OK; }
 API R cuMemPoolSetAttribute(void *h, int a, u64 *v) { POOL_CALL("cuMemPoolSetAttribute") R r = OK; pthread_mutex_lock(&g); if (a == 4) pool->threshold = *v; else if (a == 2) pool->keepsApart = !*(int *)v; else if ((a != 6 && a != 8) || *v) r = INVALID_VALUE; else if (a == 6) pool->mostReserved = pool->reserved; else pool->mostUsed = pool->used; pthread_mutex_unlock(&g); return r; }
 API R cuMemPoolTrimTo(void *h, size_t keep) { POOL_CALL("cuMemPoolTrimTo") LOCK; pthread_mutex_lock(&g); giveBack(pool, steps(keep)); pthread_mutex_unlock(&g); UNLOCK; return OK; }
+static int isWithinDevice(const void *to, const void *from) { pthread_mutex_lock(&g); Range *a = rangeOf(to), *b = rangeOf(from); int within = a && b && !a->host && !b->host; pthread_mutex_unlock(&g); return within; }
 static R copy(void *to, const void *from, size_t n, Stream *s) { checkRange(to, n, "a copy"); checkRange(from, n, "a copy"); Op *o = op(COPY, s); o->to = to; o->from = from; o->bytes = n; o->rows = o->planes = 1; return put(o); }
 /* Within the host the call waits for the stream. */
 static void waitWithinHost(void *to, const void *from, Stream *s) {
   pthread_mutex_lock(&g); Range *a = rangeOf(to), *b = rangeOf(from); int within = a && b && a->host && b->host && !s->capture; Mark m = tail(s); pthread_mutex_unlock(&g);
   while (within) { pthread_mutex_lock(&g); int over = isOver(m); pthread_mutex_unlock(&g); if (over) break; nap(); }
 }
-API R cuMemcpyAsync(void *to, const void *from, size_t n, void *h) { LOCK; Stream *s = streamOf(h, "cuMemcpyAsync"); R r = copy(to, from, n, s); waitWithinHost(to, from, s); UNLOCK; return r; }
+API R cuMemcpyAsync(void *to, const void *from, size_t n, void *h) { LOCK; Stream *s = streamOf(h, "cuMemcpyAsync"); R r = copy(to, from, n, s); if (isWithinDevice(to, from)) launched(r, s); waitWithinHost(to, from, s); UNLOCK; return r; }
 /* CUDA_MEMCPY3D: words. */
 enum { SRC_DEVICE = 6, SRC_PITCH = 9, SRC_HEIGHT = 10, DST_DEVICE = 17, DST_PITCH = 20, DST_HEIGHT = 21, WIDTH = 22, HEIGHT = 23, DEPTH = 24 };
 API R cuMemcpy3DAsync_v2(const u64 *p, void *h) {

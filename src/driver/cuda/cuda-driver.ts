@@ -57,6 +57,7 @@ import type { Blocking } from './waiting/blocking.js'
 import type { CallsOnThreads } from './waiting/calls-on-threads.js'
 import { type EventPool, type InternalRecord, isPooled } from './waiting/event-pool.js'
 import { IdleDevices } from './waiting/idle-devices.js'
+import { isLaunchBlocking, LaunchBlocking } from './waiting/launch-blocking.js'
 import type { Promises } from './waiting/promises.js'
 import type { ValueWaits } from './waiting/value-waits.js'
 
@@ -128,6 +129,18 @@ export class CudaDriver implements Driver {
     this.graphs = new CudaGraphs(allParts)
     this.memory = new CudaMemory(allParts)
     this.sharing = new CudaSharing(allParts)
+    if (isLaunchBlocking()) this.#queueByLaunchBlocking()
+  }
+
+  /** A method of the object's own, so that `queue` costs no more where the variable is not set. */
+  #queueByLaunchBlocking(): void {
+    const queue = this.queue.bind(this)
+    const launchBlocking = new LaunchBlocking({
+      ...this.parts,
+      captures: (stream) => this.#isCapturing(stream),
+      runsHostFunctions: (work) => work.kind === 'graph' && this.graphs.runsHostFunctions(work.exec),
+    })
+    this.queue = (work) => launchBlocking.queue(work, () => queue(work))
   }
 
   deviceCount(): number {
