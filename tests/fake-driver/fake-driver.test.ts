@@ -137,7 +137,10 @@ describe('on a fake GPU', { skip, concurrency: 2 }, () => {
   })
 
   test('CUDA_LAUNCH_BLOCKING lets no launch hang behind a host function, and is told once', async () => {
-    const { code, output } = await run([fileOf('./launch-blocking.js')], { CUDA_LAUNCH_BLOCKING: '1' })
+    const { code, output } = await run([fileOf('./launch-blocking.js')], {
+      CUDA_LAUNCH_BLOCKING: '1',
+      NODE_NO_WARNINGS: '1',
+    })
     assert.equal(code, 0, howItEnded({ code, output }))
     assert.deepEqual(output.trim().split('\n'), [
       'warning: CUDA_STREAMS_LAUNCH_BLOCKING',
@@ -152,6 +155,25 @@ describe('on a fake GPU', { skip, concurrency: 2 }, () => {
       'behind a promise: ERR_DEADLOCK',
       'later: returned',
     ])
+  })
+
+  test('what the library cannot give back is told once for each call, with the handle and the number', async () => {
+    const failing = 'cuStreamDestroy cuEventDestroy cuMemHostUnregister'
+    const { code, output } = await run([fileOf('./cleanup.js')], { FAKE_FAILS: failing, NODE_NO_WARNINGS: '1' })
+    assert.equal(code, 0, howItEnded({ code, output }))
+    const told = output.matchAll(
+      /^(\w+): The library could not give back 0x[\da-f]+,.*?: (\w+) failed: (\w+) \((\d+)\)/gm,
+    )
+    assert.deepEqual(
+      [...told].map(([, ...parts]) => parts.join(' ')).sort(),
+      failing
+        .split(' ')
+        .map((call) => `CUDA_STREAMS_CLEANUP ${call} CUDA_ERROR_INVALID_VALUE 1`)
+        .sort(),
+      output,
+    )
+    const quiet = await run([fileOf('./cleanup.js')])
+    assert.deepEqual(quiet, { code: 0, output: '' })
   })
 
   test('a wait inside a host function is no deadlock of the threads that wait for its stream', async () => {

@@ -52,7 +52,7 @@ import type { GraphSemaphores } from './host-functions/graph-semaphores.js'
 import type { PendingHostFunctions } from './host-functions/pending-host-functions.js'
 import type { ProcessRegistry } from './host-functions/process-registry.js'
 import type { LibcudaParts, StreamCalls } from './libcuda/driver-calls.js'
-import { type CheckedLibrary, checkDestroyed, type Library } from './libcuda/libcuda.js'
+import { type CheckedLibrary, checkCleanup, checkDestroyed, type Library } from './libcuda/libcuda.js'
 import type { Blocking } from './waiting/blocking.js'
 import type { CallsOnThreads } from './waiting/calls-on-threads.js'
 import { type EventPool, type InternalRecord, isPooled } from './waiting/event-pool.js'
@@ -694,7 +694,7 @@ export class CudaDriver implements Driver {
     this.#forgetEvent(event)
     pool.interprocess.delete(event)
     if (isPooled(flags)) pool.giveBack(context, event, flags)
-    else this.#library.cuEventDestroy_v2(event)
+    else checkCleanup('cuEventDestroy', event, this.#library.cuEventDestroy_v2(event))
   }
 
   eventWrap(event: EventHandle): { readonly context: ContextHandle; readonly device: number } | undefined {

@@ -24,7 +24,7 @@ import type { Comparison, MemoryValue } from '../values.js'
 import type { CudaPools } from './cuda-pools.js'
 import type { PendingHostFunctions } from './host-functions/pending-host-functions.js'
 import type { LibcudaParts } from './libcuda/driver-calls.js'
-import { check } from './libcuda/libcuda.js'
+import { check, checkCleanup } from './libcuda/libcuda.js'
 import { Copies, type CopiesParts } from './memory/copies.js'
 import {
   type Block,
@@ -75,7 +75,13 @@ export class CudaMemory implements MemoryDriver {
     this.#copies = new Copies(parts)
     this.#registered = new RegisteredMemory(parts)
     const { library, relaxed } = parts
-    this.#kept = new KeptBlocks(parts, (block) => relaxed.run(() => library.cuMemFreeHost(block.pointer)))
+    this.#kept = new KeptBlocks(parts, ({ pointer }) =>
+      checkCleanup(
+        'cuMemFreeHost',
+        pointer,
+        relaxed.run(() => library.cuMemFreeHost(pointer)),
+      ),
+    )
   }
 
   allocate(work: QueuedAllocation): void {
