@@ -29,6 +29,7 @@ long NtDelayExecution(unsigned char isAlertable, const int64_t *units);
 #define usleep(microseconds) NtDelayExecution(0, &(int64_t){-10 * (microseconds)})
 #define API __declspec(dllexport)
 #else
+#include <sys/mman.h>
 #define freeAligned free
 #define API __attribute__((visibility("default")))
 #endif
@@ -391,8 +392,19 @@ static void freeForgotten(void) {
   for (int i = 0; i < nforgotten; i++) if (forgotten[i].serial < oldest) freeAligned(forgotten[i].at); else forgotten[left++] = forgotten[i];
   nforgotten = left;
 }
+/* Other bytes than those that the program left. Of large memory the middle is given back to the system, and is zeros: a thousand buffers of
+   the size of a GPU's are more than the machine has. */
+enum { LARGE = 4 << 20, PAGE = 4096 };
+static void spoil(u8 *at, size_t bytes) {
+  if (bytes <= LARGE) { memset(at, 0xdd, bytes); return; }
+  memset(at, 0xdd, LARGE / 2);
+#ifndef _WIN32
+  u8 *from = (u8 *)(((uintptr_t)at + LARGE / 2 + PAGE - 1) / PAGE * PAGE), *until = (u8 *)(((uintptr_t)at + bytes) / PAGE * PAGE);
+  madvise(from, (size_t)(until - from), MADV_DONTNEED);
+#endif
+}
 static void forget(void *at) {
-  for (int i = nranges - 1; i >= 0; i--) if (ranges[i].at == (u8 *)at) { if (ranges[i].pool) ranges[i].pool->done += ranges[i].bytes; memset(at, 0xdd, ranges[i].bytes); freeLater(at); ranges[i] = ranges[--nranges]; return; }
+  for (int i = nranges - 1; i >= 0; i--) if (ranges[i].at == (u8 *)at) { if (ranges[i].pool) ranges[i].pool->done += ranges[i].bytes; spoil(at, ranges[i].bytes); freeLater(at); ranges[i] = ranges[--nranges]; return; }
   DIE("memory is freed that was not allocated: %p", at);
 }
 /* Pools have memory of the device in steps. */
