@@ -51,8 +51,12 @@ CALL(unique_id, int, (Word, Word, Bytes128, Word, Word), (A(0), A(1), BYTES(Byte
 CALL(floats, int, (WORDS_3, float, float), (A(0), A(1), A(2), (float)s[3], (float)s[4]))
 CALL(doubles, int, (WORDS_3, double, double), (A(0), A(1), A(2), s[3], s[4]))
 
-/** In the order of `SHAPES` in src/native/c-functions.ts. */
-static const napi_callback CALLS[] = {call1, call2, call3, call4, call8, call24, address4, address8, ipc_handle, unique_id, floats, doubles};
+/** Each call with the number of slots that it reads, in the order of `SHAPES` in src/native/c-functions.ts. */
+static const struct {
+  napi_callback call;
+  Word slots;
+} SHAPES[] = {{call1, 1}, {call2, 2}, {call3, 3}, {call4, 4}, {call8, 8}, {call24, 24},
+              {address4, 4}, {address8, 8}, {ipc_handle, 3}, {unique_id, 5}, {floats, 5}, {doubles, 5}};
 
 /** bind(buffer, offset, shape): a function without parameters that makes the call of the frame there. It does not keep the buffer. */
 static napi_value bind(napi_env env, napi_callback_info info) {
@@ -61,10 +65,11 @@ static napi_value bind(napi_env env, napi_callback_info info) {
   size_t length = 0;
   if (!arguments(env, info, 3, given)) return NULL;
   Word offset = word_of(env, given[1]), shape = word_of(env, given[2]);
-  if (napi_get_arraybuffer_info(env, given[0], &data, &length) != 0 || offset + sizeof(Frame) > length)
-    return fail(env, "No frame lies there");
-  if (shape >= sizeof(CALLS) / sizeof(CALLS[0])) return fail(env, "No function has this shape");
-  napi_create_function(env, NULL, 0, CALLS[shape], (char *)data + offset, &bound);
+  if (shape >= sizeof(SHAPES) / sizeof(SHAPES[0])) return fail(env, "No function has this shape");
+  const size_t bytes = sizeof(Frame) + sizeof(double) * SHAPES[shape].slots;
+  if (napi_get_arraybuffer_info(env, given[0], &data, &length) != 0 || offset > length || length - offset < bytes)
+    return fail(env, "No frame of this shape lies there");
+  napi_create_function(env, NULL, 0, SHAPES[shape].call, (char *)data + offset, &bound);
   return bound;
 }
 

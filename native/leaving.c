@@ -44,7 +44,7 @@ static void report(const Owned *owned, int result) {
   if (result == 0 || is_lost(result) || is_reported[owned->kind]) return;
   is_reported[owned->kind] = true;
   int length = snprintf(text, sizeof(text),
-                        "(node:%d) [CUDA_STREAMS_CLEANUP_FAILED] CudaStreamsWarning: %s(0x%llx) returned %d, for a handle of a thread that has ended\n",
+                        "(node:%d) [CUDA_STREAMS_CLEANUP] CudaStreamsWarning: %s(0x%llx) returned %d, for a handle of a thread that has ended\n",
                         process_number(), kind_of(owned).name, (unsigned long long)owned->handle, result);
   write_error(text, (size_t)length);
 }

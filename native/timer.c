@@ -3,10 +3,13 @@
  * the event loop costs more than a query. So a thread waits for the moment, queries the events meanwhile, and calls the wake function: the
  * only way in which a thread of this layer calls JavaScript.
  */
+#include <stdatomic.h>
 #include <stdlib.h>
 #include "layer.h"
 
 enum { MOST_EVENTS = 16 };
+/** Nanoseconds: an environment, and the process, wait no longer than this at their end for a query that does not return. */
+static const int64_t LONGEST_QUERY = 1000000000;
 
 /** The events to query, as src/driver/cuda/waiting/back-off-timer.ts writes them. */
 typedef struct {
@@ -28,42 +31,83 @@ typedef struct {
   int64_t due;
   /** What is queried until then; its count is 0 if nothing is. */
   Queries queries;
-  /** The number of the latest sleep: a wake-up of an earlier one that is still on its way is nobody's. */
-  uintptr_t sleep;
+  /**
+   * The number of the latest sleep, which only the thread of JavaScript changes, with the mutex: a wake-up of an earlier one that is still on
+   * its way is nobody's, and so is the answer of a query that was made for one.
+   */
+  _Atomic(uintptr_t) sleep;
+  /** The sleep whose events are queried at present; 0 when none are. Set with the mutex, and cleared without, as the query is made without. */
+  _Atomic(uintptr_t) querying;
   /** Only this thread's JavaScript reads and writes it. */
   bool keeps_alive;
+  bool has_alarm;
   bool ended;
-  /** The hook at the end of the thread, and the threadsafe function: the last that goes frees this. */
+  /** The hook at the end of the thread, the threadsafe function, and the timer's own thread: the last that goes frees this. */
   _Atomic(int) owners;
 } Timer;
 
-/** The process ends: no query begins any more, and none is under way, since the driver is about to go. */
-static bool is_ending;
-static Mutex querying = MUTEX_INITIALIZER;
+/** The process ends: no call of the driver begins any more, and none is under way, since the driver is about to go. */
+static _Atomic(bool) is_ending;
+/** Calls of the driver by the timers' threads. No mutex, in which all threads would wait for one whose query does not return. */
+static _Atomic(int) under_way;
+
+static bool begin_call(void) {
+  under_way++;
+  // After the count: either stop_queries() sees this call, or this sees that the process ends.
+  if (!is_ending) return true;
+  under_way--;
+  return false;
+}
+
+static void end_call(void) { under_way--; }
+
+/** Passes time until a query has returned, which takes microseconds; `begun` is the moment since when it is waited for. */
+static void wait_for_query(int64_t begun) {
+  if (now() - begun < 100000) let_others();
+  else sleep_for(50000);
+}
 
 static void stop_queries(void) {
-  lock(&querying);
   is_ending = true;
-  unlock(&querying);
+  for (const int64_t begun = now(); under_way > 0 && now() - begun < LONGEST_QUERY;) wait_for_query(begun);
 }
 
 /** At the end of the process this runs before what the driver does then, since it is registered after the driver was loaded. */
 static void register_end(void) { at_end(stop_queries); }
 
-/** Is one of them done, or is there any other answer than that it is not? The caller finds out which. */
-static bool is_any_done(const Queries *q) {
+/**
+ * Is one of them done, or is there any other answer than that it is not? The caller finds out which. No event is queried of a sleep that is over.
+ */
+static bool is_any_done(const Queries *q, const _Atomic(uintptr_t) *latest, uintptr_t sleep) {
   static _Thread_local bool is_relaxed = false;
   static const int RELAXED = 2, NOT_READY = 600;
   bool is_done = false;
-  if (q->count == 0) return false;
-  lock(&querying);
-  if (!is_relaxed && !is_ending) {
+  if (!is_relaxed && begin_call()) {
     int mode = RELAXED;
     is_relaxed = q->exchange_mode(&mode) == 0;
+    end_call();
   }
-  for (Word i = 0; i < q->count && !is_done && !is_ending; i++) is_done = q->query(q->events[i]) != NOT_READY;
-  unlock(&querying);
+  for (Word i = 0; i < q->count && !is_done && *latest == sleep && begin_call(); i++) {
+    is_done = q->query(q->events[i]) != NOT_READY;
+    end_call();
+  }
   return is_done;
+}
+
+/**
+ * Queries the events without the mutex: whoever starts or stops the timer waits for one query of its own events at most. The caller has the
+ * mutex. False for an answer to a sleep that was over meanwhile.
+ */
+static bool query_events(Timer *t) {
+  const Queries queries = t->queries;
+  const uintptr_t sleep = t->sleep;
+  if (queries.count == 0) return false;
+  t->querying = sleep;
+  unlock(&t->alarm.mutex);
+  bool is_done = is_any_done(&queries, &t->sleep, sleep);
+  t->querying = 0;
+  lock(&t->alarm.mutex);
+  return is_done && !t->ended && t->sleep == sleep;
 }
 
 static int64_t next_query(const Queries *q, int64_t now) {
@@ -73,21 +117,30 @@ static int64_t next_query(const Queries *q, int64_t now) {
   return next < q->expected_from ? next : q->expected_from;
 }
 
+/** The last owner frees it. */
+static void leave(Timer *t) {
+  if (--t->owners > 0) return;
+  if (t->has_alarm) alarm_free(&t->alarm);
+  free(t);
+}
+
 static void *wait_and_wake(void *data) {
   Timer *t = data;
   sleep_precisely();
   lock(&t->alarm.mutex);
   while (!t->ended) {
     if (t->due == 0) alarm_sleep(&t->alarm, INT64_MAX);
-    else if (t->due <= now() || is_any_done(&t->queries)) {
+    else if (t->due <= now() || query_events(t)) {
       t->due = 0;
       napi_call_threadsafe_function(t->wake, (void *)t->sleep, NAPI_TSFN_NONBLOCKING);
-    } else {
+    } else if (!t->ended && t->due != 0) {
+      // Another sleep may have begun during the query: its moment and its events count.
       int64_t next = next_query(&t->queries, now());
       alarm_sleep(&t->alarm, next < t->due ? next : t->due);
     }
   }
   unlock(&t->alarm.mutex);
+  leave(t);
   return NULL;
 }
 
@@ -112,18 +165,23 @@ static void wake_up(napi_env env, napi_value function, void *context, void *slee
     napi_fatal_exception(env, error);
 }
 
-/** From here on no thread calls the threadsafe function. */
+/**
+ * From here on no thread calls the threadsafe function, and none queries an event. A query that does not return, since the driver waits for the
+ * device in it, is left to its thread, which then ends by itself: the end of a worker must not wait for a GPU.
+ */
 static void end(void *data) {
   Timer *t = data;
   if (!t->ended) {
     lock(&t->alarm.mutex);
     t->ended = true;
+    t->sleep += 1;
     alarm_ring(&t->alarm);
     unlock(&t->alarm.mutex);
-    join(t->thread);
-    alarm_free(&t->alarm);
+    for (const int64_t begun = now(); t->querying != 0 && now() - begun < LONGEST_QUERY;) wait_for_query(begun);
+    if (t->querying == 0) join(t->thread);
+    else let_run(t->thread);
   }
-  if (--t->owners == 0) free(t);
+  leave(t);
 }
 
 static void gone(napi_env env, void *data, void *hint) {
@@ -146,9 +204,12 @@ static void set(Timer *t, int64_t due, const Queries *queries) {
     t->queries.expected_from += start;
     t->queries.expected_until += start;
   } else t->queries.count = 0;
-  t->sleep += 1;
+  const uintptr_t sleep = t->sleep += 1;
   if (due != 0) alarm_ring(&t->alarm);
   unlock(&t->alarm.mutex);
+  // The events of the sleep before may be destroyed now, so their query must have returned. One of the new events may be under way.
+  const int64_t begun = now();
+  for (uintptr_t before = t->querying; before != 0 && before != sleep; before = t->querying) wait_for_query(begun);
 }
 
 /**
@@ -184,13 +245,14 @@ static napi_value timer(napi_env env, napi_callback_info info) {
     free(t);
     return fail(env, "This run time has no functions that other threads may call");
   }
-  t->owners = 1;
+  // The threadsafe function, and the thread.
+  t->owners = 2;
   t->keeps_alive = true;
   keep_alive(env, t, false);
-  const bool has_alarm = alarm_make(&t->alarm);
-  if (!has_alarm || spawn(&t->thread, wait_and_wake, t, 64 * 1024) != 0) {
-    if (has_alarm) alarm_free(&t->alarm);
+  t->has_alarm = alarm_make(&t->alarm);
+  if (!t->has_alarm || spawn(&t->thread, wait_and_wake, t, 64 * 1024) != 0) {
     t->ended = true;
+    t->owners = 1;
     napi_release_threadsafe_function(t->wake, NAPI_TSFN_RELEASE);
     return fail(env, "No thread can be made for a timer");
   }

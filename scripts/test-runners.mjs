@@ -5,6 +5,7 @@ import { createHash } from 'node:crypto'
 import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
+import { fakeCuda } from '../dist/tests/fake-driver/fake-cuda.js'
 import { install, programOf, RUN_TIMES } from './run-times.mjs'
 import { root } from './test-files.mjs'
 
@@ -79,6 +80,37 @@ test('races', () => {
   second.fill(buffer, 8)
 })
 `
+/** Waits of a program whose timers and clocks are fake: `install` makes them so, after the library is loaded. */
+const waiting = (load, install, name = 'test') => `${load}
+const { setImmediate: turn } = timers
+${install}
+const device = Device.get()
+${name}('a large download ends', async () => {
+  const stream = new Stream()
+  const buffer = device.alloc(20 << 20, { stream })
+  const bytes = await stream.fill(buffer, 7).download(buffer)
+  if (!bytes.every((byte) => byte === 7)) throw new Error('other bytes')
+})
+${name}('a host function runs', async () => {
+  const stream = new Stream()
+  let ran = false
+  stream.launchHostFunc(() => { ran = true })
+  await stream.finished()
+  if (!ran) throw new Error('it has not run')
+})
+${name}('a value that JavaScript writes arrives', async () => {
+  const stream = new Stream()
+  const flags = device.allocPinned(64)
+  flags.bytes.fill(0)
+  stream.waitValue(flags, 1)
+  const end = stream.finished()
+  for (let turns = 0; turns < 1000; turns += 1) await turn()
+  flags.bytes[0] = 1
+  await end
+})
+`
+const LIBRARY = "import * as timers from 'node:timers/promises'\nimport { Device, Stream } from 'cuda-streams'"
+const REQUIRED = "const timers = require('node:timers/promises')\nconst { Device, Stream } = require('cuda-streams')"
 const jestModules = `${imported}\n${body('test', EQUAL.jest)}`
 const jestTypes = `import { expect, test } from '@jest/globals'\n${imported}\n${body('test', EQUAL.jest, 'typed')}`
 
@@ -88,6 +120,50 @@ const JEST = ['node_modules/jest/bin/jest.js']
 const LINE = "setupFiles: ['cuda-streams/jest']"
 const [node24] = RUN_TIMES.filter(({ name }) => name === 'node24')
 const [bun] = RUN_TIMES.filter(({ name }) => name === 'bun')
+
+const FAKE_TIMERS = {
+  'jest, ES modules': {
+    files: {
+      'package.json': MODULES,
+      'jest.config.js': `export default { ${LINE} }`,
+      'wait.test.js': waiting(`import { jest } from '@jest/globals'\n${LIBRARY}`, 'jest.useFakeTimers()'),
+    },
+    run: ['--experimental-vm-modules', ...JEST],
+  },
+  'jest, CommonJS': {
+    files: {
+      'package.json': COMMONJS,
+      'jest.config.js': `module.exports = { ${LINE} }`,
+      'wait.test.js': waiting(REQUIRED, 'jest.useFakeTimers()'),
+    },
+    run: JEST,
+  },
+  'jest, fake before the import': {
+    files: {
+      'package.json': COMMONJS,
+      'jest.config.js': `module.exports = { ${LINE}, fakeTimers: { enableGlobally: true } }`,
+      'wait.test.js': waiting(REQUIRED, ''),
+    },
+    run: JEST,
+  },
+  vitest: {
+    files: {
+      'package.json': MODULES,
+      'wait.test.js': waiting(
+        `import { test, vi } from 'vitest'\n${LIBRARY}`,
+        "vi.useFakeTimers({ toFake: ['setTimeout', 'setInterval', 'setImmediate', 'Date', 'performance', 'hrtime', 'queueMicrotask'] })",
+      ),
+    },
+    run: ['node_modules/vitest/vitest.mjs', 'run'],
+  },
+  'node:test': {
+    files: {
+      'package.json': MODULES,
+      'wait.test.js': waiting(`import { mock, test } from 'node:test'\n${LIBRARY}`, 'mock.timers.enable()'),
+    },
+    run: ['--test'],
+  },
+}
 
 /** The files of each set-up, and what runs it: Node with these arguments, or another program. */
 const SETUPS = {
@@ -187,14 +263,25 @@ function output(program, args, cwd, variables) {
   return new Promise((resolve) => child.on('close', (status) => resolve({ status, text: texts.join('') })))
 }
 
-async function check(name, { files, program = () => process.execPath, run, races = false }, folder, modules) {
+/** The set-ups with fake timers on the simulator and, with a C compiler, on the CUDA driver: that of the tests, which needs no GPU. */
+function onBothDrivers(setups) {
+  const fake = fakeCuda()
+  if (typeof fake === 'string') console.log(`Fake timers are not tried on the CUDA driver: ${fake}`)
+  const drivers = [['simulator', {}], ...(typeof fake === 'string' ? [] : [['CUDA driver', fake.env]])]
+  return Object.entries(setups).flatMap(([name, setup]) =>
+    drivers.map(([driver, variables]) => [`fake timers, ${driver}, ${name}`, { ...setup, variables }]),
+  )
+}
+
+async function check(name, setup, folder, modules) {
+  const { files, program = () => process.execPath, run, races = false, variables = {} } = setup
   mkdirSync(folder)
   symlinkSync(modules, join(folder, 'node_modules'))
   for (const [file, text] of Object.entries(files)) {
     mkdirSync(dirname(join(folder, file)), { recursive: true })
     writeFileSync(join(folder, file), text)
   }
-  const { status, text } = await output(program(), run, folder, races ? { CUDA_STREAMS_SANITIZER: 'throw' } : {})
+  const { status, text } = await output(program(), run, folder, races ? { CUDA_STREAMS_SANITIZER: 'throw' } : variables)
   // A runner that finds no test may end well.
   const ran = races
     ? status !== 0 && /Race: nothing orders two accesses/.test(text)
@@ -217,7 +304,8 @@ try {
     must('tar', ['-xzf', filename, '-C', modules], scratch)
     must('mv', ['package', 'cuda-streams'], modules)
     const since = performance.now()
-    for (const [index, [name, setup]] of Object.entries(SETUPS).entries()) {
+    const setups = [...Object.entries(SETUPS), ...onBothDrivers(FAKE_TIMERS)]
+    for (const [index, [name, setup]] of setups.entries()) {
       await check(name, setup, join(scratch, `setup-${index}`), modules)
     }
     console.log(`${Math.round((performance.now() - since) / 1000)} s`)

@@ -6,7 +6,6 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -119,26 +118,9 @@ static int read_by_kernel(void *from, void *to, size_t length) {
   return read_by_pipe(from, to, length);
 }
 
-/** Where the heap begins that grows by brk: small objects of the main thread lie there. UINTPTR_MAX when that is not known. */
-static uintptr_t find_heap(void) {
-  char line[512];
-  uintptr_t begin = UINTPTR_MAX;
-  FILE *maps = fopen("/proc/self/maps", "re");
-  if (maps == NULL) return begin;
-  while (begin == UINTPTR_MAX && fgets(line, sizeof(line), maps) != NULL)
-    if (strstr(line, "[heap]") != NULL) begin = strtoull(line, NULL, 16);
-  fclose(maps);
-  return begin;
-}
-
+/** Always by the kernel: what is mapped when this looks may be unmapped when it copies, as by another thread that trims the heap. */
 int read_memory(Word from, Word to, Word length) {
-  static _Atomic(uintptr_t) heap;
-  if (heap == 0) heap = find_heap();
-  void *source = (void *)(uintptr_t)from, *into = (void *)(uintptr_t)to;
-  // What lies in the heap is there, and is copied without a system call, which costs more than all the rest.
-  if (from < heap || from + length > (uintptr_t)sbrk(0)) return read_by_kernel(source, into, length);
-  memcpy(into, source, length);
-  return 1;
+  return read_by_kernel((void *)(uintptr_t)from, (void *)(uintptr_t)to, length);
 }
 
 int large_pages(Word address, Word length) {

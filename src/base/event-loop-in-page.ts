@@ -1,12 +1,12 @@
 /** Takes the place of event-loop.ts in a page, whose timers have a resolution of milliseconds. */
-import type { Turn } from './event-loop.js'
+import type { Timeout, Turn } from './event-loop.js'
 
-export type { Turn }
+export type { Timeout, Turn }
 
-const { setTimeout: later } = globalThis
+const { clearInterval, clearTimeout, performance, queueMicrotask, setInterval, setTimeout } = globalThis
 
 export const sleep = (milliseconds: number): Promise<void> =>
-  new Promise((resolve) => void later(resolve, milliseconds))
+  new Promise((resolve) => void setTimeout(resolve, milliseconds))
 
 const turns: (() => void)[] = []
 const { port1, port2 } = new MessageChannel()
@@ -30,7 +30,22 @@ export function atNextTurn(fn: () => void): Turn {
 
 export const nextTurn = (): Promise<void> => new Promise((resolve) => void atNextTurn(resolve))
 
+export const atNextTick = (fn: () => void): void => queueMicrotask(fn)
+
+export function after(milliseconds: number, fn: () => void): Timeout {
+  const timer: unknown = setTimeout(fn, milliseconds)
+  return { cancel: () => Reflect.apply(clearTimeout, globalThis, [timer]), unref: () => {} }
+}
+
 export function every(milliseconds: number, fn: () => void): () => void {
   const timer = setInterval(fn, milliseconds)
   return () => clearInterval(timer)
 }
+
+export const clock: { now: () => number } = { now: performance.now.bind(performance) }
+
+export const monotonicTime = (): number => clock.now()
+
+export const monotonicNanoseconds = (): bigint => BigInt(Math.round(monotonicTime() * 1e6))
+
+export const timeOrigin: number = performance.timeOrigin

@@ -235,7 +235,6 @@ export const process = {
   getBuiltinModule: (name: string): object => LATE_MODULES[name] ?? unsupported(name),
   kill: (): never => unsupported('A signal'),
   listenerCount: (): number => 0,
-  nextTick: (fn: () => void): void => queueMicrotask(fn),
   on: (): void => {},
   off: (): void => {},
   once: (): void => {},

@@ -1,5 +1,7 @@
 /** A timer that checks again for something that does not report when it is done. */
 
+import { after } from './event-loop.js'
+
 /** Milliseconds until the next check. */
 const SOON = 20
 
@@ -16,9 +18,9 @@ export class RecheckTimer {
   later(): void {
     if (this.#isSet) return
     this.#isSet = true
-    setTimeout(() => {
+    after(this.wait(), () => {
       this.#isSet = false
       this.check()
-    }, this.wait()).unref()
+    }).unref()
   }
 }

@@ -1,4 +1,5 @@
 /** Threads, of this process and others, by the numbers that the system gives them, so that one can be missed that was terminated. */
+import { monotonicTime } from './event-loop.js'
 import { process, threadId } from './node-modules.js'
 import { warnOnce } from './warnings.js'
 
@@ -30,7 +31,7 @@ const lookedAt = new Map<number, number>()
 export function isGone(thread: number): boolean {
   if (thread === 0 || thread >= UNKNOWN || thread === own) return false
   if (gone.has(thread)) return true
-  const now = performance.now()
+  const now = monotonicTime()
   if (now - (lookedAt.get(thread) ?? Number.NEGATIVE_INFINITY) < INTERVAL) return false
   lookedAt.set(thread, now)
   if (isThere(thread)) return false

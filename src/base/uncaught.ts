@@ -1,6 +1,7 @@
 /** Errors that no caller can catch: those of host functions, and of host implementations of kernels. */
+
 import { Ambient } from './ambient.js'
-import { process } from './node-modules.js'
+import { atNextTick } from './event-loop.js'
 
 const collectors = new Ambient<(error: unknown) => void>()
 
@@ -9,7 +10,7 @@ export function throwUncaught(error: unknown): void {
   const collect = collectors.get()
   if (collect !== undefined) collect(error)
   else {
-    process.nextTick(() => {
+    atNextTick(() => {
       throw error
     })
   }

@@ -1,6 +1,6 @@
 /** Warnings of waits that may never end and of loops that poll in vain, and the time after which they are given. */
 import { VARIABLES } from './environment-variables.js'
-import { atNextTurn } from './event-loop.js'
+import { atNextTurn, monotonicTime } from './event-loop.js'
 import { process } from './node-modules.js'
 import { printableLines } from './printable.js'
 import { shortCallSite } from './stack.js'
@@ -45,7 +45,7 @@ export function pollsInVain(): boolean {
 }
 
 function isLate(): boolean {
-  const now = performance.now()
+  const now = monotonicTime()
   if (pollingSince === undefined) {
     pollingSince = now
     atNextTurn(() => {

@@ -5,6 +5,7 @@ import { fileURLToPath } from 'node:url'
 import { stripVTControlCharacters } from 'node:util'
 import { misspeltVariables } from '../base/environment-variables.js'
 import { messageOf } from '../base/errors.js'
+import { after } from '../base/event-loop.js'
 import {
   driverTraces,
   glibcVersion,
@@ -84,20 +85,23 @@ async function examineInProcess(seconds: number, files: readonly string[]): Prom
     let errorOutput = ''
     let late = false
     child.stderr.setEncoding('utf8').on('data', (text) => (errorOutput += text))
-    const timer = setTimeout(() => {
-      late = true
-      child.kill('SIGKILL')
-    }, seconds * 1000)
+    const limit = () =>
+      after(seconds * 1000, () => {
+        late = true
+        child.kill('SIGKILL')
+      })
+    let timer = limit()
     for await (const line of createInterface(child.stdout)) {
       // Libraries may print lines of their own.
       const [, progress] = line.split(SEPARATOR)
       if (progress === undefined) continue
       last = JSON.parse(progress)
-      timer.refresh()
+      timer.cancel()
+      timer = limit()
       if (process.stderr.isTTY) process.stderr.write(`\r\x1b[K${last.step === 'end' ? '' : `${last.step} …`}`)
     }
     const how = await ended
-    clearTimeout(timer)
+    timer.cancel()
     if (late) return failed(`It took longer than ${seconds} s`)
     if (last.step !== 'end' || how !== 'exit code 0')
       return failed(`The process ended with ${how}. ${stripVTControlCharacters(errorOutput).trim()}`)

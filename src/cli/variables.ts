@@ -5,6 +5,7 @@ export const ALL_VARIABLES: readonly string[] = [
   ...Object.values(VARIABLES).map(({ name }) => name),
   'CUDA_VISIBLE_DEVICES',
   'CUDA_DEVICE_MAX_CONNECTIONS',
+  'CUDA_LAUNCH_BLOCKING',
   'CUDA_INJECTION64_PATH',
   'CUDA_MPS_PIPE_DIRECTORY',
   'NVIDIA_VISIBLE_DEVICES',

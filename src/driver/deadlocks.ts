@@ -1,5 +1,7 @@
 /** Errors and warnings of both backends for waits that cannot end. */
+
 import { stateError } from '../base/errors.js'
+import { monotonicTime } from '../base/event-loop.js'
 import { seconds, warnAfter, warnOnce } from '../base/warnings.js'
 
 /**
@@ -31,10 +33,10 @@ export function deadlock(what: string, why: string): Error {
  * pending at first ran long ago: then the host functions queue each other, and the drain may never end.
  */
 export function drained(isComplete: () => boolean, haveFirstRun: () => boolean): () => boolean {
-  const begun = performance.now()
+  const begun = monotonicTime()
   return () => {
     if (isComplete()) return true
-    if (performance.now() - begun > warnAfter() && haveFirstRun()) warnOnce('CUDA_STREAMS_DRAIN', endless(warnAfter()))
+    if (monotonicTime() - begun > warnAfter() && haveFirstRun()) warnOnce('CUDA_STREAMS_DRAIN', endless(warnAfter()))
     return false
   }
 }

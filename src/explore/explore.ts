@@ -1,7 +1,9 @@
 /** Finds an order that changes what a program observes, or says that none does. */
+
 import { checkFunction, checkInteger, readOptions } from '../base/arguments.js'
 import { MOST_DEVICES } from '../base/environment-variables.js'
 import { describe, invalidValue } from '../base/errors.js'
+import { monotonicTime } from '../base/event-loop.js'
 import { ProgressLine } from '../base/progress-line.js'
 import { Ranges } from '../driver/sim/handles.js'
 import { checkFaults, type Fault } from '../simulation/simulation.js'
@@ -158,7 +160,7 @@ async function exploreWith(
     onProgress({ runs, maxRuns })
   }
   count()
-  const goesOn = (): boolean => found === undefined && runs < maxRuns && Date.now() < deadline
+  const goesOn = (): boolean => found === undefined && runs < maxRuns && monotonicTime() < deadline
   let left = searches && search.next(baseline.steps)
   while (left && goesOn() && runs < mostSearched) {
     const run = await runOnce(program, settings, search.pick)
@@ -178,7 +180,7 @@ async function exploreWith(
     count()
     if (differs(run)) found = run
   }
-  const spent = runs < maxRuns && Date.now() >= deadline ? 'maxMilliseconds' : 'maxRuns'
+  const spent = runs < maxRuns && monotonicTime() >= deadline ? 'maxMilliseconds' : 'maxRuns'
   const budget = searches && !left ? undefined : searches ? `${spent} was too little` : `strategy is '${strategy}'`
   return report(program, settings, baseline, found, { incomplete: gap ?? budget, runs })
 }
@@ -249,13 +251,13 @@ async function shrink(program: ExploredProgram, conditions: Conditions, baseline
   let best = found
   let deviations = deviationsOf(best.steps)
   let runs = 0
-  const until = Math.max(conditions.deadline, Date.now() + SHRINKING_TIME)
+  const until = Math.max(conditions.deadline, monotonicTime() + SHRINKING_TIME)
   const differs = ({ outcome }: Run): boolean =>
     found.outcome.kind === 'deadlock'
       ? outcome.kind === 'deadlock'
       : outcome.kind !== 'unfinished' && !sameOutcome(outcome, baseline.outcome)
   for (let size = Math.ceil(deviations.length / 2); size >= 1; size = size === 1 ? 0 : Math.ceil(size / 2)) {
-    for (let at = 0; at < deviations.length && runs < SHRINKING_RUNS && Date.now() < until; ) {
+    for (let at = 0; at < deviations.length && runs < SHRINKING_RUNS && monotonicTime() < until; ) {
       const route = new Route([...deviations.slice(0, at), ...deviations.slice(at + size)])
       const run = await runOnce(program, conditions, route.pick)
       runs += 1
@@ -280,7 +282,7 @@ function settingsOf(options: ExploreOptions | undefined): Settings {
   return {
     ...checkConditions(given, 1),
     maxRuns: checkInteger(maxRuns, 'options.maxRuns', 1),
-    deadline: Date.now() + (limit ?? Number.POSITIVE_INFINITY),
+    deadline: monotonicTime() + (limit ?? Number.POSITIVE_INFINITY),
     strategy,
     onProgress,
   }

@@ -2,7 +2,9 @@
  * Watches what a program itself puts into the event loop: immediates, timers, files, messages. The loop will come to most of
  * them, so that an exploration can choose what the GPU has done by then.
  */
+
 import { Ambient } from '../base/ambient.js'
+import { monotonicTime } from '../base/event-loop.js'
 import { AsyncResource, createHook } from '../base/node-modules.js'
 
 /** Types of Node's async resources that the event loop comes to once. */
@@ -101,7 +103,7 @@ export class OwnTurns implements Disposable {
     this.#requests.set(id, request)
     // A resource that the program does not wait for is unreferenced right after it was made, as this library's own are. An
     // AbortSignal.timeout() is too, but the program waits for it.
-    queueMicrotask(() => {
+    void Promise.resolve().then(() => {
       if (hasRef(resource) && tellsJavascript(type, resource)) return
       this.#requests.delete(id)
       if (type === 'Timeout' && !repeats(request)) this.#sources.set(id, sourceOf(type, resource))
@@ -130,7 +132,7 @@ const isShort = ({ resource }: Request): boolean => {
 }
 
 const sourceOf = (type: string, resource: object): Source => {
-  return { type, resource: new WeakRef(resource), made: Date.now() }
+  return { type, resource: new WeakRef(resource), made: monotonicTime() }
 }
 
 /**
@@ -140,7 +142,7 @@ const sourceOf = (type: string, resource: object): Source => {
 function mayTell({ type, resource, made }: Source): boolean {
   const source = resource.deref()
   if (source === undefined || Reflect.get(source, '_destroyed') === true) return false
-  if (type === 'BLOBREADER') return Date.now() - made < LONGEST_SLEEP
+  if (type === 'BLOBREADER') return monotonicTime() - made < LONGEST_SLEEP
   return type !== 'ZLIB' || (Reflect.get(source, 'buffer') ?? null) !== null
 }
 

@@ -1,7 +1,7 @@
 /** Runs a program once in the order that a picker chooses, and returns the outcome. */
-import { nextTurn } from '../base/event-loop.js'
+import { atNextTick, monotonicTime, nextTurn } from '../base/event-loop.js'
 import { keepReachable } from '../base/finalization.js'
-import { inspect, process, types } from '../base/node-modules.js'
+import { inspect, types } from '../base/node-modules.js'
 import { collectingUncaught } from '../base/uncaught.js'
 import type { Ranges } from '../driver/sim/handles.js'
 import { H200_MEMORY } from '../driver/sim/limits.js'
@@ -26,7 +26,7 @@ export interface Conditions {
   readonly faults: readonly PlannedFault[]
   /** The base of the handles and addresses, so that runs do not share them. */
   readonly ranges: Ranges
-  /** The time, by `Date.now()`, at which a run is given up that has lasted a second at least; Infinity for none. */
+  /** The time, by `monotonicTime()`, at which a run is given up that has lasted a second at least; Infinity for none. */
   readonly deadline: number
 }
 
@@ -53,7 +53,7 @@ export async function runOnce(
   pick: Picker,
   wantsSites = false,
 ): Promise<Run> {
-  const latest = Math.max(deadline, Date.now() + LEAST_TIME)
+  const latest = Math.max(deadline, monotonicTime() + LEAST_TIME)
   const streamName = ({ handle, id }: SimStream): string =>
     givenName(driver, handle, id) ?? streamInSentence(numberedStream(handle, id))
   const recording = new StepRecorder(pick, streamName, latest, wantsSites)
@@ -142,7 +142,7 @@ async function reachEnd(
     end = reached
   })
   let quietTime = 0
-  let lastTurn = performance.now()
+  let lastTurn = monotonicTime()
   await allJavascript(own, scheduler)
   while (!recording.isLate && scheduler.idle <= 2 * MOST_IDLE) {
     const turns = own.count
@@ -153,7 +153,7 @@ async function reachEnd(
     if (step === 'turn')
       while (own.count === turns && own.nextOfAll !== undefined && !recording.isLate) await nextTurn()
     else if (step !== 'end') await allJavascript(own, scheduler)
-    const thisTurn = performance.now()
+    const thisTurn = monotonicTime()
     quietTime = step !== undefined || own.mayCome ? 0 : quietTime + Math.min(thisTurn - lastTurn, MOST_OF_A_TURN)
     if (quietTime > QUIET_TIME) break
     lastTurn = thisTurn
@@ -165,7 +165,8 @@ async function reachEnd(
 /** Resolves when JavaScript has nothing to do, and before the event loop comes to anything of the program's. */
 async function allJavascript(own: OwnTurns, scheduler: ChosenScheduler): Promise<void> {
   for (let rounds = 0; rounds < 4; rounds += 1) {
-    await new Promise<void>((resolve) => queueMicrotask(() => process.nextTick(resolve)))
+    await Promise.resolve()
+    await new Promise<void>((resolve) => atNextTick(resolve))
   }
   if (own.next(false) !== undefined) return
   scheduler.rest()

@@ -1,4 +1,5 @@
 /** The steps of a run, how they are recorded, and which of them are in conflict, so that their order can be observed. */
+import { monotonicTime } from '../base/event-loop.js'
 import { shortCallSite } from '../base/stack.js'
 import { type Choice, type Director, isFreeBeside, type Where } from '../driver/sim/machine/chosen-scheduler.js'
 import type { SimOperation, SimStream } from '../driver/sim/machine/machine-state.js'
@@ -102,7 +103,7 @@ export class StepRecorder implements Director {
   /** Why there are orders that could matter but cannot be chosen, and where that is, if it is known. */
   gap: string | undefined
 
-  /** `latest` is the time, by `Date.now()`, at which the program is given up. */
+  /** `latest` is the time, by `monotonicTime()`, at which the program is given up. */
   constructor(
     private readonly pick: Picker,
     private readonly nameOf: (stream: SimStream) => string,
@@ -114,7 +115,7 @@ export class StepRecorder implements Director {
   }
 
   get isLate(): boolean {
-    return Date.now() >= this.latest
+    return monotonicTime() >= this.latest
   }
 
   checkTime(): void {

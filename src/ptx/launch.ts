@@ -2,7 +2,9 @@
  * Runs a launch of a kernel: its blocks, the threads of each block in turns, and the places where threads meet. A launch
  * runs in slices, so that others can run between them.
  */
+
 import { outOfRange } from '../base/errors.js'
+import { monotonicTime } from '../base/event-loop.js'
 import { type BlockWorkers, memoryOf, mergeInto, taskFor } from './block-workers.js'
 import { regionFrom } from './control-flow.js'
 import { type Decoded, describeInstruction } from './decoding.js'
@@ -294,14 +296,14 @@ export class KernelLaunch implements RunTime {
     try {
       this.#memory.updateTable()
       this.code.renewWindows()
-      const clock = this.#workers && { start: performance.now(), finished: this.#finished, blocks: FIRST_BLOCKS }
+      const clock = this.#workers && { start: monotonicTime(), finished: this.#finished, blocks: FIRST_BLOCKS }
       while (this.#finished < this.#end) {
         if (this.#runsThrough) this.#runSeveral(until, clock?.blocks ?? MOST_BLOCKS)
         else this.#step()
         if (this.#effort > this.#limit) this.#endless()
         if (this.#instructions >= until && this.#finished < this.#end) return 'more'
         if (clock !== undefined && this.#workers !== undefined && this.#resident.length === 0) {
-          const spent = performance.now() - clock.start
+          const spent = monotonicTime() - clock.start
           if (spent >= SPREAD.after) this.#spread(this.#workers, spent / (this.#finished - clock.finished))
           else clock.blocks = Math.min(MOST_BLOCKS, 2 * clock.blocks)
         }

@@ -1,4 +1,5 @@
 /** Writes the lines of a recording while the program runs: what is known of a call once, and then only what differs. */
+import { monotonicTime } from '../base/event-loop.js'
 import { process } from '../base/node-modules.js'
 import { programLines, takeStack } from '../base/stack.js'
 import type { CallLine, Header, ObjectLine, Particulars, RecordedCall, RecordedWork } from './lines.js'
@@ -55,7 +56,7 @@ export class Journal {
   #ended = false
   /** Of the file system. */
   #failure: { readonly error: unknown } | undefined
-  /** When it was given to the system, by performance.now(). */
+  /** When it was given to the system, by monotonicTime(). */
   #flushed = 0
   /** Nanoseconds that the recorder itself has taken since the latest call ended. */
   #own = 0
@@ -122,7 +123,7 @@ export class Journal {
 
   /** Gives what was written to the system, which writes it also if the process crashes then. */
   flush(): void {
-    this.#flushed = performance.now()
+    this.#flushed = monotonicTime()
     if (this.#text === '' || this.#ended) return
     const text = this.#text
     this.#text = ''
@@ -136,7 +137,7 @@ export class Journal {
 
   /** Flushes, if that was not done for WRITE_EVERY. */
   flushIfDue(): void {
-    if (performance.now() - this.#flushed > WRITE_EVERY) this.flush()
+    if (monotonicTime() - this.#flushed > WRITE_EVERY) this.flush()
   }
 
   /** @throws {Error} of the file system, where something could not be written */

@@ -4,7 +4,7 @@
  */
 import { checkChoice, checkThis, type Given, readOptions } from '../base/arguments.js'
 import { invalidType, invalidValue, messageOf, stateError } from '../base/errors.js'
-import { every } from '../base/event-loop.js'
+import { every, monotonicTime, timeOrigin } from '../base/event-loop.js'
 import { notCloneable } from '../base/library-object.js'
 import { process } from '../base/node-modules.js'
 import { printError } from '../base/standard-error.js'
@@ -193,8 +193,7 @@ export class Recorder {
 }
 
 /** Virtual time does not pass while the recorder works. */
-const clockOf = ({ name }: WrappableDriver): (() => number) =>
-  name === 'sim' ? () => 0 : () => performance.now() * 1e6
+const clockOf = ({ name }: WrappableDriver): (() => number) => (name === 'sim' ? () => 0 : () => monotonicTime() * 1e6)
 
 function headerOf(driver: WrappableDriver, stacks: Header['stacks']): Header {
   const ordinals = Array.from({ length: driver.deviceCount() }, (_, ordinal) => ordinal)
@@ -205,7 +204,7 @@ function headerOf(driver: WrappableDriver, stacks: Header['stacks']): Header {
       threads: driver.deviceAttribute(ordinal, THREADS_OF_MULTIPROCESSOR),
     }
   })
-  const epoch = Math.round((performance.timeOrigin + performance.now()) * 1000) * 1000
+  const epoch = Math.round((timeOrigin + monotonicTime()) * 1000) * 1000
   const clock = driver.name === 'sim' ? 'virtual' : 'host'
   return { recording: VERSION, driver: driver.name, clock, stacks, epoch, devices }
 }

@@ -1,6 +1,8 @@
 /** Predicts what a run would gain by changes: those that are asked for, or all that may be worth it. */
+
 import { nearest } from '../base/arguments.js'
 import { invalidValue } from '../base/errors.js'
+import { monotonicTime } from '../base/event-loop.js'
 import { type Checked, checkRecording } from './check.js'
 import { dataOrder } from './data-order.js'
 import { follow, type MeasuredRun, measure } from './measured-run.js'
@@ -64,11 +66,11 @@ const FASTER = 20
 export async function whatIf(path: string, wishes: readonly Wish[], seconds: number): Promise<WhatIf> {
   const run = readRun(new Reader(path))
   const tries = new Tries(path, run, measure(run))
-  const until = performance.now() + seconds * 1000
+  const until = monotonicTime() + seconds * 1000
   const predictions: Prediction[] = []
   let triedAll = true
   for (const wish of wishes.length > 0 ? wishes : tries.worthTrying()) {
-    if (wishes.length === 0 && performance.now() > until) {
+    if (wishes.length === 0 && monotonicTime() > until) {
       triedAll = false
       break
     }

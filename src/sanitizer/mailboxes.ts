@@ -1,6 +1,7 @@
 /**
  * Mailboxes and words in memory by which the sanitizers of a process's threads exchange what they know.
  */
+import { monotonicTime } from '../base/event-loop.js'
 import { isGone, ownThread } from '../base/system-threads.js'
 import {
   isClosed,
@@ -103,8 +104,8 @@ export function exclusively<R>(fn: () => R): R {
     const holder = Atomics.compareExchange(words, LOCK, 0, own)
     if (holder === 0) break
     if (holder === own) return fn()
-    began ??= performance.now()
-    const isLost = isGone(holder) || performance.now() - began > LONGEST_HELD
+    began ??= monotonicTime()
+    const isLost = isGone(holder) || monotonicTime() - began > LONGEST_HELD
     if (isLost && Atomics.compareExchange(words, LOCK, holder, 0) === holder) knowsLess()
   }
   try {

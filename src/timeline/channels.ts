@@ -4,7 +4,7 @@
  */
 import { readOptions } from '../base/arguments.js'
 import { invalidType, outOfRange } from '../base/errors.js'
-import { every } from '../base/event-loop.js'
+import { every, monotonicTime, timeOrigin } from '../base/event-loop.js'
 import { type Channel, channel } from '../base/node-modules.js'
 import { type Device, driverOf, resolveDevice } from '../device.js'
 import type { WrappableDriver } from '../driver/wrappable-driver.js'
@@ -132,7 +132,7 @@ interface Call {
 }
 
 class ChannelPublisher {
-  readonly #epoch = performance.timeOrigin + performance.now()
+  readonly #epoch = timeOrigin + monotonicTime()
   readonly #endTimer: () => void
   #source: Source
   #next: number

@@ -4,7 +4,7 @@
  * host's at the beginning and at the end.
  */
 import { CudaError } from '../base/errors.js'
-import { atNextTurn, sleep } from '../base/event-loop.js'
+import { atNextTurn, monotonicTime, sleep } from '../base/event-loop.js'
 import { CUresult } from '../driver/cuda-results.js'
 import {
   type ContextHandle,
@@ -40,7 +40,7 @@ const UNKNOWN: Omit<Described, 'id' | 'device'> = {
 
 export class EventMeter implements Meter {
   readonly clock = 'host'
-  readonly #origin = performance.now()
+  readonly #origin = monotonicTime()
   readonly #clocks = new Map<ContextHandle, DeviceClock>()
   readonly #events: TimedEvents
   /** The tracks on which everything that the next operation has to wait for was queued here and recorded. */
@@ -73,7 +73,7 @@ export class EventMeter implements Meter {
   }
 
   now(): number {
-    return (performance.now() - this.#origin) * 1e6
+    return (monotonicTime() - this.#origin) * 1e6
   }
 
   describe(stream: StreamHandle): Described {

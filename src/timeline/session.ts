@@ -1,4 +1,5 @@
 /** A recording under way. All recordings of one driver share an EventWriter, and each has a window of its event records. */
+import { monotonicTime, timeOrigin } from '../base/event-loop.js'
 import { whenNameIsGiven } from '../driver/stream-names.js'
 import type { WrappableDriver } from '../driver/wrappable-driver.js'
 import type { ForeignWork } from './cupti/foreign-work.js'
@@ -35,7 +36,7 @@ export class Session {
   readonly #begin: number
   readonly #droppedBefore: number
   /** To the microsecond: numbers of this size are not more exact. */
-  readonly #epoch = Math.round((performance.timeOrigin + performance.now()) * 1000) * 1000
+  readonly #epoch = Math.round((timeOrigin + monotonicTime()) * 1000) * 1000
 
   /**
    * `device` is one that will be used, if one is known, and `limit` the most event records. With `everything`, the work of

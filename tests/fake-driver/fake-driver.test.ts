@@ -96,6 +96,15 @@ describe('on a driver without the functions that CUDA means to drop', { skip, co
   playEach(OF_ANY_AGE, 'future'),
 )
 
+/** Work runs long after its call, and what nothing orders in both orders: so memory is freed before and after it is used last. */
+for (const [order, FAKE_REVERSE] of [
+  ['the first channel', undefined],
+  ['the last channel', '1'],
+] as const)
+  describe(`on a fake GPU that is slow and polls ${order} first`, { skip, concurrency: 2 }, () =>
+    playEach(['sanitizer/threads', 'processes/threads'], 'now', { FAKE_POLL_MS: '20', FAKE_REVERSE }),
+  )
+
 describe('on a fake GPU', { skip, concurrency: 2 }, () => {
   playEach([...CONFORMANCE.map((name) => `conformance/${name}`), ...OTHERS])
 
@@ -125,6 +134,46 @@ describe('on a fake GPU', { skip, concurrency: 2 }, () => {
       'if with another body: An if node with a second body needs a driver for CUDA 12.8 or later, and this one is for 12.6: use an if node for each body',
       'switch: A switch node needs a driver for CUDA 12.8 or later, and this one is for 12.6: use an if node for each body',
     ])
+  })
+
+  test('CUDA_LAUNCH_BLOCKING lets no launch hang behind a host function, and is told once', async () => {
+    const { code, output } = await run([fileOf('./launch-blocking.js')], {
+      CUDA_LAUNCH_BLOCKING: '1',
+      NODE_NO_WARNINGS: '1',
+    })
+    assert.equal(code, 0, howItEnded({ code, output }))
+    assert.deepEqual(output.trim().split('\n'), [
+      'warning: CUDA_STREAMS_LAUNCH_BLOCKING',
+      'a launch: the host function has run',
+      'a launch on another stream: the host function has run',
+      'a graph: the host function has run',
+      'a copy within the device: the host function has run',
+      'a fill: the host function is pending',
+      'a captured launch: the host function is pending',
+      'inside a host function: ERR_DEADLOCK',
+      'a graph with a host function: ERR_DEADLOCK',
+      'behind a promise: ERR_DEADLOCK',
+      'later: returned',
+    ])
+  })
+
+  test('what the library cannot give back is told once for each call, with the handle and the number', async () => {
+    const failing = 'cuStreamDestroy cuEventDestroy cuMemHostUnregister'
+    const { code, output } = await run([fileOf('./cleanup.js')], { FAKE_FAILS: failing, NODE_NO_WARNINGS: '1' })
+    assert.equal(code, 0, howItEnded({ code, output }))
+    const told = output.matchAll(
+      /^(\w+): The library could not give back 0x[\da-f]+,.*?: (\w+) failed: (\w+) \((\d+)\)/gm,
+    )
+    assert.deepEqual(
+      [...told].map(([, ...parts]) => parts.join(' ')).sort(),
+      failing
+        .split(' ')
+        .map((call) => `CUDA_STREAMS_CLEANUP ${call} CUDA_ERROR_INVALID_VALUE 1`)
+        .sort(),
+      output,
+    )
+    const quiet = await run([fileOf('./cleanup.js')])
+    assert.deepEqual(quiet, { code: 0, output: '' })
   })
 
   test('a wait inside a host function is no deadlock of the threads that wait for its stream', async () => {

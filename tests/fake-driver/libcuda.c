@@ -13,7 +13,6 @@
  */
 #define _GNU_SOURCE
 #include <pthread.h>
-#include <sched.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,6 +29,7 @@ long NtDelayExecution(unsigned char isAlertable, const int64_t *units);
 #define usleep(microseconds) NtDelayExecution(0, &(int64_t){-10 * (microseconds)})
 #define API __declspec(dllexport)
 #else
+#include <sys/mman.h>
 #define freeAligned free
 #define API __attribute__((visibility("default")))
 #endif
@@ -51,8 +51,17 @@ enum { ENTRIES = 1020, CHANNELS = 32, FIRST_PLACES = 33, MORE_PLACES = 36, MOST_
 static int block = MORE_PLACES;
 /* FAKE_FRESH=1: no stream has the handle of an earlier one, so that each use of one that is destroyed is found. */
 static int fresh;
+/* CUDA_LAUNCH_BLOCKING=1, as a real one has it: launches of kernels and graphs, and copies within the device, wait for the whole device. */
+static int launchBlocking;
+/* FAKE_FAILS names calls that destroy or free, with anything between them: they do nothing and return CUDA_ERROR_INVALID_VALUE. */
+static const char *failing;
+#define FAILS(name) (failing && strstr(failing, name))
 /* FAKE_FORGETS=1 makes it broken: copies do not arrive. */
 static int forgets;
+/* FAKE_POLL_MS=N makes it slow: it polls its channels only each N milliseconds, so that work runs long after its call. */
+static int pollMilliseconds;
+/* FAKE_REVERSE=1: it polls the last channel first, so that work which nothing orders runs in another order. */
+static int reverse;
 
 typedef struct Stream Stream;
 typedef struct Op Op;
@@ -65,7 +74,7 @@ typedef enum { SET, COPY, MEMOPS, FREE, KERNEL, WAIT, RECORD, GRAPH, NOTHING, EV
 struct Op {
   Kind kind;
   Stream *stream;
-  u64 seq;
+  u64 seq, serial; /* its number in its stream, and among all work */
   Op *next;
   int entry;
   void *to; const void *from; size_t bytes; u32 value; int width;
@@ -107,6 +116,7 @@ static pthread_mutex_t api = PTHREAD_MUTEX_INITIALIZER, g = PTHREAD_MUTEX_INITIA
 static Channel channels[CHANNELS];
 static Stream *streams[MOST_STREAMS];
 static int nstreams, nextChannel, started;
+static u64 serials; /* how much work was ever queued */
 static u64 nextId = 1;
 static Context context = {.magic = 0xc0ffee, .multiprocessors = 132, .alive = 1, .places = FIRST_PLACES};
 /* Each context has blocks of streams of its own. */
@@ -130,17 +140,20 @@ API int fakeLive(u64 kind) { return kind < LIVE_KINDS ? __atomic_load_n(&live[ki
 static double now(void) { struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t); return t.tv_sec * 1e3 + t.tv_nsec / 1e6; }
 static void nap(void) { usleep(20); }
 
+/* The caller of this and of eventOf() does not have `g`. */
 static Stream *streamOf(void *handle, const char *call) {
   if (handle == 0 || handle == (void *)1) return &nullStream;
   if (handle == (void *)2) return &perThread;
   Stream *stream = handle;
-  if (!stream->alive) DIE("%s is asked about a stream that was destroyed: %p", call, handle);
+  pthread_mutex_lock(&g); int alive = stream->alive; pthread_mutex_unlock(&g);
+  if (!alive) DIE("%s is asked about a stream that was destroyed: %p", call, handle);
   return stream;
 }
 static Event *eventOf(void *handle, const char *call) {
   Event *event = handle;
   if (event == 0) DIE("%s is asked about no event", call);
-  if (event->magic != 0xe7e47) DIE("%s is asked about an event that was destroyed: %p", call, handle);
+  pthread_mutex_lock(&g); u64 magic = event->magic; pthread_mutex_unlock(&g);
+  if (magic != 0xe7e47) DIE("%s is asked about an event that was destroyed: %p", call, handle);
   return event;
 }
 static int isOver(Mark mark) { return mark.stream == 0 || mark.stream->life != mark.life || mark.stream->done >= mark.seq; }
@@ -190,6 +203,7 @@ static int memops(Op *op) {
   return 1;
 }
 static void forget(void *at);
+static void freeForgotten(void);
 static int run(Op *op);
 static int runAll(Exec *x, int *at) { for (; *at < x->count; ++*at) { Op *node = &x->ops[*at]; if (!node->off && !run(node)) return 0; node->at = 0; node->until = 0; node->node = 0; } *at = 0; return 1; }
 /* `at`: a body is played. */
@@ -234,7 +248,7 @@ static void *gpu(void *unused) {
     int moved = 0;
     pthread_mutex_lock(&g);
     for (int c = 0; c < CHANNELS; c++) {
-      Channel *channel = &channels[c];
+      Channel *channel = &channels[reverse ? CHANNELS - 1 - c : c];
       for (int budget = 64; budget > 0 && channel->first; budget--) {
         Op *op = channel->first;
         if (!allOver(op->marks, op->kind == WAIT ? 0 : op->nmarks)) break;
@@ -250,9 +264,11 @@ static void *gpu(void *unused) {
         moved = 1;
       }
     }
+    if (moved) freeForgotten();
     pthread_mutex_unlock(&g);
     idle = moved ? 0 : idle + 1;
-    if (idle > 100) usleep(500);
+    if (pollMilliseconds) usleep(1000 * pollMilliseconds);
+    else if (idle > 100) usleep(500);
     else if (idle) nap();
   }
   return 0;
@@ -272,22 +288,21 @@ static void addNull(Op *op) {
 }
 static Op *op(Kind kind, Stream *stream) { Op *o = calloc(1, sizeof *o); o->kind = kind; o->stream = stream; o->entry = 1; o->asked = now(); o->thread = (u64)pthread_self(); return o; }
 static int isNothing(Op *o) { return allOver(o->marks, o->nmarks) && (o->kind == RECORD || isOver(o->mark)); }
-/* Blocks where the hardware queue is full, with whatever locks the caller has but `g`. */
-static void enqueue(Op *o) {
+/* Blocks where the hardware queue is full, with whatever locks the caller has; it has `g`, which is free while this blocks. */
+static void enqueueLocked(Op *o) {
   Channel *channel = &channels[o->stream->channel];
-  pthread_mutex_lock(&g);
   while (o->entry && channel->entries >= ENTRIES) { pthread_mutex_unlock(&g); nap(); pthread_mutex_lock(&g); }
   if (o->kind != WAIT || o->stream == &nullStream) addNull(o);
-  o->seq = ++o->stream->queued;
+  o->seq = ++o->stream->queued; o->serial = ++serials;
   /* What the event of a context covers: of a graph that was launched on a green stream nothing, nor a record or wait behind it. */
   if (!o->stream->green || !(o->kind == GRAPH || ((o->kind == RECORD || o->kind == WAIT) && o->stream->covered + 1 < o->seq))) o->stream->covered = o->seq;
   /* What is no work and has nothing to come after is over at once. */
-  if (!o->entry && (o->kind == RECORD || o->kind == WAIT) && o->stream->done + 1 == o->seq && isNothing(o)) { o->stream->done = o->seq; pthread_mutex_unlock(&g); free(o->marks); free(o); return; }
+  if (!o->entry && (o->kind == RECORD || o->kind == WAIT) && o->stream->done + 1 == o->seq && isNothing(o)) { o->stream->done = o->seq; free(o->marks); free(o); return; }
   channel->entries += o->entry;
   if (channel->last) channel->last->next = o; else channel->first = o;
   channel->last = o;
-  pthread_mutex_unlock(&g);
 }
+static void enqueue(Op *o) { pthread_mutex_lock(&g); enqueueLocked(o); pthread_mutex_unlock(&g); }
 static Front frontOf(Node *node) { Front front = {{node}, node != 0}; return front; }
 static void add(Front *to, Node *node) { for (int i = 0; i < to->n; i++) if (to->nodes[i] == node) return; if (to->n == WIDEST) DIE("a node comes after too many"); to->nodes[to->n++] = node; }
 static Node *append(Graph *graph, Op op, Front after) {
@@ -322,21 +337,26 @@ static int implicit(Stream *s) { pthread_mutex_lock(&g); int is = isImplicit(s);
 /* Into the stream's capture, or its queue. */
 static R put(Op *o) {
   Stream *s = o->stream;
-  if (s->capture) {
-    if (!s->capture->valid) { free(o); return CAPTURE_INVALIDATED; }
-    pthread_mutex_lock(&g); capture(s, o); pthread_mutex_unlock(&g);
-    return OK;
-  }
-  if (implicit(s)) { free(o); return CAPTURE_IMPLICIT; }
-  enqueue(o);
-  return OK;
+  pthread_mutex_lock(&g);
+  R r = s->capture ? s->capture->valid ? OK : CAPTURE_INVALIDATED : isImplicit(s) ? CAPTURE_IMPLICIT : OK;
+  if (r) free(o);
+  else if (s->capture) capture(s, o);
+  else enqueueLocked(o);
+  pthread_mutex_unlock(&g);
+  return r;
 }
 static void waitForDevice(void) {
   for (;;) {
     pthread_mutex_lock(&g); int idle = isIdle(); pthread_mutex_unlock(&g);
     if (idle) return;
-    sched_yield();
+    nap();
   }
+}
+/* Behind a launch. The caller has CUDA's lock, so that launches, copies and records of other threads wait, too. */
+static R launched(R r, Stream *s) {
+  pthread_mutex_lock(&g); int captures = s->capture != 0; pthread_mutex_unlock(&g);
+  if (launchBlocking && r == OK && !captures) waitForDevice();
+  return r;
 }
 #define LOCK pthread_mutex_lock(&api)
 #define UNLOCK pthread_mutex_unlock(&api)
@@ -362,8 +382,34 @@ static void *keep(size_t bytes, int host) {
   if (at) range(at, bytes, host);
   return at;
 }
+/* Memory that was freed goes back to malloc when all that was queued before is over: a program that lacks a wait, as those that try the
+   sanitizer, may still have work queued that uses it, and on a GPU the memory of a pool stays mapped. */
+typedef struct { void *at; u64 serial; } Forgotten;
+static Forgotten *forgotten; static int nforgotten, mforgotten;
+static void freeLater(void *at) {
+  if (nforgotten == mforgotten) forgotten = realloc(forgotten, sizeof *forgotten * (size_t)(mforgotten = mforgotten * 2 + 64));
+  forgotten[nforgotten++] = (Forgotten){at, serials};
+}
+/* Not where it is freed: the channel still has the work that frees it. */
+static void freeForgotten(void) {
+  u64 oldest = serials + 1; int left = 0;
+  for (int c = 0; c < CHANNELS; c++) if (channels[c].first && channels[c].first->serial < oldest) oldest = channels[c].first->serial;
+  for (int i = 0; i < nforgotten; i++) if (forgotten[i].serial < oldest) freeAligned(forgotten[i].at); else forgotten[left++] = forgotten[i];
+  nforgotten = left;
+}
+/* Other bytes than those that the program left. Of large memory the middle is given back to the system, and is zeros: a thousand buffers of
+   the size of a GPU's are more than the machine has. */
+enum { LARGE = 4 << 20, PAGE = 4096 };
+static void spoil(u8 *at, size_t bytes) {
+  if (bytes <= LARGE) { memset(at, 0xdd, bytes); return; }
+  memset(at, 0xdd, LARGE / 2);
+#ifndef _WIN32
+  u8 *from = (u8 *)(((uintptr_t)at + LARGE / 2 + PAGE - 1) / PAGE * PAGE), *until = (u8 *)(((uintptr_t)at + bytes) / PAGE * PAGE);
+  madvise(from, (size_t)(until - from), MADV_DONTNEED);
+#endif
+}
 static void forget(void *at) {
-  for (int i = nranges - 1; i >= 0; i--) if (ranges[i].at == (u8 *)at) { if (ranges[i].pool) ranges[i].pool->done += ranges[i].bytes; memset(at, 0xdd, ranges[i].bytes); count(ranges[i].host ? OF_HOST : OF_DEVICE, -1); freeAligned(at); ranges[i] = ranges[--nranges]; return; }
+  for (int i = nranges - 1; i >= 0; i--) if (ranges[i].at == (u8 *)at) { if (ranges[i].pool) ranges[i].pool->done += ranges[i].bytes; spoil(at, ranges[i].bytes); count(ranges[i].host ? OF_HOST : OF_DEVICE, -1); freeLater(at); ranges[i] = ranges[--nranges]; return; }
   DIE("memory is freed that was not allocated: %p", at);
 }
 /* Pools have memory of the device in steps. */
@@ -392,7 +438,7 @@ API R cuInit(u32 f) { (void)f;
   if (init) return init;
   if (getenv("FAKE_SAYS")) { printf("%s", getenv("FAKE_SAYS")); fflush(stdout); }
   LOCK;
-  if (!started) { started = 1; forgets = getenv("FAKE_FORGETS") != 0; fresh = getenv("FAKE_FRESH") != 0; if (getenv("FAKE_BLOCK")) context.places = block = atoi(getenv("FAKE_BLOCK")); nullStream.alive = perThread.alive = 1; nullStream.life = perThread.life = 1; perThread.channel = 1; nextChannel = 2; pthread_t t; pthread_create(&t, 0, gpu, 0); pthread_detach(t); }
+  if (!started) { started = 1; forgets = getenv("FAKE_FORGETS") != 0; fresh = getenv("FAKE_FRESH") != 0; pollMilliseconds = number("FAKE_POLL_MS", 0); reverse = getenv("FAKE_REVERSE") != 0; failing = getenv("FAKE_FAILS"); launchBlocking = number("CUDA_LAUNCH_BLOCKING", 0) != 0; if (getenv("FAKE_BLOCK")) context.places = block = atoi(getenv("FAKE_BLOCK")); nullStream.alive = perThread.alive = 1; nullStream.life = perThread.life = 1; perThread.channel = 1; nextChannel = 2; pthread_t t; pthread_create(&t, 0, gpu, 0); pthread_detach(t); }
   UNLOCK; return OK; }
 API R cuDriverGetVersion(int *v) { *v = number("FAKE_VERSION", 13000); return OK; }
 API R cuDeviceGetCount(int *n) { if (!started) return 3; *n = 1; return OK; }
@@ -449,11 +495,12 @@ API R cuDevSmResourceSplitByCount(Resource *result, u32 *n, const Resource *inpu
   memset(rest, 0, sizeof *rest); rest->count = input->count - *n * size; rest->type = rest->count > 0; return OK; }
 API R cuDevResourceGenerateDesc(void **out, Resource *r, u32 n) { Description *d = calloc(1, sizeof *d); for (u32 i = 0; i < n; i++) { if (r[i].type != 1) return INVALID_RESOURCE_TYPE; d->multiprocessors += r[i].count; } *out = d; return OK; }
 API R cuGreenCtxCreate(void **out, Description *d, int device, u32 flags) { (void)device; if (flags != 1) return INVALID_VALUE; LOCK; waitForDevice(); Context *c = calloc(1, sizeof *c); c->magic = 0x94ee7; c->multiprocessors = d->multiprocessors; c->alive = 1; count(GREEN_CONTEXTS, 1); UNLOCK; *out = c; return OK; }
-API R cuGreenCtxDestroy(Context *c) { if (!c->alive) return CONTEXT_IS_DESTROYED; if (c->streams) DIE("a green context is destroyed that has %d streams", c->streams); c->alive = 0; count(GREEN_CONTEXTS, -1); return OK; }
+API R cuGreenCtxDestroy(Context *c) { if (FAILS("cuGreenCtxDestroy")) return INVALID_VALUE; if (!c->alive) return CONTEXT_IS_DESTROYED; if (c->streams) DIE("a green context is destroyed that has %d streams", c->streams); c->alive = 0; count(GREEN_CONTEXTS, -1); return OK; }
 API R cuGreenCtxGetDevResource(Context *c, Resource *r, int type) { if (type != 1) return INVALID_RESOURCE_TYPE; if (!c->alive) return CONTEXT_IS_DESTROYED; memset(r, 0, sizeof *r); r->type = 1; r->count = c->multiprocessors; r->least = r->step = 8; return OK; }
 API R cuGreenCtxStreamCreate(void **out, Context *c, u32 flags, int priority) { if (!c->alive) return CONTEXT_IS_DESTROYED; if (flags != 1) return INVALID_VALUE; return makeStream(out, flags, priority, c); }
 API R cuCtxFromGreenCtx(void **out, Context *c) { *out = c; return OK; }
 API R cuStreamDestroy_v2(void *h) {
+  if (FAILS("cuStreamDestroy")) return INVALID_VALUE;
   LOCK; Stream *s = streamOf(h, "cuStreamDestroy");
   pthread_mutex_lock(&g);
   if (s->capture && s->capture->origin == s) { Capture *c = s->capture; leave(c); if (perThread.capture == c) perThread.capture = 0; for (int i = 0; i < nstreams; i++) if (streams[i]->capture == c) streams[i]->capture = 0; }
@@ -701,14 +748,14 @@ API R cuGraphLaunch(Exec *x, void *h) { LOCK; Op *o = op(GRAPH, streamOf(h, "cuG
   if (o->stream->capture) { r = invalidate(o->stream->capture, CAPTURE_UNSUPPORTED); free(o); }
   else if (implicit(o->stream)) { free(o); r = CAPTURE_IMPLICIT; }
   else if (isEmpty(x)) free(o);
-  else { Exec *copy = copyOf(x); pthread_mutex_lock(&g); int runs = !isOver(x->last); pthread_mutex_unlock(&g); for (int i = 0; i < x->count; i++) { if (x->off[i] && x->ops[i].kind == SET && x->ops[i].nafter == 0 && runs) DIE("a graph that begins with a fill which is switched off is launched while a launch before is under way"); if (x->off[i]) copy->ops[i].kind = NOTHING; } o->exec = copy; u32 *values = malloc(sizeof x->conditions); memcpy(values, x->conditions, sizeof x->conditions); giveConditions(copy, values); external(copy, o->stream); if (x->last.stream) { o->marks = malloc(sizeof(Mark)); o->marks[o->nmarks++] = x->last; } Stream *s = o->stream; enqueue(o); pthread_mutex_lock(&g); x->last = tail(s); pthread_mutex_unlock(&g); }
+  else { Exec *copy = copyOf(x); pthread_mutex_lock(&g); int runs = !isOver(x->last); pthread_mutex_unlock(&g); for (int i = 0; i < x->count; i++) { if (x->off[i] && x->ops[i].kind == SET && x->ops[i].nafter == 0 && runs) DIE("a graph that begins with a fill which is switched off is launched while a launch before is under way"); if (x->off[i]) copy->ops[i].kind = NOTHING; } o->exec = copy; u32 *values = malloc(sizeof x->conditions); memcpy(values, x->conditions, sizeof x->conditions); giveConditions(copy, values); external(copy, o->stream); if (x->last.stream) { o->marks = malloc(sizeof(Mark)); o->marks[o->nmarks++] = x->last; } Stream *s = o->stream; enqueue(o); pthread_mutex_lock(&g); x->last = tail(s); pthread_mutex_unlock(&g); launched(OK, s); }
   UNLOCK; return r; }
 static int execHasConditional(Exec *x) { for (int i = 0; i < x->count; i++) if (x->ops[i].kind == CONDITIONAL) return 1; return 0; }
 /* An H200 has waited for the device in it, of an instance of two branches; an H100 always where there are conditional nodes. */
 API R cuGraphExecDestroy(Exec *x) { LOCK; if ((block == 1 && x->branches > 1) || execHasConditional(x)) waitForDevice(); x->graph->instances--; pthread_mutex_lock(&g); if (!x->alive) DIE("an instance of a graph is destroyed twice"); x->alive = 0; for (int i = 0; i < x->homes; i++) PLACES(x->home[i]) += x->branches; count(INSTANCES, -1); pthread_mutex_unlock(&g); UNLOCK; return OK; }
 
 API R cuEventCreate(void **out, u32 flags) { LOCK; Event *e = calloc(1, sizeof *e); e->context = &context; e->magic = 0xe7e47; e->flags = flags; count(EVENTS, 1); UNLOCK; *out = e; return OK; }
-API R cuEventDestroy_v2(void *h) { LOCK; Event *e = eventOf(h, "cuEventDestroy"); pthread_mutex_lock(&g); e->magic = 0; e->context = 0; count(EVENTS, -1); pthread_mutex_unlock(&g); UNLOCK; /* never freed: what asks about it is told so */ return OK; }
+API R cuEventDestroy_v2(void *h) { if (FAILS("cuEventDestroy")) return INVALID_VALUE; LOCK; Event *e = eventOf(h, "cuEventDestroy"); pthread_mutex_lock(&g); e->magic = 0; e->context = 0; count(EVENTS, -1); pthread_mutex_unlock(&g); UNLOCK; /* never freed: what asks about it is told so */ return OK; }
 static R record(Event *e, Stream *s) {
   pthread_mutex_lock(&g);
   if (s->capture) { if (!s->capture->valid) { pthread_mutex_unlock(&g); return CAPTURE_INVALIDATED; } if (e->flags & 4) { pthread_mutex_unlock(&g); return CAPTURE_UNSUPPORTED; } e->capture = s->capture; e->front = s->front; pthread_mutex_unlock(&g); return OK; }
@@ -799,17 +846,17 @@ static int isTooLarge(u8 *config, Stream *s) {
   if (2048 / threads < blocks) blocks = 2048 / threads;
   return cooperative && (u64)shape[0] * shape[1] * shape[2] > blocks * (s->green && !s->capture ? s->green->multiprocessors : 132);
 }
-API R cuLaunchKernelEx(u8 *config, Function *f, void **params, void **extra) { (void)extra; LOCK; Op *o = op(KERNEL, streamOf(*(void **)(config + 32), "cuLaunchKernelEx")); u32 *shape = (u32 *)config; if ((u64)shape[3] * shape[4] * shape[5] > 1024 || shape[5] > 64 || shape[1] > 65535 || shape[2] > 65535 || shape[6] > 232448 || isTooLarge(config, o->stream)) { R r = o->stream->capture && !o->stream->capture->valid ? CAPTURE_INVALIDATED : implicit(o->stream) ? CAPTURE_IMPLICIT : isTooLarge(config, o->stream) ? 720 : INVALID_VALUE; if (o->stream->capture) o->stream->capture->valid = 0; free(o); UNLOCK; return r; } o->fn = f->fn; o->function = f; o->grid = *(u32 *)config * ((u32 *)config)[1] * ((u32 *)config)[2]; o->block = ((u32 *)config)[3]; for (int i = 0; i < f->params && i < 8; i++) setArgument(o, i, params[i], f->sizes[i]); R r = put(o); UNLOCK; return r; }
+API R cuLaunchKernelEx(u8 *config, Function *f, void **params, void **extra) { (void)extra; LOCK; Op *o = op(KERNEL, streamOf(*(void **)(config + 32), "cuLaunchKernelEx")); u32 *shape = (u32 *)config; if ((u64)shape[3] * shape[4] * shape[5] > 1024 || shape[5] > 64 || shape[1] > 65535 || shape[2] > 65535 || shape[6] > 232448 || isTooLarge(config, o->stream)) { R r = o->stream->capture && !o->stream->capture->valid ? CAPTURE_INVALIDATED : implicit(o->stream) ? CAPTURE_IMPLICIT : isTooLarge(config, o->stream) ? 720 : INVALID_VALUE; if (o->stream->capture) o->stream->capture->valid = 0; free(o); UNLOCK; return r; } o->fn = f->fn; o->function = f; o->grid = *(u32 *)config * ((u32 *)config)[1] * ((u32 *)config)[2]; o->block = ((u32 *)config)[3]; for (int i = 0; i < f->params && i < 8; i++) setArgument(o, i, params[i], f->sizes[i]); Stream *s = o->stream; R r = launched(put(o), s); UNLOCK; return r; }
 
 static R allocate(void **out, size_t bytes, int host) { pthread_mutex_lock(&g); *out = bytes > (u64)64 << 30 ? 0 : keep(bytes, host); pthread_mutex_unlock(&g); return *out ? OK : 2; }
 API R cuMemHostAlloc(void **p, size_t n, u32 f) { (void)f; LOCK; R r = allocate(p, n, 1); UNLOCK; return r; }
-API R cuMemFreeHost(void *p) { LOCK; waitForDevice(); pthread_mutex_lock(&g); forget(p); pthread_mutex_unlock(&g); UNLOCK; return OK; }
+API R cuMemFreeHost(void *p) { if (FAILS("cuMemFreeHost")) return INVALID_VALUE; LOCK; waitForDevice(); pthread_mutex_lock(&g); forget(p); pthread_mutex_unlock(&g); UNLOCK; return OK; }
 API R cuMemHostRegister_v2(void *p, size_t n, u32 f) { (void)f; LOCK; R r = OK; pthread_mutex_lock(&g);
   for (int i = 0; i < nranges; i++) if ((u8 *)p < ranges[i].at + ranges[i].bytes && ranges[i].at < (u8 *)p + n) r = 712;
   if (!r) { range(p, n, 1); }
   pthread_mutex_unlock(&g); UNLOCK; return r; }
 /* The memory is the program's. */
-API R cuMemHostUnregister(void *p) { LOCK; waitForDevice(); pthread_mutex_lock(&g); R r = 713; for (int i = 0; i < nranges; i++) if (ranges[i].at == (u8 *)p) { ranges[i] = ranges[--nranges]; count(OF_HOST, -1); r = OK; break; } pthread_mutex_unlock(&g); UNLOCK; return r; }
+API R cuMemHostUnregister(void *p) { if (FAILS("cuMemHostUnregister")) return INVALID_VALUE; LOCK; waitForDevice(); pthread_mutex_lock(&g); R r = 713; for (int i = 0; i < nranges; i++) if (ranges[i].at == (u8 *)p) { ranges[i] = ranges[--nranges]; count(OF_HOST, -1); r = OK; break; } pthread_mutex_unlock(&g); UNLOCK; return r; }
 API R cuMemAlloc_v2(void **p, size_t n) { LOCK; R r = allocate(p, n, 0); UNLOCK; return r; }
 API R cuMemFree_v2(void *p) { LOCK; waitForDevice(); pthread_mutex_lock(&g); forget(p); pthread_mutex_unlock(&g); UNLOCK; return OK; }
 API R cuMemGetAddressRange_v2(void **b, size_t *s, void *p) { pthread_mutex_lock(&g); Range *r = rangeOf(p); R result = r ? OK : NOT_FOUND; if (r) { if (b) *b = r->at; if (s) *s = r->bytes; } pthread_mutex_unlock(&g); return result; }
@@ -832,13 +879,14 @@ API R cuMemPoolDestroy(void *h) { POOL_CALL("cuMemPoolDestroy") if (pool == &def
 API R cuMemPoolGetAttribute(void *h, int a, u64 *v) { POOL_CALL("cuMemPoolGetAttribute") pthread_mutex_lock(&g); if (a == 2) *(int *)v = !pool->keepsApart; else *v = a == 4 ? pool->threshold : a == 5 ? pool->reserved : a == 6 ? pool->mostReserved : a == 7 ? pool->used : a == 8 ? pool->mostUsed : 0; pthread_mutex_unlock(&g); return OK; }
 API R cuMemPoolSetAttribute(void *h, int a, u64 *v) { POOL_CALL("cuMemPoolSetAttribute") R r = OK; pthread_mutex_lock(&g); if (a == 4) pool->threshold = *v; else if (a == 2) pool->keepsApart = !*(int *)v; else if ((a != 6 && a != 8) || *v) r = INVALID_VALUE; else if (a == 6) pool->mostReserved = pool->reserved; else pool->mostUsed = pool->used; pthread_mutex_unlock(&g); return r; }
 API R cuMemPoolTrimTo(void *h, size_t keep) { POOL_CALL("cuMemPoolTrimTo") LOCK; pthread_mutex_lock(&g); giveBack(pool, steps(keep)); pthread_mutex_unlock(&g); UNLOCK; return OK; }
+static int isWithinDevice(const void *to, const void *from) { pthread_mutex_lock(&g); Range *a = rangeOf(to), *b = rangeOf(from); int within = a && b && !a->host && !b->host; pthread_mutex_unlock(&g); return within; }
 static R copy(void *to, const void *from, size_t n, Stream *s) { checkRange(to, n, "a copy"); checkRange(from, n, "a copy"); Op *o = op(COPY, s); o->to = to; o->from = from; o->bytes = n; o->rows = o->planes = 1; return put(o); }
 /* Within the host the call waits for the stream. */
 static void waitWithinHost(void *to, const void *from, Stream *s) {
   pthread_mutex_lock(&g); Range *a = rangeOf(to), *b = rangeOf(from); int within = a && b && a->host && b->host && !s->capture; Mark m = tail(s); pthread_mutex_unlock(&g);
   while (within) { pthread_mutex_lock(&g); int over = isOver(m); pthread_mutex_unlock(&g); if (over) break; nap(); }
 }
-API R cuMemcpyAsync(void *to, const void *from, size_t n, void *h) { LOCK; Stream *s = streamOf(h, "cuMemcpyAsync"); R r = copy(to, from, n, s); waitWithinHost(to, from, s); UNLOCK; return r; }
+API R cuMemcpyAsync(void *to, const void *from, size_t n, void *h) { LOCK; Stream *s = streamOf(h, "cuMemcpyAsync"); R r = copy(to, from, n, s); if (isWithinDevice(to, from)) launched(r, s); waitWithinHost(to, from, s); UNLOCK; return r; }
 /* CUDA_MEMCPY3D: words. */
 enum { SRC_DEVICE = 6, SRC_PITCH = 9, SRC_HEIGHT = 10, DST_DEVICE = 17, DST_PITCH = 20, DST_HEIGHT = 21, WIDTH = 22, HEIGHT = 23, DEPTH = 24 };
 API R cuMemcpy3DAsync_v2(const u64 *p, void *h) {

@@ -47,12 +47,12 @@ const NOT_ON_WINDOWS: Readonly<Record<string, string>> = {
   'conformance/matrix': 'it removes files that are open, which Windows does not do',
 }
 
-/** A test for each: paths below tests/, without `.test.js`. */
-export function playEach(paths: readonly string[], age: Age = 'now'): void {
+/** A test for each: paths below tests/, without `.test.js`. `more` are variables of the fake driver. */
+export function playEach(paths: readonly string[], age: Age = 'now', more: NodeJS.ProcessEnv = {}): void {
   for (const path of paths) {
     const skip = process.platform === 'win32' && (NOT_ON_WINDOWS[path] ?? false)
     test(path, { skip }, async () => {
-      const ended = await run(runsTestFile(fileOf(`../${path}.test.js`)), {}, age)
+      const ended = await run(runsTestFile(fileOf(`../${path}.test.js`)), more, age)
       assert.equal(ended.code, 0, howItEnded(ended))
       if (path.startsWith('conformance')) assert.match(ended.output, /Fake GPU/)
     })

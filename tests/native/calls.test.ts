@@ -224,8 +224,22 @@ else {
     const { bind } = layer()
     assert.throws(() => bind(new ArrayBuffer(4), 0, 0), /No frame/)
     assert.throws(() => bind(new ArrayBuffer(64), 64, 0), /No frame/)
+    assert.throws(() => bind(new ArrayBuffer(64), 2 ** 53 - 8, 0), /No frame/)
     assert.throws(() => bind(new ArrayBuffer(64), 0, 99), /shape/)
     assert.throws(() => Reflect.apply(bind, undefined, [{}, 0, 0]), /No frame/)
     assert.throws(() => Reflect.apply(bind, undefined, []), /Too few arguments/)
+  })
+
+  test('a frame lies in its buffer with all slots of its shape', { skip }, () => {
+    const { bind } = layer()
+    /** The slots of each shape, in their order. */
+    const slots = [1, 2, 3, 4, 8, 24, 4, 8, 3, 5, 5, 5]
+    for (const [shape, count] of slots.entries()) {
+      const bytes = 8 + 8 * count
+      assert.throws(() => bind(new ArrayBuffer(bytes - 1), 0, shape), /No frame/, `shape ${shape}`)
+      assert.throws(() => bind(new ArrayBuffer(bytes + 15), 16, shape), /No frame/, `shape ${shape}`)
+      bind(new ArrayBuffer(bytes + 16), 16, shape)
+    }
+    assert.throws(() => bind(new ArrayBuffer(1024), 0, slots.length), /shape/)
   })
 }

@@ -5,9 +5,10 @@ import { once } from 'node:events'
 import { describe, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads'
-import { own } from '../../src/native/c-functions.js'
+import { bindAll, declaration, own } from '../../src/native/c-functions.js'
 import { layer } from '../../src/native/layer.js'
 import { MemoryReader, NativeMemory } from '../../src/native/native-memory.js'
+import { SharedLibrary } from '../../src/native/shared-library.js'
 import { compiled, skip } from './compile.js'
 
 const notLinux = process.platform === 'linux' ? false : 'a system call of Linux'
@@ -26,7 +27,7 @@ function readings(): string[] {
   const is = (found: unknown, expected: unknown): void => {
     if (String(found) !== String(expected)) wrong.push(`${found}, not ${expected}`)
   }
-  // In pages of its own, which are not in the heap that is read directly.
+  // In pages of its own.
   const far = new NativeMemory(2 ** 20)
   far.uint64[0] = 42n
   is(reader.pointerAt(far.address), 42)
@@ -56,7 +57,13 @@ if (!isMainThread) {
   parentPort?.postMessage(buffer.byteLength)
   if (stays) setInterval(() => {}, 1000)
 } else if (process.argv[2] === 'readings') console.log(JSON.stringify(readings()))
-else {
+else if (process.argv[2] === 'race') {
+  const address = SharedLibrary.open(process.argv[3] ?? '').find('race') ?? 0
+  const parameters = 'void *read, uint64_t rounds'
+  const { race } = bindAll([declaration('race', address, parameters)])
+  const found = race(layer().functions['readMemory'] ?? 0, 100_000)
+  console.log(found >= 0 ? 'read' : 'not read')
+} else {
   describe('memory of C', { skip }, () => {
     test('is zeros, and lies where it says', () => {
       const { bytes, address } = new NativeMemory(4096)
@@ -126,6 +133,31 @@ else {
 
   describe('memory that may not be there', { skip }, () => {
     test('is read when it is, all or nothing', () => assert.deepEqual(readings(), []))
+
+    test('is an answer also while another thread gives the end of the heap back', { skip: notLinux }, () => {
+      const race = compiled(
+        'trimmed-heap',
+        `#define _DEFAULT_SOURCE
+         #include <pthread.h>
+         #include <stdint.h>
+         #include <unistd.h>
+         static _Atomic(int) is_over;
+         static void *grow_and_trim(void *unused) { while (!is_over) { sbrk(1 << 16); sbrk(-(1 << 16)); } return unused; }
+         int race(int (*read)(uint64_t, uint64_t, uint64_t), uint64_t rounds) {
+           char bytes[64]; pthread_t thread; uint64_t behind = ((uint64_t)sbrk(0) + 8191) & ~4095ull; int found = 0;
+           pthread_create(&thread, 0, grow_and_trim, 0);
+           while (rounds-- > 0) found += read(behind, (uint64_t)bytes, 64);
+           is_over = 1; pthread_join(thread, 0);
+           return found; }`,
+      )
+      // In a process of its own, whose other threads have heaps of their own, or are asleep.
+      const args = [fileURLToPath(import.meta.url), 'race', race]
+      const { status, signal, stdout } = spawnSync(process.execPath, args, {
+        encoding: 'utf8',
+        env: { ...process.env, NODE_TEST_CONTEXT: undefined },
+      })
+      assert.deepEqual([status, signal, stdout], [0, null, 'read\n'])
+    })
 
     for (const name of ['EPERM', 'ENOSYS']) {
       test(`also where the system forbids process_vm_readv, by ${name}`, { skip: notLinux }, () => {

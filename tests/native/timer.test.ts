@@ -30,7 +30,12 @@ function child(program: string): { readonly status: number | null; readonly stdo
 }
 
 if (!isMainThread) {
-  if (workerData === 'ends')
+  if (typeof workerData === 'object') {
+    const { functions, event }: { readonly functions: readonly [number, number]; readonly event: number } = workerData
+    const timer = new BackOffTimer({ functions, awaited: () => [event as EventHandle] })
+    const again = (): void => timer.sleep(again)
+    again()
+  } else if (workerData === 'ends')
     layer()
       .timer(() => parentPort?.postMessage('woken'))
       .start(100 * MICROSECOND)
@@ -164,6 +169,127 @@ if (!isMainThread) {
     const before = number('queries')
     await new Promise((next) => setTimeout(next, 20))
     assert.equal(number('queries'), before)
+  })
+
+  /** A library whose query of an event that is BLOCKED returns only once the event is something else. */
+  const BLOCKED = 1234
+  const blocking = `
+    #include <unistd.h>
+    _Atomic(long) inside, inside_event;
+    int query(volatile int *event) {
+      inside_event = (long)event; inside++;
+      if (*event == ${BLOCKED}) while (*event == ${BLOCKED}) usleep(100); else usleep(200);
+      inside--; inside_event = 0;
+      return *event;
+    }
+    int exchange(int *mode) { (void)mode; return 0; }`
+  interface BlockingQueries {
+    readonly functions: readonly [number, number]
+    readonly inside: () => number
+    /** The event whose query is under way; 0 when none is. */
+    readonly insideEvent: () => number
+  }
+  function blockingQueries(): BlockingQueries {
+    const library = SharedLibrary.open(compiled('blocking', blocking))
+    const number = (name: string): number => new NativeMemory(8, library.find(name)).pointerAt(0)
+    return {
+      functions: [library.find('query') ?? 0, library.find('exchange') ?? 0],
+      inside: () => number('inside'),
+      insideEvent: () => number('inside_event'),
+    }
+  }
+  function eventThatIs(answer: number): NativeMemory {
+    const event = new NativeMemory(8)
+    event.int32[0] = answer
+    return event
+  }
+  /** A timer that sleeps until its event is done. */
+  function awaiting(
+    { functions }: BlockingQueries,
+    event: NativeMemory,
+  ): { readonly timer: BackOffTimer; done: boolean } {
+    const timer = new BackOffTimer({ functions, awaited: () => [event.address as EventHandle] })
+    const waiting = { timer, done: false }
+    const again = (): void => {
+      if (event.int32[0] === 0) waiting.done = true
+      else timer.sleep(again)
+    }
+    again()
+    return waiting
+  }
+  const turn = (): Promise<void> => new Promise((next) => setTimeout(next, 1))
+
+  test('a query that does not return stops no other timer', { skip, timeout: 60_000 }, async () => {
+    const queries = blockingQueries()
+    const [stuck, other] = [eventThatIs(BLOCKED), eventThatIs(NOT_READY)]
+    const first = awaiting(queries, stuck)
+    while (queries.inside() === 0) await turn()
+    const second = awaiting(queries, other)
+    while (queries.inside() < 2) await turn()
+    other.int32[0] = 0
+    while (!second.done) await turn()
+    second.timer.cancel()
+    assert.ok(!first.done)
+    stuck.int32[0] = 0
+    while (!first.done) await turn()
+    first.timer.cancel()
+  })
+
+  test('a worker is terminated while its query does not return', { skip, timeout: 60_000 }, async () => {
+    const queries = blockingQueries()
+    const stuck = eventThatIs(BLOCKED)
+    const { functions } = queries
+    const worker = new Worker(new URL(import.meta.url), { workerData: { functions, event: stuck.address } })
+    while (queries.inside() === 0) await turn()
+    await worker.terminate()
+    assert.equal(queries.inside(), 1)
+    stuck.int32[0] = 0
+    while (queries.inside() > 0) await turn()
+  })
+
+  test('a process ends while a query does not return', { skip }, () => {
+    const queries = JSON.stringify(compiled('stuck', blocking))
+    const urlOf = (path: string): string => JSON.stringify(new URL(`../../src/${path}.js`, import.meta.url))
+    const program = `
+      const { SharedLibrary } = await import(${urlOf('native/shared-library')})
+      const { NativeMemory } = await import(${urlOf('native/native-memory')})
+      const { BackOffTimer } = await import(${urlOf('driver/cuda/waiting/back-off-timer')})
+      const library = SharedLibrary.open(${queries})
+      const event = new NativeMemory(8)
+      event.int32[0] = ${BLOCKED}
+      const timer = new BackOffTimer({ functions: [library.find('query'), library.find('exchange')], awaited: () => [event.address] })
+      const again = () => timer.sleep(again)
+      again()
+      const inside = new NativeMemory(8, library.find('inside'))
+      const check = () => inside.pointerAt(0) > 0 ? (console.log('inside'), process.exit()) : setTimeout(check, 1)
+      check()`
+    const { status, stdout, stderr } = child(program)
+    assert.deepEqual([status, stdout], [0, 'inside\n'], stderr)
+  })
+
+  test('once it is stopped or started again no query of before is under way', { skip }, async () => {
+    const queries = blockingQueries()
+    const events = [0, 1].map(() => eventThatIs(NOT_READY))
+    let current = 0
+    const address = (nth: number): number => events[nth]?.address ?? 0
+    const timer = new BackOffTimer({
+      functions: queries.functions,
+      awaited: () => [address(current) as EventHandle],
+    })
+    const again = (): void => timer.sleep(again)
+    for (let round = 0; round < 100; round += 1) {
+      again()
+      while (queries.insideEvent() !== address(current)) await turn()
+      if (round % 2 === 0) {
+        timer.cancel()
+        assert.equal(queries.insideEvent(), 0)
+      } else {
+        current = 1 - current
+        timer.sleep(again)
+        assert.notEqual(queries.insideEvent(), address(1 - current))
+      }
+    }
+    timer.cancel()
   })
 
   test('an event is queried more often around the time that the last wait took', {

@@ -8,6 +8,7 @@ import { afterEach, describe, it, mock } from 'node:test'
 import { type Device, type DeviceBuffer, type GraphExec, type PinnedBuffer, Stream } from 'cuda-streams'
 import { busy, fault, latch } from 'cuda-streams/sim'
 import { type OperationMessage, type Publisher, publish, Timeline, type TimelineOperation } from 'cuda-streams/timeline'
+import { clock } from '../../src/base/event-loop.js'
 import { deviceOf } from '../../src/device.js'
 import type { Driver } from '../../src/driver/driver.js'
 import { SimDriver } from '../../src/driver/sim/sim-driver.js'
@@ -39,7 +40,7 @@ interface Machine {
 function machine(bytes = 100 * MICROSECOND): Machine {
   const sim = new SimDriver({ devices: 2, seed: 0 })
   const calls = new Map<string, number>()
-  mock.method(performance, 'now', () => sim.machine.scheduler.now / 1e6)
+  mock.method(clock, 'now', () => sim.machine.scheduler.now / 1e6)
   const driver = new Proxy(sim, {
     get(target, key): unknown {
       if (key === 'name') return 'cuda'
@@ -366,12 +367,12 @@ describe('times by events', () => {
   it('of host functions are the host’s own', async () => {
     const { device, a, buffer, pinned } = machine()
     let at = 0
-    const began = performance.now()
+    const began = clock.now()
     const timeline = await Timeline.record(
       async () => {
         a.copy(buffer, pinned)
         a.launchHostFunc(() => {
-          at = (performance.now() - began) * 1e6
+          at = (clock.now() - began) * 1e6
         })
         await a.finished()
       },

@@ -52,11 +52,12 @@ import type { GraphSemaphores } from './host-functions/graph-semaphores.js'
 import type { PendingHostFunctions } from './host-functions/pending-host-functions.js'
 import type { ProcessRegistry } from './host-functions/process-registry.js'
 import type { LibcudaParts, StreamCalls } from './libcuda/driver-calls.js'
-import { type CheckedLibrary, checkDestroyed, type Library } from './libcuda/libcuda.js'
+import { type CheckedLibrary, checkCleanup, checkDestroyed, type Library } from './libcuda/libcuda.js'
 import type { Blocking } from './waiting/blocking.js'
 import type { CallsOnThreads } from './waiting/calls-on-threads.js'
 import { type EventPool, type InternalRecord, isPooled } from './waiting/event-pool.js'
 import { IdleDevices } from './waiting/idle-devices.js'
+import { isLaunchBlocking, LaunchBlocking } from './waiting/launch-blocking.js'
 import type { Promises } from './waiting/promises.js'
 import type { ValueWaits } from './waiting/value-waits.js'
 
@@ -128,6 +129,18 @@ export class CudaDriver implements Driver {
     this.graphs = new CudaGraphs(allParts)
     this.memory = new CudaMemory(allParts)
     this.sharing = new CudaSharing(allParts)
+    if (isLaunchBlocking()) this.#queueByLaunchBlocking()
+  }
+
+  /** A method of the object's own, so that `queue` costs no more where the variable is not set. */
+  #queueByLaunchBlocking(): void {
+    const queue = this.queue.bind(this)
+    const launchBlocking = new LaunchBlocking({
+      ...this.parts,
+      captures: (stream) => this.#isCapturing(stream),
+      runsHostFunctions: (work) => work.kind === 'graph' && this.graphs.runsHostFunctions(work.exec),
+    })
+    this.queue = (work) => launchBlocking.queue(work, () => queue(work))
   }
 
   deviceCount(): number {
@@ -681,7 +694,7 @@ export class CudaDriver implements Driver {
     this.#forgetEvent(event)
     pool.interprocess.delete(event)
     if (isPooled(flags)) pool.giveBack(context, event, flags)
-    else this.#library.cuEventDestroy_v2(event)
+    else checkCleanup('cuEventDestroy', event, this.#library.cuEventDestroy_v2(event))
   }
 
   eventWrap(event: EventHandle): { readonly context: ContextHandle; readonly device: number } | undefined {

@@ -549,6 +549,11 @@ export class CudaGraphs implements GraphDriver {
     calls.onStream(stream, (raw) => must.cuGraphUpload(exec, raw))
   }
 
+  /** Has the instance host functions of its own, which JavaScript runs during each launch? */
+  runsHostFunctions(exec: GraphExecHandle): boolean {
+    return (this.#instances.get(exec)?.semaphores.length ?? 0) > 0
+  }
+
   launch(exec: GraphExecHandle, stream: StreamHandle): void {
     const { green, driver, hostFunctions, streams, valueWaits, captures } = this.parts
     const instance = this.#instances.get(exec)

@@ -12,6 +12,7 @@ import type { SpareStreams } from './handles/spare-streams.js'
 import type { StreamRecord } from './handles/stream-records.js'
 import type { PendingHostFunctions } from './host-functions/pending-host-functions.js'
 import type { LibcudaParts } from './libcuda/driver-calls.js'
+import { checkCleanup } from './libcuda/libcuda.js'
 import type { Blocking } from './waiting/blocking.js'
 
 /** A CUgreenCtx. */
@@ -126,7 +127,7 @@ export class CudaGreenContexts {
   }
 
   #createIn(own: OwnGreenContext, priority: number): StreamHandle {
-    const { hostFunctions, spares, library } = this.parts
+    const { hostFunctions, spares } = this.parts
     const make = (): StreamHandle => {
       this.#fill(own)
       return this.#makeStream(own, priority)
@@ -135,7 +136,7 @@ export class CudaGreenContexts {
       if (own.spare.length <= (hostFunctions.isInside ? 0 : LEFT_FOR_HOST_FUNCTIONS)) return undefined
       return spares.making(() => {
         const spare = own.spare.pop()
-        if (spare !== undefined) library.cuStreamDestroy_v2(spare)
+        if (spare !== undefined) this.#destroyStream(spare)
         return this.#makeStream(own, priority)
       })
     }
@@ -162,8 +163,11 @@ export class CudaGreenContexts {
   }
 
   makePlaces(greens: Greens, streams: number): void {
-    for (const own of greens)
-      for (const stream of own?.spare.splice(0, streams) ?? []) this.parts.library.cuStreamDestroy_v2(stream)
+    for (const own of greens) for (const stream of own?.spare.splice(0, streams) ?? []) this.#destroyStream(stream)
+  }
+
+  #destroyStream(stream: StreamHandle): void {
+    checkCleanup('cuStreamDestroy', stream, this.parts.library.cuStreamDestroy_v2(stream))
   }
 
   #fill(own: OwnGreenContext): void {
@@ -204,7 +208,7 @@ export class CudaGreenContexts {
     if (launchStream !== undefined) {
       // The next user of a busy stream would have to wait for its work.
       if (relaxed.run(() => library.cuStreamQuery(launchStream)) === 0) spares.giveBack(device, launchStream)
-      else library.cuStreamDestroy_v2(launchStream)
+      else this.#destroyStream(launchStream)
     }
     const own = green === undefined || owner !== 'library' ? undefined : this.#own.get(green.context)
     if (own !== undefined) this.#streamLeft(own)
@@ -243,9 +247,8 @@ export class CudaGreenContexts {
 
   /** Destroys a green context of which the set could not be made. */
   #undo({ green, spare }: Pick<OwnGreenContext, 'green' | 'spare'>): void {
-    const { library } = this.parts
-    for (const stream of spare.splice(0)) library.cuStreamDestroy_v2(stream)
-    library.cuGreenCtxDestroy(green)
+    for (const stream of spare.splice(0)) this.#destroyStream(stream)
+    checkCleanup('cuGreenCtxDestroy', green, this.parts.library.cuGreenCtxDestroy(green))
   }
 
   /** Resources for the groups of all parts, one after the other, and behind them one resource of the rest. `counts` has the groups of each part. */

@@ -1,4 +1,5 @@
 /** Pools of stream-ordered memory. */
+import { monotonicTime } from '../../base/event-loop.js'
 import { RecheckTimer } from '../../base/recheck-timer.js'
 import { NativeMemory } from '../../native/native-memory.js'
 import { CUresult } from '../cuda-results.js'
@@ -232,8 +233,8 @@ export class CudaPools implements PoolDriver {
     contexts.within(context, () =>
       relaxed.run(() => {
         if (!isIdle() || library.cuEventRecord(event, raw) !== 0) return
-        const end = performance.now() + LONGEST_RECORD
-        while (library.cuEventQuery(event) !== 0) if (performance.now() > end) return
+        const end = monotonicTime() + LONGEST_RECORD
+        while (library.cuEventQuery(event) !== 0) if (monotonicTime() > end) return
         library.cuEventSynchronize(event)
       }),
     )

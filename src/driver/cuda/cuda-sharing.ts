@@ -20,6 +20,7 @@ import type {
 } from '../driver.js'
 import { notOpened, notShareable, ownMemory } from '../handle-errors.js'
 import type { LibcudaParts } from './libcuda/driver-calls.js'
+import { checkCleanup } from './libcuda/libcuda.js'
 import { type Block, KeptBlocks, type KeptBlocksParts } from './memory/host-memory.js'
 
 export const IPC_HANDLE_BYTES = 64
@@ -232,7 +233,9 @@ export class CudaSharing implements SharingDriver {
 
   #free({ pointer, context }: Block): void {
     this.#exported.delete(pointer)
-    if (context !== undefined) this.#in(context, () => this.parts.library.cuMemFree_v2(pointer))
+    if (context === undefined) return
+    const result = this.#in(context, () => this.parts.library.cuMemFree_v2(pointer))
+    checkCleanup('cuMemFree', pointer, result)
   }
 
   #map(handle: Uint8Array, context: ContextHandle): Mapping {
@@ -246,7 +249,7 @@ export class CudaSharing implements SharingDriver {
       this.parts.kinds.mapping.add(pointer)
       const ranged = library.cuMemGetAddressRange_v2(address, address + 8, pointer)
       if (ranged !== 0) {
-        library.cuIpcCloseMemHandle(pointer)
+        checkCleanup('cuIpcCloseMemHandle', pointer, library.cuIpcCloseMemHandle(pointer))
         throw cudaError('cuMemGetAddressRange', ranged)
       }
       const byteLength = memory.pointerAt(0) + memory.pointerAt(8) - pointer
@@ -262,7 +265,8 @@ export class CudaSharing implements SharingDriver {
 
   #unmap(mapping: Mapping): void {
     const { pointer, context } = mapping
-    this.#in(context, () => this.parts.library.cuIpcCloseMemHandle(pointer))
+    const result = this.#in(context, () => this.parts.library.cuIpcCloseMemHandle(pointer))
+    checkCleanup('cuIpcCloseMemHandle', pointer, result)
   }
 
   #sweepMappings(): void {

@@ -18,7 +18,7 @@ import { makeWatchdog, openProcessRegistry } from './host-functions/process-regi
 import { QueueDepth } from './host-functions/queue-depth.js'
 import { SemaphoreMemory, Semaphores, semaphoreSource } from './host-functions/semaphores.js'
 import { Contexts, type LibcudaParts, RelaxedCaptures, StreamCalls } from './libcuda/driver-calls.js'
-import { checked, startLibcuda } from './libcuda/libcuda.js'
+import { checkCleanup, checked, startLibcuda } from './libcuda/libcuda.js'
 import { BackOffTimer, makeSpinWait } from './waiting/back-off-timer.js'
 import { Blocking } from './waiting/blocking.js'
 import { CallsOnThreads } from './waiting/calls-on-threads.js'
@@ -128,7 +128,7 @@ function learn(
     must.cuEventCreate(memory.address, EventFlag.DISABLE_TIMING)
     const event = memory.pointerAt(0)
     memoryCheck.learn(streams, event, context)
-    library.cuEventDestroy_v2(event)
+    checkCleanup('cuEventDestroy', event, library.cuEventDestroy_v2(event))
     for (const { handle } of streams) spares.giveBack(0, handle)
   })
 }

@@ -2,6 +2,7 @@
  * The threads on which long launches of kernels run (src/ptx/block-workers.ts). They start when one needs them first, do not keep
  * the process alive, and serve all simulations of the thread that started them.
  */
+import { monotonicTime } from '../../base/event-loop.js'
 import { process, workerThreads } from '../../base/node-modules.js'
 import { isSharedMemory, newSharedMemory } from '../../base/shared-memory.js'
 import { isGone } from '../../base/system-threads.js'
@@ -83,7 +84,7 @@ class LaunchWorker {
     for (;;) {
       const answered = Atomics.load(this.#control, CONTROL.answered)
       if (answered === this.#asked) break
-      this.isLost ||= isGone(Atomics.load(this.#control, CONTROL.thread)) || performance.now() > until
+      this.isLost ||= isGone(Atomics.load(this.#control, CONTROL.thread)) || monotonicTime() > until
       if (this.isLost) {
         void this.#worker.terminate()
         return undefined
@@ -138,12 +139,12 @@ export class KernelWorkers implements BlockWorkers {
   }
 
   run(task: BlockTask, milliseconds: number): readonly BlockResult[] | undefined {
-    const begun = performance.now()
+    const begun = monotonicTime()
     const until = begun + Math.max(LEAST_PATIENCE_MS, PATIENCE * milliseconds)
     const own = workers.slice(0, this.count)
     for (const worker of own) worker.ask({ kind: 'run', id: this.#id, task })
     const results = own.map((worker) => worker.answer(until))
-    this.#isSlow = performance.now() - begun > WORTH * milliseconds
+    this.#isSlow = monotonicTime() - begun > WORTH * milliseconds
     return results.every((each) => each !== undefined) ? results : undefined
   }
 

@@ -1,5 +1,7 @@
 /** Memory that libraries of one process lend each other: exported until its consumer is done, or imported until we are. */
+
 import { stateError } from '../../base/errors.js'
+import { monotonicTime } from '../../base/event-loop.js'
 import { RecheckTimer } from '../../base/recheck-timer.js'
 import { contextOf, type Device, driverOf } from '../../device.js'
 import { AfterWork } from '../../driver/after-work.js'
@@ -24,7 +26,7 @@ interface TensorStruct {
 
 /** Memory that a consumer has, or will have. */
 export class ExportedTensor {
-  readonly since = performance.now()
+  readonly since = monotonicTime()
   #isTaken = false
 
   constructor(
@@ -108,7 +110,7 @@ const exportTimer = new RecheckTimer(
   },
   () => {
     const [oldest] = exportedTensors
-    return Math.min(LONGEST, Math.max(SHORTEST, (performance.now() - (oldest?.since ?? 0)) / 8))
+    return Math.min(LONGEST, Math.max(SHORTEST, (monotonicTime() - (oldest?.since ?? 0)) / 8))
   },
 )
 

@@ -1,8 +1,8 @@
 /** Collective communication between GPUs by NCCL, in stream order. Importing this loads no library. */
-import { setTimeout as sleep } from 'node:timers/promises'
 import { checkArray, checkSignal, checkThis, readOptions } from '../../base/arguments.js'
 import type { OwnBytes } from '../../base/bytes.js'
 import { CudaError, invalidType, invalidValue, stateError } from '../../base/errors.js'
+import { every, sleep } from '../../base/event-loop.js'
 import { destroyWhenUnreachable } from '../../base/finalization.js'
 import { checkMade, implementation, LibraryObject, nextSerial } from '../../base/library-object.js'
 import { contextOf, Device, driverOf, elsewhere, resolveDevice } from '../../device.js'
@@ -311,13 +311,13 @@ export class Communicator extends LibraryObject implements AsyncDisposable {
     const onAbort = (): void => giveUp.abort(signal?.reason)
     const forget = signal === undefined ? undefined : whenAborted(signal, onAbort)
     if (signal?.aborted) onAbort()
-    const checks = setInterval(() => {
+    const stopChecks = every(ERROR_CHECK_INTERVAL, () => {
       try {
         handle.isDone('ncclCommGetAsyncError')
       } catch (error) {
         giveUp.abort(error)
       }
-    }, ERROR_CHECK_INTERVAL)
+    })
     try {
       await handle.finished(giveUp.signal)
       // Work that goes on without a rank that has ended is over, too.
@@ -327,7 +327,7 @@ export class Communicator extends LibraryObject implements AsyncDisposable {
       if (!(error instanceof CudaError) || isContextLost(error.number)) handle.fail(error)
       throw error
     } finally {
-      clearInterval(checks)
+      stopChecks()
       forget?.()
     }
   }

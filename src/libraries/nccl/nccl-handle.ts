@@ -2,8 +2,9 @@
  * A communicator as NCCL has it: the ranks in this thread, how far its queued work is, and how it ends. NCCL's calls wait for
  * each other, so one thread has to make those of all its ranks together, which is checked before any is made.
  */
-import { performance } from 'node:perf_hooks'
+
 import { invalidValue, stateError } from '../../base/errors.js'
+import { monotonicTime } from '../../base/event-loop.js'
 import { NativeResource } from '../../base/finalization.js'
 import { nextSerial } from '../../base/library-object.js'
 import { pollUntil } from '../../base/poll-until.js'
@@ -129,7 +130,7 @@ export class NcclHandle extends NativeResource {
 
   /** Resolves when NCCL is done, which it polls for. Rejects with its error, ERR_DEADLOCK or the signal's reason. */
   async done(call: string, signal: AbortSignal | undefined): Promise<void> {
-    const since = performance.now()
+    const since = monotonicTime()
     await pollUntil(() => {
       if (this.isDone(call)) return true
       if (signal?.aborted) throw signal.reason
@@ -140,7 +141,7 @@ export class NcclHandle extends NativeResource {
 
   /** Throws ERR_DEADLOCK if other ranks have been waited for too long, and warns long before. */
   checkTime(since: number, call: string): void {
-    const waited = performance.now() - since
+    const waited = monotonicTime() - since
     if (waited > warnAfter() && this.#warnedOf !== since) {
       this.#warnedOf = since
       this.#warn(call)

@@ -1,5 +1,5 @@
 /** Calls of ranks on their way to NCCL: made at once, or by another thread where they wait for other ranks. */
-import { performance } from 'node:perf_hooks'
+import { monotonicTime } from '../../base/event-loop.js'
 import type { ContextHandle, Driver, LibraryCall } from '../../driver/driver.js'
 import type { StreamImpl } from '../../streams/stream-impl.js'
 import type { NcclHandle, NcclOperation } from './nccl-handle.js'
@@ -58,7 +58,7 @@ function queueOfOneKind(
     return { name: operation.name, stream, context, memory, inAnyContext: true, call, host: undefined }
   })
   const together = (makeAll: () => void): void => {
-    const since = performance.now()
+    const since = monotonicTime()
     const areDone = (): boolean => handles.every((each) => isQueued(each, name, since))
     const wait = (): void => {
       if (!areDone()) driver.libraries.waitUntil(areDone, `${name}()`)

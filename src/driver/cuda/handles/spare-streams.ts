@@ -5,6 +5,7 @@ import { hasLostContext } from '../../cuda-results.js'
 import { type ContextHandle, StreamFlag, type StreamHandle } from '../../driver.js'
 import { type ProcessRegistry, SPARE_DEVICES, SPARE_STREAMS } from '../host-functions/process-registry.js'
 import type { LibcudaParts } from '../libcuda/driver-calls.js'
+import { checkCleanup } from '../libcuda/libcuda.js'
 import type { StreamRecord } from './stream-records.js'
 
 /** The most closed streams that are kept, of all sorts together. A worker keeps none, since they would outlive it. */
@@ -121,7 +122,7 @@ export class SpareStreams {
       if (spareStreams.count(device) < wanted) return undefined
       for (let left = streams; left > 0; left -= 1) {
         const spare = spareStreams.take(device)
-        if (spare !== undefined) this.parts.library.cuStreamDestroy_v2(spare)
+        if (spare !== undefined) this.#destroy(spare)
       }
       return { made: call() }
     })
@@ -157,15 +158,18 @@ export class SpareStreams {
   }
 
   #fillOf(device: number): void {
-    const { registry, library } = this.parts
-    const { spareStreams } = registry
+    const { spareStreams } = this.parts.registry
     const places: number[] = []
     if (spareStreams.begins(device)) while (places.length < PLACES_FOR_OTHERS) places.push(this.#make())
     for (let left = SPARE_STREAMS - spareStreams.count(device); left > 0; left -= 1) {
       const stream = this.#make()
       if (!this.#giveToAll(device, stream)) places.push(stream)
     }
-    for (const stream of places) library.cuStreamDestroy_v2(stream)
+    for (const stream of places) this.#destroy(stream)
+  }
+
+  #destroy(stream: number): void {
+    checkCleanup('cuStreamDestroy', stream, this.parts.library.cuStreamDestroy_v2(stream))
   }
 
   /** A thread that ends leaves it to the others. */

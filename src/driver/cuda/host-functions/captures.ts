@@ -6,7 +6,7 @@ import { CUresult, cudaError } from '../../cuda-results.js'
 import type { ContextHandle, EventHandle, StreamHandle } from '../../driver.js'
 import type { StreamRecord } from '../handles/stream-records.js'
 import type { LibcudaParts } from '../libcuda/driver-calls.js'
-import { check } from '../libcuda/libcuda.js'
+import { check, checkCleanup } from '../libcuda/libcuda.js'
 import type { ProcessRegistry } from './process-registry.js'
 
 export class Captures {
@@ -99,7 +99,10 @@ export class Captures {
     if (!calls.captures(stream)) return true
     if (!hasEnded) return false
     // CUDA returns no graph of most captures to another thread, and ends them all the same.
-    if (library.cuStreamEndCapture(stream, memory.address) === 0) library.cuGraphDestroy(memory.pointerAt(0))
+    if (library.cuStreamEndCapture(stream, memory.address) === 0) {
+      const graph = memory.pointerAt(0)
+      checkCleanup('cuGraphDestroy', graph, library.cuGraphDestroy(graph))
+    }
     return true
   }
 

@@ -4,6 +4,7 @@
  * Blocking and Promises use the answers.
  */
 
+import { monotonicTime } from '../../../base/event-loop.js'
 import { blockedBy } from '../../blocked-by.js'
 import { CUresult } from '../../cuda-results.js'
 import type { ContextHandle, EventHandle, HostFunction, QueuedPromiseWait, StreamHandle } from '../../driver.js'
@@ -208,7 +209,7 @@ export class PendingHostFunctions {
 
   /** Describes a wait for a promise that has been pending for that many milliseconds. */
   heldFor(milliseconds: number): string | undefined {
-    const since = performance.now() - milliseconds
+    const since = monotonicTime() - milliseconds
     for (const call of this.parts.semaphores.waits)
       if (call.wait !== undefined && call.wait.since < since) return descriptionOf(call)
     return undefined

@@ -3,7 +3,9 @@
  * the stream itself waits at a semaphore in pinned memory: it writes "waiting", then waits until JavaScript, which has run the function,
  * writes "signalled".
  */
+
 import { stateError } from '../../../base/errors.js'
+import { monotonicTime } from '../../../base/event-loop.js'
 import { shortCallSite } from '../../../base/stack.js'
 import { own } from '../../../native/c-functions.js'
 import { NativeMemory } from '../../../native/native-memory.js'
@@ -213,8 +215,8 @@ export interface PendingCall {
 /** A wait that JavaScript may end at any time, even before the stream comes to it. */
 export class PendingWait {
   isEnded = false
-  /** When it was queued, by `performance.now()`. */
-  readonly since = performance.now()
+  /** When it was queued, by `monotonicTime()`. */
+  readonly since = monotonicTime()
 }
 
 const NO_FUNCTION: HostFunction = { run() {}, runsAfterFault: false, internal: true }
@@ -313,7 +315,7 @@ export class Semaphores {
     for (;;) {
       if (this.#pending === 0) this.beforeFirst()
       if (this.registry.tryAnnounce(this.#pending + count)) return
-      const now = performance.now()
+      const now = monotonicTime()
       begun ??= now
       this.spinWait(now - begun)
     }

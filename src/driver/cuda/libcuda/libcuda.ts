@@ -7,12 +7,13 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { isWholeProcess, VARIABLES } from '../../../base/environment-variables.js'
 import { explained, messageOf, stateError } from '../../../base/errors.js'
+import { warnOnce } from '../../../base/warnings.js'
 import { type CFunction, own } from '../../../native/c-functions.js'
 import { injectionFile, isMusl, layer } from '../../../native/layer.js'
 import { NativeMemory } from '../../../native/native-memory.js'
 import { foldersOnPath } from '../../../native/pythons.js'
 import { fileOf, SharedLibrary } from '../../../native/shared-library.js'
-import { askDriverWhy, cudaError, isContextLost, noteLoss } from '../../cuda-results.js'
+import { askDriverWhy, CUresult, cudaError, isContextLost, noteLoss } from '../../cuda-results.js'
 import { type OwnedKinds, ownedHandles } from './owned-handles.js'
 import {
   type DriverFunction,
@@ -49,6 +50,24 @@ export function checkDestroyed(call: string, result: number): void {
   if (isContextLost(result)) noteLoss(result)
   else check(call, result)
 }
+
+const failedCleanups = new Set<string>()
+
+/**
+ * To be called with the result of a call that destroys or frees what the library has kept, where no call of the program is near that could
+ * throw. Warns once for each call and result. A lost context is reported by the program's own calls.
+ */
+export function checkCleanup(call: string, handle: number, result: number): void {
+  if (result === 0) return
+  noteLoss(result)
+  const key = `${call} ${result}`
+  if (isContextLost(result) || result === CUresult.DEINITIALIZED || failedCleanups.has(key)) return
+  failedCleanups.add(key)
+  warnOnce('CUDA_STREAMS_CLEANUP', notCleaned(handle, cudaError(call, result).message))
+}
+
+const notCleaned = (handle: number, why: string): string =>
+  `The library could not give back 0x${handle.toString(16)}, which it no longer needs and which stays until the process ends: ${why}. Code outside of the library may have destroyed it; if none has, please report this. The next failure of the same kind gives no warning`
 
 const NAMES: Readonly<Partial<Record<NodeJS.Platform, string>>> = { linux: 'libcuda.so.1', win32: 'nvcuda.dll' }
 /** Folders that the system's loader may not know. */

@@ -8,6 +8,7 @@ import { AfterWork, type AfterWorkDriver } from '../../after-work.js'
 import type { ContextHandle, InternalEvent, Pointer } from '../../driver.js'
 import type { PendingHostFunctions } from '../host-functions/pending-host-functions.js'
 import type { LibcudaParts } from '../libcuda/driver-calls.js'
+import { checkCleanup } from '../libcuda/libcuda.js'
 import type { IdleDevices } from '../waiting/idle-devices.js'
 
 /** CU_MEMHOSTALLOC_PORTABLE and _DEVICEMAP, and CU_MEMHOSTREGISTER_PORTABLE and _DEVICEMAP. */
@@ -162,7 +163,8 @@ export class PinnedBlocks {
 
   #free(pointer: Pointer): void {
     const { library, relaxed, contexts } = this.parts
-    contexts.within(contexts.primary(0), () => relaxed.run(() => library.cuMemFreeHost(pointer)))
+    const free = (): number => relaxed.run(() => library.cuMemFreeHost(pointer))
+    checkCleanup('cuMemFreeHost', pointer, contexts.within(contexts.primary(0), free))
   }
 }
 
@@ -216,7 +218,8 @@ export class RegisteredMemory {
     const { library, relaxed, contexts } = this.parts
     const registered = this.#registered.get(pointer)
     if (registered === undefined) return
-    contexts.within(registered.context, () => relaxed.run(() => library.cuMemHostUnregister(pointer)))
+    const unregister = (): number => relaxed.run(() => library.cuMemHostUnregister(pointer))
+    checkCleanup('cuMemHostUnregister', pointer, contexts.within(registered.context, unregister))
     this.#registered.delete(pointer)
   }
 }

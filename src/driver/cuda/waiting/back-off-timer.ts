@@ -6,6 +6,7 @@
  * the end of a wait is noticed late by that share at most.
  */
 
+import { atNextTurn, monotonicNanoseconds } from '../../../base/event-loop.js'
 import { own } from '../../../native/c-functions.js'
 import { layer, type Timer } from '../../../native/layer.js'
 import { NativeMemory } from '../../../native/native-memory.js'
@@ -58,9 +59,6 @@ export interface EventQueries {
   readonly awaited: () => readonly EventHandle[] | undefined
 }
 
-/** The program may replace this by a fake one, and its waits must end all the same. */
-const { setImmediate } = globalThis
-
 export class BackOffTimer implements BackOff {
   polls = true
   #since: bigint | undefined
@@ -78,14 +76,14 @@ export class BackOffTimer implements BackOff {
   constructor(private readonly queries?: EventQueries) {}
 
   sleep(wake: () => void): void {
-    const now = process.hrtime.bigint()
+    const now = monotonicNanoseconds()
     this.#since ??= now
     const waited = now - this.#since
     this.polls = waited < POLL_FOR
     if (this.polls) {
       this.#sleeps += 1
       const nth = this.#sleeps
-      setImmediate(() => {
+      atNextTurn(() => {
         if (nth === this.#sleeps) wake()
       })
       return
@@ -132,7 +130,7 @@ export class BackOffTimer implements BackOff {
   }
 
   cancel(): void {
-    if (this.#since !== undefined && !this.polls) this.#expected = process.hrtime.bigint() - this.#since
+    if (this.#since !== undefined && !this.polls) this.#expected = monotonicNanoseconds() - this.#since
     this.polls = true
     this.#since = undefined
     // The immediate is not cleared: once one has thrown, Node fails for good if the next one is cleared.

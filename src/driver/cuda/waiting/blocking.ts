@@ -2,6 +2,7 @@
  * Waits that block JavaScript on a real GPU. While one lasts, host functions that become ready must run, or their streams would never resume.
  * So each wait checks in turn whether it has ended and whether a stream waits at a semaphore.
  */
+import { monotonicTime } from '../../../base/event-loop.js'
 import { seconds, warnAfter, warnOnce } from '../../../base/warnings.js'
 import { CUresult, cudaError } from '../../cuda-results.js'
 import {
@@ -179,14 +180,14 @@ export class Blocking {
    */
   exclusively<R>(call: () => R, what: string): R {
     const { hostFunctions, registry, valueWaits, deadlockAfter } = this.parts
-    const begun = performance.now()
+    const begun = monotonicTime()
     const first = this.#pendingCalls()
     const isAlone = (): boolean => {
       const isBlocked = valueWaits.anyBlocks()
       if (!hostFunctions.pending && !isBlocked && registry.exclusive.tryTake()) return true
       // Who writes the value is not known, so a wait for it ends in a warning, and in no error.
       if (isBlocked) return false
-      const isLate = performance.now() - begun > deadlockAfter
+      const isLate = monotonicTime() - begun > deadlockAfter
       if (isLate && first.every(hasCompleted)) throw deadlock(what, neverNone(deadlockAfter))
       return false
     }
@@ -207,12 +208,12 @@ export class Blocking {
 
   #beforeLibraryCall(): void {
     const { hostFunctions, deadlockAfter } = this.parts
-    const begun = performance.now()
+    const begun = monotonicTime()
     const first = this.#pendingCalls()
     let [left, progress] = [first.length, begun]
     const isDone = (): boolean => {
       if (!hostFunctions.pending) return true
-      const now = performance.now()
+      const now = monotonicTime()
       const remaining = first.filter((call) => !hasCompleted(call)).length
       if (remaining < left) [left, progress] = [remaining, now]
       return remaining === 0 ? now - begun > CALM_WITHIN : now - progress > deadlockAfter
@@ -261,7 +262,7 @@ export class Blocking {
         check(0)
         continue
       }
-      const now = performance.now()
+      const now = monotonicTime()
       since ??= now
       waited = now - since
       if (turn % 64 === 63) {
@@ -289,7 +290,7 @@ export class Blocking {
   #checkOthers(before: WaitingOthers | undefined, what: string): WaitingOthers | undefined {
     const { registry, deadlockAfter } = this.parts
     if (!registry.othersPending) return undefined
-    const now = performance.now()
+    const now = monotonicTime()
     const waiting = registry.waitingSemaphores()
     const still = before === undefined ? waiting : new Set([...waiting].filter((name) => before.semaphores.has(name)))
     if (still.size === 0) return undefined
@@ -326,20 +327,20 @@ export class Blocking {
     const isFull = semaphores.running.length >= MOST_NESTED
     /** As long as no host function runs, none is needed that was not. */
     let isNeeded: ComesAfter | undefined
-    let since = performance.now()
+    let since = monotonicTime()
     let neededSince = since
     for (let turn = 0; !isDone(); turn += 1) {
       if (turn === 0 && semaphores.running.some(neverRun())) throw deadlock(what, comesAfterItself)
       isNeeded ??= needs()
       if (isFull && semaphores.isReady(isNeeded)) throw deadlock(what, tooDeep)
-      const isPatient = performance.now() - neededSince < patience
+      const isPatient = monotonicTime() - neededSince < patience
       if (!isFull && semaphores.runReady(isPatient ? isNeeded : undefined)) {
-        since = performance.now()
+        since = monotonicTime()
         if (isPatient) neededSince = since
         isNeeded = undefined
         continue
       }
-      const waited = performance.now() - since
+      const waited = monotonicTime() - since
       if (waited > deadlockAfter) throw deadlock(what, noProgress(deadlockAfter))
       if (turn % 64 === 63) {
         hostFunctions.checkForFaults()

@@ -1,5 +1,6 @@
 /** Calls on other threads that wait for the device. */
 
+import { monotonicTime } from '../../../base/event-loop.js'
 import { pollUntil } from '../../../base/poll-until.js'
 import type { NativeThread } from '../../../native/native-thread.js'
 import type { WaitingParts } from './promises.js'
@@ -19,13 +20,13 @@ export class CallsOnThreads {
    */
   async make(begin: () => Pick<NativeThread, 'result'>, patience: number): Promise<number> {
     const { registry, hostFunctions } = this.parts
-    const since = performance.now()
+    const since = monotonicTime()
     let isExclusive = false
     try {
       // The call begins in the same turn in which the lock is taken, so no host function is queued in between.
       const call = await pollUntil(() => {
         isExclusive = !hostFunctions.pending && registry.exclusive.tryTake()
-        if (!isExclusive && performance.now() - since <= patience) return undefined
+        if (!isExclusive && monotonicTime() - since <= patience) return undefined
         const begun = begin()
         this.#calls.add(begun)
         return begun
@@ -43,9 +44,9 @@ export class CallsOnThreads {
   /** Blocks until the calls complete. To be called before the first host function is queued. */
   waitForAll(): void {
     const { spinWait, deadlockAfter } = this.parts
-    const since = performance.now()
+    const since = monotonicTime()
     for (const call of this.#calls) {
-      while (call.result === undefined && performance.now() - since < deadlockAfter) spinWait(Number.POSITIVE_INFINITY)
+      while (call.result === undefined && monotonicTime() - since < deadlockAfter) spinWait(Number.POSITIVE_INFINITY)
     }
   }
 }

@@ -4,6 +4,7 @@ import { type ContextHandle, EventFlag, type EventHandle } from '../../driver.js
 import { HandleMap } from '../../handle-tables.js'
 import type { SpareStreams } from '../handles/spare-streams.js'
 import type { LibcudaParts } from '../libcuda/driver-calls.js'
+import { checkCleanup } from '../libcuda/libcuda.js'
 
 /** The most events that are kept for reuse. A burst of promises, or a timeline, may need many more for a while. */
 const MOST_KEPT = 8192
@@ -77,7 +78,7 @@ export class EventPool {
     const free = this.#pool(context).free[flags]
     const isKept = free.length < MOST_KEPT
     if (isKept) free.push(event)
-    else this.parts.library.cuEventDestroy_v2(event)
+    else checkCleanup('cuEventDestroy', event, this.parts.library.cuEventDestroy_v2(event))
     return isKept
   }
 

@@ -4,6 +4,7 @@
  * thread are idle, and the wrapped streams of other libraries. `cuCtxRecordEvent` would cover all streams, but it invalidates every capture of
  * the context, and captures of other libraries are not known.
  */
+import { monotonicTime } from '../../../base/event-loop.js'
 import { RecheckTimer } from '../../../base/recheck-timer.js'
 import { CUresult } from '../../cuda-results.js'
 import { defaultStream, type InternalEvent, type StreamHandle } from '../../driver.js'
@@ -94,9 +95,9 @@ export class IdleDevices {
 
   /** The last of that work may be blocked by this thread, so that no call may wait for it without an end. */
   #becomeIdle(busy: readonly StreamRecord[]): boolean {
-    const end = performance.now() + LONGEST_LOOK
+    const end = monotonicTime() + LONGEST_LOOK
     return busy.every(({ handle }) => {
-      while (this.#isBusy(handle) === true) if (performance.now() > end) return false
+      while (this.#isBusy(handle) === true) if (monotonicTime() > end) return false
       return this.#isBusy(handle) === false
     })
   }

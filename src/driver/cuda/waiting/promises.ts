@@ -1,4 +1,5 @@
 /** Waits by promise on a real GPU. */
+import { monotonicTime } from '../../../base/event-loop.js'
 import { seconds, warnAfter, warnOnce } from '../../../base/warnings.js'
 import { CUresult, cudaError } from '../../cuda-results.js'
 import type { Cancel, ContextHandle, EventHandle, Settle } from '../../driver.js'
@@ -286,7 +287,7 @@ export class Promises {
 
   /** Begins the wait when no thread captures any more. */
   #finishedLater(context: ContextHandle, captures: SeenCaptures, settle: Settle): Cancel {
-    const since = performance.now()
+    const since = monotonicTime()
     const wait: LaterWait = { context, captures, settle, since, cancel: undefined, isCancelled: false }
     this.#later.push(wait)
     this.parts.poller.wake()
@@ -300,7 +301,7 @@ export class Promises {
     for (const wait of this.#later.splice(0)) {
       if (wait.isCancelled || this.#begins(wait)) continue
       this.#later.push(wait)
-      if (performance.now() - wait.since > warnAfter()) warnOnce('CUDA_STREAMS_CAPTURE', captured(warnAfter()))
+      if (monotonicTime() - wait.since > warnAfter()) warnOnce('CUDA_STREAMS_CAPTURE', captured(warnAfter()))
     }
   }
 

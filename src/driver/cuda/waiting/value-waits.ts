@@ -2,6 +2,7 @@
  * Waits for values that this thread has queued, and at which streams may be blocked: who writes the value is not known. Behind each wait an
  * event is recorded, which shows whether the stream has come past it.
  */
+import { monotonicTime } from '../../../base/event-loop.js'
 import { shortCallSite } from '../../../base/stack.js'
 import { blockedBy } from '../../blocked-by.js'
 import { CUresult } from '../../cuda-results.js'
@@ -16,7 +17,7 @@ interface ValueWait {
   readonly stream: StreamRecord
   readonly event: EventHandle
   readonly site: string | undefined
-  /** By `performance.now()`. */
+  /** By `monotonicTime()`. */
   readonly since: number
 }
 
@@ -54,7 +55,7 @@ export class ValueWaits {
     const event = latest?.event ?? pool.take(stream.context)
     calls.onStream(handle, (raw) => must.cuEventRecord(event, raw))
     if (latest !== undefined) return
-    this.#waits.push({ stream, event, site: shortCallSite(), since: performance.now() })
+    this.#waits.push({ stream, event, site: shortCallSite(), since: monotonicTime() })
     this.#publish()
   }
 
@@ -76,7 +77,7 @@ export class ValueWaits {
 
   /** Describes a wait that was queued that many milliseconds ago, and has not ended; undefined when there is none. */
   blockedFor(milliseconds: number): string | undefined {
-    const since = performance.now() - milliseconds
+    const since = monotonicTime() - milliseconds
     if (!this.#waits.some((wait) => wait.since < since)) return undefined
     this.#prune()
     const first = this.#waits.find((wait) => wait.since < since)

@@ -1,5 +1,7 @@
 /** How the host waits for the machine: blocked, or turn by turn of the event loop. */
+
 import { VARIABLES } from '../../../base/environment-variables.js'
+import { after, monotonicTime, type Timeout } from '../../../base/event-loop.js'
 import { seconds, warnAfter, warnOnce } from '../../../base/warnings.js'
 import { blockedBy } from '../../blocked-by.js'
 import { behindPromise, comesAfterItself, deadlock, drained, MOST_NESTED, tooDeep } from '../../deadlocks.js'
@@ -104,7 +106,7 @@ export class HostWaits {
   #keepsAlive(): boolean {
     if (this.#pending > 0) return true
     if (this.#abandoned || !this.machine.worksForOthers) return false
-    const now = performance.now()
+    const now = monotonicTime()
     if (this.machine.others.haveProgressed()) this.#othersAt = now
     this.#othersAt ??= now
     return now - this.#othersAt < this.#deadlockAfter
@@ -117,7 +119,7 @@ export class HostWaits {
     if (goesOn) return 'soon'
     if (this.machine.standsForOthers) return 'later'
     if (this.#pending === 0) this.#pendingSince = undefined
-    else this.#pendingSince ??= performance.now()
+    else this.#pendingSince ??= monotonicTime()
     return this.#pending > 0 ? 'later' : 'idle'
   }
 
@@ -131,10 +133,10 @@ export class HostWaits {
       // Another thread may have let the last of it go on since.
       if (this.machine.passValues() || wait.isOver()) continue
       if (this.machine.standsForOthers) {
-        since ??= performance.now()
+        since ??= monotonicTime()
         this.machine.publish()
         if (this.machine.others.waitForProgress(LOOK_FOR_VALUES)) since = undefined
-        else if (performance.now() - since > this.#deadlockAfter) throw deadlock(what, this.#whyStuck())
+        else if (monotonicTime() - since > this.#deadlockAfter) throw deadlock(what, this.#whyStuck())
         continue
       }
       if (runs === 'none') throw deadlock(what, tooDeep)
@@ -175,7 +177,7 @@ export class HostWaits {
       this.#poller.wake()
       return undefined
     }
-    const now = performance.now()
+    const now = monotonicTime()
     const late = now - this.#warnAfter
     let next = (this.#pendingSince ?? now) - late
     if (next > 0) return this.machine.standsForValue ? LOOK_FOR_VALUES : next
@@ -203,7 +205,7 @@ export class HostWaits {
 
 /** Keeps the process alive, as pending work does on a GPU. Nothing happens until a call comes. */
 class Park implements BackOff {
-  #timer: ReturnType<typeof setTimeout> | undefined
+  #timer: Timeout | undefined
 
   /** `look` tells after how many milliseconds it is to be called again; undefined where it has woken the poller. */
   constructor(
@@ -214,12 +216,12 @@ class Park implements BackOff {
   readonly sleep = (): void => {
     const wait = this.look()
     if (wait === undefined) return
-    this.#timer = setTimeout(this.sleep, Math.min(Math.ceil(wait), LONGEST_TIMEOUT))
+    this.#timer = after(Math.min(Math.ceil(wait), LONGEST_TIMEOUT), this.sleep)
     if (!this.keepsAlive()) this.#timer.unref()
   }
 
   cancel(): void {
-    clearTimeout(this.#timer)
+    this.#timer?.cancel()
     this.#timer = undefined
   }
 }

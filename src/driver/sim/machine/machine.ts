@@ -3,7 +3,9 @@
  * It knows no handles and no errors of the driver; the driver in front of it does. Which operation must come after which is
  * decided here, and nothing else.
  */
+
 import { VARIABLES } from '../../../base/environment-variables.js'
+import { monotonicTime } from '../../../base/event-loop.js'
 import { process, threadId } from '../../../base/node-modules.js'
 import { throwUncaught } from '../../../base/uncaught.js'
 import type { CapturedNode } from '../../captured-graph.js'
@@ -326,9 +328,9 @@ export class Machine implements Steps {
 
   /** Lets all work be done that can be, until nothing is left or no other thread has done anything for so many milliseconds. */
   finishAll(patience: number): void {
-    let since = performance.now()
-    while (this.#live.all().length > 0 && performance.now() - since < patience) {
-      if (this.scheduler.step() || this.passValues() || this.others.waitForProgress(1)) since = performance.now()
+    let since = monotonicTime()
+    while (this.#live.all().length > 0 && monotonicTime() - since < patience) {
+      if (this.scheduler.step() || this.passValues() || this.others.waitForProgress(1)) since = monotonicTime()
       else if (!this.standsForOthers) break
     }
     this.#late?.doAll()
@@ -754,7 +756,7 @@ export class Machine implements Steps {
       this.scheduler.ready(operation)
       return
     }
-    this.#latches.set(operation, performance.now())
+    this.#latches.set(operation, monotonicTime())
     this.observer?.started(operation, this.scheduler.now)
   }
 

@@ -1,5 +1,6 @@
 /** The CUDA driver's waiting, with its own semaphores, on fake streams and a clock that the test moves. */
 import type { TestContext } from 'node:test'
+import { clock } from '../../../../src/base/event-loop.js'
 import { Dependencies } from '../../../../src/driver/cuda/host-functions/dependencies.js'
 import { singleThread } from '../../../../src/driver/cuda/host-functions/process-registry.js'
 import { SEMAPHORES, Semaphores } from '../../../../src/driver/cuda/host-functions/semaphores.js'
@@ -24,7 +25,7 @@ export class FakeGpu {
   readonly #events = new Map<EventHandle, () => boolean>()
 
   constructor(t: TestContext, deadlockAfter = DEADLOCK_AFTER) {
-    t.mock.method(performance, 'now', () => this.clock)
+    t.mock.method(clock, 'now', () => this.clock)
     const words = { waiting: new Map<number, number>(), signalled: new Map<number, number>() }
     let semaphoresTaken = 0
     let described = { semaphore: 0, sequence: 0 }

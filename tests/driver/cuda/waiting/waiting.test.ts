@@ -1,6 +1,7 @@
 /** Host functions that are run before a call of another library, and while one waits: on fake semaphores. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { clock } from '../../../../src/base/event-loop.js'
 import type { StreamRecord } from '../../../../src/driver/cuda/handles/stream-records.js'
 import { Lock } from '../../../../src/driver/cuda/host-functions/process-registry.js'
 import { QueueDepth } from '../../../../src/driver/cuda/host-functions/queue-depth.js'
@@ -134,7 +135,7 @@ test('a blocked thread checks the semaphores eight times for each query, in its 
     [1, `${'q.'.padEnd(9, '.')}${'q.'.padEnd(9, '.')}q.q.q.q`],
     [0, 'q.q.q.q'],
   ] as const) {
-    let clock = 0
+    let time = 0
     let done = ''
     const parts = {
       semaphores: {
@@ -150,21 +151,20 @@ test('a blocked thread checks the semaphores eight times for each query, in its 
       depth: { clear: () => {}, refresh: () => {} },
       dependencies: { clear: () => {} },
       spinWait: () => {
-        clock += 1 / 16
+        time += 1 / 16
       },
     }
     const { blocking } = waitingOf(parts)
-    // By hand: Deno's mock of the test's context leaves its clock there. On Bun it is a property of the object's own.
-    const own = Object.getOwnPropertyDescriptor(performance, 'now')
-    Object.defineProperty(performance, 'now', { configurable: true, value: () => clock })
+    // By hand: Deno's mock of the test's context leaves its clock there.
+    const { now } = clock
+    clock.now = () => time
     try {
       blocking.forLibrary(() => {
         done += 'q'
         return done.length >= waits.length
       }, 'the library')
     } finally {
-      if (own === undefined) Reflect.deleteProperty(performance, 'now')
-      else Object.defineProperty(performance, 'now', own)
+      clock.now = now
     }
     assert.equal(done, waits, `${pending} pending`)
   }
