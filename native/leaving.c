@@ -606,12 +606,19 @@ static bool is_busy_still(const Owner *owner) {
   return false;
 }
 
-/** Lets the thread end a little later, since its memory goes with it: not for ever, as its work may wait for another thread. */
+/**
+ * Lets the thread end later, since V8 frees its memory with it, to which the GPU may still write: not for ever, as its work may wait for what never
+ * comes.
+ */
 static void wait_for_work_with_memory(const Owner *owner) {
-  const int64_t until = now() + 2000 * MILLISECOND;
+  static const char TEXT[] = "CudaStreamsWarning: a thread ends whose registered arrays the GPU still uses after 10 s: it may write to memory that is "
+                             "freed now. Wait for work with registered memory before a worker ends, or use device.allocPinned()\n";
+  const int64_t until = now() + 10000 * MILLISECOND;
   int mode = RELAXED;
+  if (!has_memory_of_javascript(owner)) return;
   driver.exchange_mode(&mode);
-  while (has_memory_of_javascript(owner) && is_busy_still(owner) && now() < until) sleep_for(SHORTEST_NAP);
+  while (is_busy_still(owner) && now() < until) sleep_for(SHORTEST_NAP);
+  if (is_busy_still(owner)) write_error(TEXT, sizeof(TEXT) - 1);
   driver.exchange_mode(&mode);
 }
 
