@@ -29,10 +29,13 @@ const NO_NUMBERS: readonly number[] = []
 
 const leaf = (times: readonly number[]): VectorClock => new VectorClock(0, times, NO_PARTS)
 
-/** An event: a component at a time. */
-export interface Epoch {
+interface ComponentTime {
   readonly component: number
   readonly time: number
+}
+
+/** An event: a component at a time. */
+export interface Epoch extends ComponentTime {
   /** The latest times of the other components that happen before the event. */
   readonly clock: VectorClock
 }
@@ -41,7 +44,7 @@ export interface Epoch {
 export const NOWHERE = 2 ** 30
 
 /** Does `earlier` happen before `later`, or is it the same event? */
-export function isBefore(earlier: Epoch, later: Epoch): boolean {
+export function isBefore(earlier: ComponentTime, later: Epoch): boolean {
   return timeBefore(later, earlier.component) >= earlier.time
 }
 
@@ -315,9 +318,9 @@ export class Components {
   readonly all: Component
   /** Adds the events that may still be compared with later ones. */
   addReferences: (references: References) => void = () => {}
-  #ended: Component[] = []
+  #ended: ComponentTime[] = []
   /** Components that ended and that nothing refers to, the one with the lowest number last. */
-  #unused: Component[] = []
+  #unused: ComponentTime[] = []
   #nextLook = FIRST_LOOK
 
   /** `areCausal`: parts of JavaScript have clocks of their own. */
@@ -367,12 +370,13 @@ export class Components {
   }
 
   /** The component will have no events any more. */
-  end(component: Component): void {
-    component.hasEnded = true
-    this.#ended.push(component)
+  end(ended: Component): void {
+    ended.hasEnded = true
+    const { component, time } = ended
+    this.#ended.push({ component, time })
   }
 
-  #free(): Component | undefined {
+  #free(): ComponentTime | undefined {
     const unused = this.#unused.pop()
     if (unused !== undefined) return unused
     const known = this.#firstKnown()
@@ -389,7 +393,7 @@ export class Components {
   }
 
   /** One of which JavaScript knows all events to be done: what begins now happens after them. */
-  #firstKnown(): Component | undefined {
+  #firstKnown(): ComponentTime | undefined {
     for (let tried = 0; tried < TRIED; tried += 1) {
       const component = this.#ended.shift()
       if (component === undefined || isBefore(component, this.host)) return component
