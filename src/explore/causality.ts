@@ -1,8 +1,16 @@
 /** The happens-before order of the steps of a run, and the races: pairs of steps that could have come the other way round. */
 import { IntervalMap, upperBound } from '../base/interval-map.js'
-import { type Epoch, isBefore, timeBefore, type VectorClock } from '../base/vector-clock.js'
 import type { Touch } from '../driver/sim/machine/work.js'
 import { type Conflict, conflictOf, type Step } from './steps.js'
+
+/** By component, the latest time that happens before a step. A run has few components, and each step differs from the one before. */
+type Times = readonly number[]
+
+interface Epoch {
+  readonly component: number
+  readonly time: number
+  readonly clock: Times
+}
 
 /** Two steps, given by their places in the run, that are in conflict and that nothing else orders. */
 export interface Race {
@@ -10,7 +18,7 @@ export interface Race {
   readonly second: number
   readonly conflict: Conflict
   /** The past of the second step, without what precedes it only because there is one JavaScript thread. */
-  readonly needed: VectorClock
+  readonly needed: Times
 }
 
 /** The component of all steps in which JavaScript runs. The time of a step is 1 more than its place in the run. */
@@ -70,16 +78,17 @@ export class Causality {
   }
 
   #comesBefore(earlier: number, later: number): boolean {
-    return isBefore(this.#epochs[earlier] as Epoch, this.#epochs[later] as Epoch)
+    const { component, time } = this.#epochs[earlier] as Epoch
+    return timeBefore(this.#epochs[later] as Epoch, component) >= time
   }
 
-  #has(clock: VectorClock, place: number): boolean {
+  #has(clock: Times, place: number): boolean {
     const { component, time } = this.#epochs[place] as Epoch
     return (clock[component] ?? 0) >= time
   }
 
   /** JavaScript is one thread, and the simulator chose what it does next: it could have done another thing first. */
-  #raceOfJavascript(place: number, needed: VectorClock): void {
+  #raceOfJavascript(place: number, needed: Times): void {
     const step = this.steps[place] as Step
     // A host function can run in any wait; the program goes on where it stopped.
     const others = step.kind === 'run' ? this.#begins : (this.#beginsAt.get(step.depth) ?? [])
@@ -108,7 +117,7 @@ export class Causality {
   #append(
     place: number,
     { javascript, begins, depth, causes, touches, looks, ended, faults }: Step,
-    clock: VectorClock,
+    clock: Times,
   ): void {
     const component = javascript ? JAVASCRIPT : this.#chainAfter(causes, clock)
     this.#epochs.push({ component, time: place + 1, clock })
@@ -128,7 +137,7 @@ export class Causality {
   }
 
   /** A component whose last step comes before this one, preferably that of a cause; or a new component. */
-  #chainAfter(causes: readonly number[], clock: VectorClock): number {
+  #chainAfter(causes: readonly number[], clock: Times): number {
     const isOpen = (chain: number): boolean =>
       chain !== JAVASCRIPT && clock[chain] === (this.#chains[chain]?.at(-1) ?? -1) + 1
     for (const cause of causes) {
@@ -148,6 +157,10 @@ export class Causality {
       if (time > (clock[chain] ?? 0)) clock[chain] = time
     }
   }
+}
+
+function timeBefore({ component, time, clock }: Epoch, other: number): number {
+  return other === component ? time : (clock[other] ?? 0)
 }
 
 /** The step that wrote some bytes last, and those that have read them since, without those that another comes after. */

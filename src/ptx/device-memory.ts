@@ -12,6 +12,9 @@ const HEAP_BEGIN = align(CELLS_END, 4096)
 const ALIGNMENT = 256
 /** What an access needs at most. */
 const WIDEST = 32
+/** Which bytes of shadows a launch has marked is noted by pages of 2 ** PAGE_BITS bytes, so that it need not look at the others. */
+export const PAGE_BITS = 12
+const PAGE = 2 ** PAGE_BITS
 
 /** The WebAssembly memory of a machine is full: 4 GiB, or what was given as its limit. */
 export class OutOfMachineMemory extends Error {
@@ -44,6 +47,12 @@ export interface DeviceBlock {
   initialised: boolean
 }
 
+/** The parts of a block, by their offsets, in which launches have marked something. */
+export interface TouchedBlock {
+  readonly block: DeviceBlock
+  readonly parts: readonly { readonly from: number; readonly to: number }[]
+}
+
 export interface BlockOptions {
   /** Writes the contents when a kernel uses the block for the first time; it is zeros otherwise. */
   readonly load?: (into: Uint8Array) => void
@@ -69,6 +78,14 @@ export class DeviceMemory {
   #words: Int32Array
   #view: DataView
   #recorded = false
+  /** Where the pages are noted whose shadows are marked: a byte for each page of the WebAssembly memory. */
+  #touchedTable = 0
+  /** The same pages, in the order in which they were marked first. */
+  #touchedPages: number[] = []
+  /** By block outside, the pages of its marks. */
+  readonly #touchedOutside = new Map<DeviceBlock, Set<number>>()
+  /** The blocks that have a shadow, by where that begins. */
+  readonly #shadowed: DeviceBlock[] = []
 
   /** @param maximumBytes Of the WebAssembly memory, at most (and by default) 4 GiB. */
   constructor(maximumBytes = 2 ** 32) {
@@ -199,8 +216,12 @@ export class DeviceMemory {
     const block = this.#blocks[at]
     if (block === undefined || block.begin !== begin) return
     this.#blocks.splice(at, 1)
+    this.#touchedOutside.delete(block)
     if (block.base !== undefined) this.release(block.base)
-    if (block.shadow !== undefined) this.release(block.shadow)
+    if (block.shadow !== undefined) {
+      this.#shadowed.splice(this.#shadowedBefore(block.shadow) - 1, 1)
+      this.release(block.shadow)
+    }
     this.#changed()
   }
 
@@ -248,6 +269,7 @@ export class DeviceMemory {
       const shadow = this.allocate(block.byteLength + WIDEST)
       if (shadow === undefined) return false
       block.shadow = shadow
+      this.#shadowed.splice(this.#shadowedBefore(shadow), 0, block)
       this.bytes.fill(block.initialised ? 4 : 0, shadow, shadow + block.byteLength)
       this.#changed()
     }
@@ -277,9 +299,87 @@ export class DeviceMemory {
 
   // Recording -----------------------------------------------------------------------------------------------------------
 
-  /** From now on blocks have shadows. */
+  /**
+   * From now on blocks have shadows.
+   * @throws OutOfMachineMemory
+   */
   record(): void {
+    if (this.#recorded) return
+    const pages = (this.maximumPages * PAGE_BYTES) / PAGE
+    const table = this.allocate(pages)
+    if (table === undefined) throw new OutOfMachineMemory('the records of kernels')
+    this.bytes.fill(0, table, table + pages)
+    this.#touchedTable = table
     this.#recorded = true
+  }
+
+  /** Where a byte lies for each page of the memory: not 0 if `pageTouched()` was called for it. */
+  get touchedTable(): number {
+    return this.#touchedTable
+  }
+
+  /** A launch has marked something in this page of a shadow, which was not noted yet. */
+  pageTouched(page: number): void {
+    this.bytes[this.#touchedTable + page] = 1
+    this.#touchedPages.push(page)
+  }
+
+  /** A launch has marked these bytes of a shadow. */
+  shadowTouched(at: number, byteLength: number): void {
+    for (const page of pagesOf(at, byteLength)) {
+      if (this.bytes[this.#touchedTable + page] === 0) this.pageTouched(page)
+    }
+  }
+
+  /** A launch has marked these bytes of memory outside. */
+  marksTouched(block: DeviceBlock, offset: number, byteLength: number): void {
+    const pages = this.#touchedOutside.get(block) ?? new Set()
+    this.#touchedOutside.set(block, pages)
+    for (const page of pagesOf(offset, byteLength)) pages.add(page)
+  }
+
+  /** The parts of blocks whose marks launches have touched since the last call, in the order of their addresses. */
+  takeTouched(): readonly TouchedBlock[] {
+    const parts = new Map<DeviceBlock, { from: number; to: number }[]>()
+    const add = (block: DeviceBlock, from: number, to: number): void => {
+      const known = parts.get(block) ?? []
+      parts.set(block, known)
+      const last = known.at(-1)
+      if (last?.to === from) last.to = to
+      else known.push({ from, to })
+    }
+    const pages = this.#touchedPages.sort((a, b) => a - b)
+    this.#touchedPages = []
+    const { bytes } = this
+    for (const page of pages) {
+      bytes[this.#touchedTable + page] = 0
+      const [begin, end] = [page * PAGE, (page + 1) * PAGE]
+      for (let at = Math.max(0, this.#shadowedBefore(begin) - 1); at < this.#shadowed.length; at += 1) {
+        const block = this.#shadowed[at] as DeviceBlock
+        const { shadow = 0, byteLength } = block
+        if (shadow >= end) break
+        const [from, to] = [Math.max(0, begin - shadow), Math.min(byteLength, end - shadow)]
+        if (from < to) add(block, from, to)
+      }
+    }
+    for (const [block, touched] of this.#touchedOutside) {
+      for (const page of [...touched].sort((a, b) => a - b)) {
+        add(block, page * PAGE, Math.min(block.byteLength, (page + 1) * PAGE))
+      }
+    }
+    this.#touchedOutside.clear()
+    return [...parts].map(([block, each]) => ({ block, parts: each })).sort((a, b) => a.block.begin - b.block.begin)
+  }
+
+  /** How many shadows begin at an address of the WebAssembly memory or before. */
+  #shadowedBefore(address: number): number {
+    let [low, high] = [0, this.#shadowed.length]
+    while (low < high) {
+      const middle = (low + high) >> 1
+      if ((this.#shadowed[middle]?.shadow ?? 0) <= address) low = middle + 1
+      else high = middle
+    }
+    return low
   }
 
   /** The host wrote these bytes: reads of them are right. */
@@ -293,11 +393,6 @@ export class DeviceMemory {
     const from = block.shadow + begin - block.begin
     const shadow = this.bytes
     for (let at = from; at < from + byteLength; at++) shadow[at] = (shadow[at] ?? 0) | 4
-  }
-
-  /** All blocks that have a shadow. */
-  shadows(): readonly DeviceBlock[] {
-    return this.#blocks.filter(({ shadow, marks }) => shadow !== undefined || marks !== undefined)
   }
 
   // The table that compiled code searches -------------------------------------------------------------------------------
@@ -328,4 +423,10 @@ export class DeviceMemory {
     view.setInt32(TABLE_COUNT, resident.length, true)
     this.#stale = false
   }
+}
+
+/** The numbers of the pages that have some of these bytes: an access that is not aligned may have two. */
+function pagesOf(at: number, byteLength: number): readonly number[] {
+  const [first, last] = [at >>> PAGE_BITS, (at + byteLength - 1) >>> PAGE_BITS]
+  return first === last ? [first] : [first, last]
 }

@@ -820,6 +820,7 @@ export class InstructionWriter {
       body.write(shadow, seen)
       spread(bits)
       body.write(`${t}.or`, memory(store, offset + 8 * step))
+      body.write(shadow, i32(offset + 8 * step), 'i32.add', i32(width), call(this.writer.context.runtime('touch')))
       body.end()
       if (isWritten || (access & SHADOW.read) === 0) continue
       body.get(seen)

@@ -1,6 +1,6 @@
 /** Compiled code of one kernel for one machine: WebAssembly modules, made when they are needed first. */
 import type { Decoded } from './decoding.js'
-import { type DeviceMemory, OutOfMachineMemory } from './device-memory.js'
+import { type DeviceMemory, OutOfMachineMemory, PAGE_BITS } from './device-memory.js'
 import { parseFormula } from './expression.js'
 import { hardwareFma, softwareFma } from './forms.js'
 import { FunctionWriter } from './function-writer.js'
@@ -78,6 +78,7 @@ const IMPORTS: Readonly<Record<string, Signature>> = {
   sleep: { parameters: [I], results: [] },
   shared: { parameters: [I, I, I, I, I], results: [] },
   uninitialised: { parameters: [I, I, I, I, I], results: [] },
+  pageTouched: { parameters: [I], results: [] },
   callable: { parameters: [I], results: [I] },
   enter: { parameters: [I], results: [I] },
   vprintf: { parameters: [I, I, I, I, I], results: [] },
@@ -193,6 +194,7 @@ export class KernelCode {
         runTime().shared(site, address, bytes, access, thread),
       uninitialised: (site: number, low: number, high: number, bytes: number, thread: number) =>
         runTime().uninitialised(site, low, high, bytes, thread),
+      pageTouched: (page: number) => this.memory.pageTouched(page),
       callable: (number: number) => (this.program.addressed.has(number) ? 1 : 0),
       enter: (number: number) => {
         const fn = this.program.addressed.get(number)
@@ -323,7 +325,11 @@ export class KernelCode {
         if (name === 'lookup') return once(name, LOOKUP_SIGNATURE, () => writeLookup(context))
         if (name === 'initialised') return once(name, INITIALISED_SIGNATURE, writeInitialised)
         if (name === 'note') return once(name, NOTE_SIGNATURE, () => writeNote(context.runtime('mark')))
-        if (name === 'mark') return once(name, MARK_SIGNATURE, writeMark)
+        if (name === 'mark') return once(name, MARK_SIGNATURE, () => writeMark(context.runtime('touch')))
+        if (name === 'touch') {
+          const write = (): Uint8Array => writeTouch(context.runtime('pageTouched'), this.memory.touchedTable)
+          return once(name, TOUCH_SIGNATURE, write)
+        }
         if (name === 'cover') return once(name, COVER_SIGNATURE, () => writeCover(context))
         if (name === 'phase') return once(name, PHASE_SIGNATURE, writePhase)
         const index = indices.get(name)
@@ -546,12 +552,36 @@ function writeInitialised(): Uint8Array {
   return body.encode()
 }
 
+const TOUCH_SIGNATURE: Signature = { parameters: [I, I], results: [] }
+
+/** touch(shadow, bytes): notes the pages of these bytes of a shadow, which are marked, unless they are noted already. */
+function writeTouch(pageTouched: number, table: number): Uint8Array {
+  const body = new FunctionBody(TOUCH_SIGNATURE.parameters)
+  const [at, bytes, last] = [0, 1, body.local(I)]
+  body.write(bytes, 'i32.eqz')
+  body.if()
+  body.op('return')
+  body.end()
+  body.write(at, bytes, 'i32.add', i32(1), 'i32.sub', i32(PAGE_BITS), 'i32.shr_u', set(last))
+  body.write(at, i32(PAGE_BITS), 'i32.shr_u', set(at))
+  body.loop()
+  body.write(at, memory('i32.load8_u', table), 'i32.eqz')
+  body.if()
+  body.write(at, call(pageTouched))
+  body.end()
+  body.write(at, i32(1), 'i32.add', tee(at), last, 'i32.le_u')
+  body.brIf(0)
+  body.end()
+  return body.encode()
+}
+
 const MARK_SIGNATURE: Signature = { parameters: [I, I, 'i64'], results: [] }
 
 /** mark(shadow, bytes, bits): sets these bits in so many bytes; most of them have been set before. */
-function writeMark(): Uint8Array {
+function writeMark(touch: number): Uint8Array {
   const body = new FunctionBody(MARK_SIGNATURE.parameters)
   const [at, bytes, bits] = [0, 1, 2]
+  body.write(at, bytes, call(touch))
   /** As long as there are so many bytes, in words of 8 or 1. */
   const each = (width: number, word: number): void => {
     const [load, store] = word === 8 ? ['i64.load', 'i64.store'] : ['i64.load8_u', 'i64.store8']

@@ -8,7 +8,13 @@ import { monotonicTime } from '../base/event-loop.js'
 import { type BlockWorkers, memoryOf, mergeInto, taskFor } from './block-workers.js'
 import { regionFrom } from './control-flow.js'
 import { type Decoded, describeInstruction } from './decoding.js'
-import { type DeviceBlock, type DeviceMemory, ENGINE_BEGIN, OutOfMachineMemory } from './device-memory.js'
+import {
+  type DeviceBlock,
+  type DeviceMemory,
+  ENGINE_BEGIN,
+  OutOfMachineMemory,
+  type TouchedBlock,
+} from './device-memory.js'
 import { type FaultCode, KernelFault, type KernelFinding, type Triple } from './faults.js'
 import type { KernelCode, RunTime } from './kernel-code.js'
 import {
@@ -612,10 +618,10 @@ export class KernelLaunch implements RunTime {
   /** Where the functions that a thread is in were called, from the innermost on. */
   #callersOf(resident: Resident, thread: number, { fn }: Stop): string {
     const { words } = this.#memory
-    let link = words[(this.#frame(resident, thread) + FRAME.stack) >> 2] ?? 0
+    let link = words[(this.#frame(resident, thread) + FRAME.stack) >>> 2] ?? 0
     let callers = ''
     for (let at = fn; !at.fn.entry; ) {
-      const state = words[link >> 2] ?? 0
+      const state = words[link >>> 2] ?? 0
       callers += `${state} `
       link = words[(link >> 2) + 1] ?? 0
       at = this.#stop(state).fn
@@ -1284,6 +1290,7 @@ export class KernelLaunch implements RunTime {
       this.#pending = { block, offset, bytes }
       if (this.code.options.recorded) {
         block.marks ??= new Uint8Array(align(block.byteLength, 4))
+        this.#memory.marksTouched(block, offset, bytes)
         for (let index = offset; index < offset + bytes; index++)
           block.marks[index] = (block.marks[index] ?? 0) | access
       }
@@ -1335,6 +1342,7 @@ export class KernelLaunch implements RunTime {
     if (shadow === undefined || !this.code.options.recorded) return
     const marks = access & SHADOW.written ? access | SHADOW.initialised : access
     const all = this.#memory.bytes
+    this.#memory.shadowTouched(shadow + offset, bytes)
     let fresh = true
     for (let index = shadow + offset; index < shadow + offset + bytes; index++) {
       if (((all[index] ?? 0) & SHADOW.initialised) === 0) fresh = false
@@ -1485,18 +1493,20 @@ export class KernelLaunch implements RunTime {
   /** What the launch did to memory since the last call, if its code records that. */
   accesses(): readonly RecordedAccesses[] {
     const all: RecordedAccesses[] = []
-    for (const { begin, byteLength, shadow, marks } of this.#memory.shadows()) {
-      if (begin >= ENGINE_BEGIN) continue
+    for (const { block, parts } of this.#memory.takeTouched()) {
+      const { begin, shadow, marks } = block
       const words = marks === undefined ? this.#memory.words : new Int32Array(marks.buffer)
-      const found = takeMarks(words, shadow ?? 0, byteLength, begin)
+      const found = takeMarks(words, shadow ?? 0, parts, begin)
+      // Marks of the compiler's own memory are cleared, too.
+      if (begin >= ENGINE_BEGIN) continue
       if (found.reads.length + found.writes.length > 0) all.push(found)
     }
     return all
   }
 }
 
-/** Collects the marks in a shadow, and clears them. Words that have none are skipped. */
-function takeMarks(words: Int32Array, shadow: number, byteLength: number, begin: number): RecordedAccesses {
+/** Collects the marks in parts of a shadow, and clears them. Words that have none are skipped. */
+function takeMarks(words: Int32Array, shadow: number, parts: TouchedBlock['parts'], begin: number): RecordedAccesses {
   const kinds = [SHADOW.read, SHADOW.written, SHADOW.atomic].map((mask) => ({
     mask,
     from: -1,
@@ -1508,31 +1518,33 @@ function takeMarks(words: Int32Array, shadow: number, byteLength: number, begin:
       kind.from = -1
     }
   }
-  // A word of four equal bytes: while others follow that are the same, no range begins or ends.
-  let same = -1
-  for (let at = 0; at < byteLength; at += 4) {
-    const word = words[(shadow + at) >> 2] ?? 0
-    const isMarked = (word & ~ALL_INITIALISED) !== 0
-    if (isMarked) words[(shadow + at) >> 2] = word & ALL_INITIALISED
-    if (word === same) continue
-    same = word === Math.imul(word & 0xff, 0x01010101) ? word : -1
-    if (!isMarked) {
-      end(at)
-      continue
-    }
-    for (let byte = at; byte < Math.min(at + 4, byteLength); byte++) {
-      const marks = word >> (8 * (byte - at))
-      for (const kind of kinds) {
-        const marked = (marks & kind.mask) !== 0
-        if (marked && kind.from < 0) kind.from = byte
-        else if (!marked && kind.from >= 0) {
-          kind.ranges.push({ from: begin + kind.from, to: begin + byte })
-          kind.from = -1
+  for (const { from, to } of parts) {
+    // A word of four equal bytes: while others follow that are the same, no range begins or ends.
+    let same = -1
+    for (let at = from; at < to; at += 4) {
+      const word = words[(shadow + at) >>> 2] ?? 0
+      const isMarked = (word & ~ALL_INITIALISED) !== 0
+      if (isMarked) words[(shadow + at) >>> 2] = word & ALL_INITIALISED
+      if (word === same) continue
+      same = word === Math.imul(word & 0xff, 0x01010101) ? word : -1
+      if (!isMarked) {
+        end(at)
+        continue
+      }
+      for (let byte = at; byte < Math.min(at + 4, to); byte++) {
+        const marks = word >> (8 * (byte - at))
+        for (const kind of kinds) {
+          const marked = (marks & kind.mask) !== 0
+          if (marked && kind.from < 0) kind.from = byte
+          else if (!marked && kind.from >= 0) {
+            kind.ranges.push({ from: begin + kind.from, to: begin + byte })
+            kind.from = -1
+          }
         }
       }
     }
+    end(to)
   }
-  end(byteLength)
   const [reads = [], writes = [], atomics = []] = kinds.map(({ ranges }) => ranges)
   return { block: begin, reads, writes, atomics }
 }

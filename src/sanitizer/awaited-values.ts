@@ -11,6 +11,7 @@ import {
   type Epoch,
   isBefore,
   merged,
+  type References,
   type VectorClock,
 } from '../base/vector-clock.js'
 import { type Comparison, isMet, type MemoryValue } from '../driver/values.js'
@@ -88,6 +89,17 @@ export class Values {
     if (this.#fills.length > 0) this.#fills = this.#fills.filter((fill) => fill.end <= start || fill.start >= end)
   }
 
+  /** Writes that are known to be done are before all later waits. */
+  addReferences(references: References): void {
+    const { known } = this.order
+    const add = (at: Epoch | undefined): void => {
+      if (at !== undefined && !isBefore(at, known)) references.add(at)
+      else references.count += 1
+    }
+    for (const { at } of this.#fills) add(at)
+    for (const slot of this.#slots.values()) for (const at of slot.epochs()) add(at)
+  }
+
   #slotOf(pointer: number): Slot {
     const start = pointer - (pointer % SLOT)
     const known = this.#slots.get(start)
@@ -134,6 +146,12 @@ class Slot {
     this.#waits = [...this.#waits.filter(({ isOpen }) => isOpen), wait]
   }
 
+  /** The writes, and the waits that they can still affect. */
+  *epochs(): Generator<Epoch | undefined> {
+    for (const { at } of this.#writes) yield at
+    for (const wait of this.#waits) if (wait.isOpen) yield wait.at
+  }
+
   /** Is all that was written to these bytes known to be done? */
   isDone(start: number, end: number, known: Epoch): boolean {
     return this.#writes.every((write) => !overlaps(write, start, end) || isKnown(write, known))
@@ -151,7 +169,7 @@ class Slot {
 class Wait {
   /** What happens before the component without this wait. */
   readonly #before: VectorClock
-  readonly #at: Epoch
+  readonly at: Epoch
   /** What happens before all writes that may satisfy it; undefined as long as none is known. */
   #past: VectorClock | undefined
   #release: (() => void) | undefined
@@ -165,12 +183,14 @@ class Wait {
     private readonly order: ValueOrder,
   ) {
     this.#before = component.clock
-    this.#at = component.next()
+    this.at = component.next()
     this.#time = component.time
+    component.waitedAt = component.time
   }
 
   get isOpen(): boolean {
-    return this.#past === undefined || this.#time === this.component.time
+    const { hasEnded, time } = this.component
+    return this.#past === undefined || (this.#time === time && !hasEnded)
   }
 
   /** `writes` were queued before. */
@@ -178,7 +198,7 @@ class Wait {
     const { pointer, bits } = this.word
     const end = pointer + bits / 8
     const there = writes.filter((write) => overlaps(write, pointer, end))
-    const known = there.map((write) => isKnown(write, this.#at))
+    const known = there.map((write) => isKnown(write, this.at))
     for (const [index, write] of there.entries()) {
       // A later write that happens before the wait has replaced it.
       const isOver = there.some((later, nth) => nth > index && known[nth] === true && comesAfter(later, write))
@@ -186,13 +206,13 @@ class Wait {
     }
     if (this.#past === undefined) {
       this.#release = this.order.hold(this.component)
-      this.#time = this.component.time
+      this.#changed()
     }
   }
 
   /** A write was queued later. */
   written(write: Write): void {
-    if (!this.isOpen || write.at === undefined || isBefore(this.#at, write.at)) return
+    if (!this.isOpen || write.at === undefined || isBefore(this.at, write.at)) return
     this.#mayBeMetBy(write)
     if (this.#past === undefined) return
     this.#release?.()
@@ -204,9 +224,15 @@ class Wait {
     if (value === undefined || !isMet(value, this.compare, this.word)) return
     const isFirst = this.#past === undefined
     this.#past = this.#past === undefined ? write.before : common(this.#past, write.before)
+    if (this.component.hasEnded) return
     if (this.component.time === this.#time) this.component.turnTo(merged(this.#before, this.#past))
     else if (isFirst) this.component.joinClock(this.#past)
+    this.#changed()
+  }
+
+  #changed(): void {
     this.#time = this.component.time
+    this.component.waitedAt = this.#time
   }
 }
 

@@ -5,7 +5,7 @@
  */
 import { stateError } from '../base/errors.js'
 import { createHook, types } from '../base/node-modules.js'
-import { type Component, merged, type VectorClock } from '../base/vector-clock.js'
+import { type Component, merged, NO_TIMES, type VectorClock } from '../base/vector-clock.js'
 
 interface Continuation {
   clock: VectorClock
@@ -31,7 +31,7 @@ export class Continuations {
       if (continuation !== undefined) continuation.clock = this.host.clock
       this.#leave()
     },
-    promiseResolve: (id) => void this.#settled.set(id, merged(this.#settled.get(id) ?? [], this.host.clock)),
+    promiseResolve: (id) => void this.#settled.set(id, merged(this.#settled.get(id) ?? NO_TIMES, this.host.clock)),
     destroy: (id) => {
       this.#waiting.delete(id)
       this.#settled.delete(id)
@@ -72,7 +72,7 @@ export class Continuations {
   }
 
   #leave(): void {
-    this.host.turnTo(this.#outer.pop() ?? [])
+    this.host.turnTo(this.#outer.pop() ?? NO_TIMES)
   }
 
   /** A callback that is older than the sanitizer may have waited for anything. */

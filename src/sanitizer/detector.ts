@@ -2,7 +2,7 @@
  * Compares each operation with the earlier ones that touched the same bytes, and reports the pairs that nothing orders.
  */
 import { atNextTurn, type Turn } from '../base/event-loop.js'
-import { type Epoch, NOWHERE } from '../base/vector-clock.js'
+import type { Epoch, References } from '../base/vector-clock.js'
 import {
   type ContextHandle,
   cudaHandleOf,
@@ -43,6 +43,8 @@ const NONE: readonly TouchedMemory[] = []
 const ALONE = { region: undefined, awaited: undefined, fixed: undefined }
 
 export class Detector {
+  /** For calls that belong to no stream. */
+  readonly serial = 0
   readonly regions: Regions
   /** What is shared with other threads. */
   readonly exchange: Exchange
@@ -87,10 +89,17 @@ export class Detector {
       },
       (region, read, start, end) => this.#changed(region, read, start, end),
     )
+    order.components.addReferences = (references) => this.#addReferences(references)
     order.beforeHostWaits = () => {
       this.#views.look()
       this.#turned()
     }
+  }
+
+  #addReferences(references: References): void {
+    this.#views.addReferences(references)
+    this.regions.addReferences(references, this.order.components.all)
+    this.order.addReferences(references)
   }
 
   /**
@@ -228,8 +237,8 @@ export class Detector {
   /** JavaScript is about to look at pinned memory. */
   viewed(pointer: Pointer, byteLength: number): void {
     const running = this.order.running.innermost
-    const clock = (running?.past ?? this.order.host).clock
-    const at = running === undefined ? { component: NOWHERE, time: 1, clock } : { ...running.at, clock }
+    const { clock } = running?.past ?? this.order.host
+    const at = running === undefined ? this.order.components.nowhere(clock) : { ...running.at, clock }
     const what = running === undefined ? 'a view' : 'a host function'
     const memory: readonly TouchedMemory[] = [touching(pointer, byteLength, 'inout')]
     this.#views.look()
@@ -254,7 +263,7 @@ export class Detector {
    */
   kernelRan(launch: ObservedLaunch, exact: readonly TouchedMemory[] | undefined, mistakes: readonly Mistake[]): void {
     const { what, memory, stack } = launch
-    const at = { component: NOWHERE, time: 1, clock: this.order.host.clock }
+    const at = this.order.components.nowhere(this.order.host.clock)
     const operation = launch.operation ?? this.#operation(at, undefined, what, 'work', stack, memory)
     operation.exact = exact
     operation.awaitsExact = false
@@ -334,7 +343,7 @@ export class Detector {
   /** Bytes that queued work reads have changed without a call: JavaScript wrote through a view that it had kept. */
   #changed(region: Region, read: CheckedOperation, start: number, end: number): void {
     const { host } = this.order
-    const at = { component: NOWHERE, time: 1, clock: host.clock }
+    const at = this.order.components.nowhere(host.clock)
     const memory: readonly TouchedMemory[] = [touching(start as Pointer, end - start, 'out')]
     const taken = this.stacks.take()
     // The event loop may have called us, with no line of the program on the stack. Then the read's own stack is shown.

@@ -2,7 +2,16 @@
  * The happens-before relation by CUDA's rules: streams, events, the null stream, host waits, host functions, captures. It
  * follows the calls one by one.
  */
-import { Component, Components, type Epoch, isBefore, NOWHERE, type VectorClock } from '../base/vector-clock.js'
+import {
+  Component,
+  Components,
+  type Epoch,
+  isBefore,
+  NO_TIMES,
+  type References,
+  timeIn,
+  type VectorClock,
+} from '../base/vector-clock.js'
 import { type Driver, type EventHandle, isNullStream, type NodeHandle, type StreamHandle } from '../driver/driver.js'
 import { type ValueOrder, Values } from './awaited-values.js'
 import { Continuations } from './continuations.js'
@@ -23,14 +32,14 @@ export class HappensBefore implements LaunchOrder {
   readonly host: Component
   readonly #continuations: Continuations | undefined
   /** Work for which a query of the program was answered with `false`. */
-  readonly #denied = new Component({ component: NOWHERE, time: 1, clock: [] })
+  readonly #denied: Component
   readonly running: RunningHostFunctions
-  /** By component, the latest host function that has run. */
-  readonly #ran = new Map<number, Epoch>()
+  /** Comes after all host functions that have run. */
+  #ran: Component | undefined
   readonly streams: Streams
   readonly events: Events
-  /** By stream, the latest launch there of an instance that is older than the sanitizer: its nodes are not known. */
-  readonly #unknownLaunches = new Map<number, Epoch>()
+  /** Comes after all launches of instances that are older than the sanitizer: their nodes are not known. */
+  #unknownLaunches: Component | undefined
 
   /** Set once something is shared with other threads. */
   #clocks: SharedClocks | undefined
@@ -45,8 +54,9 @@ export class HappensBefore implements LaunchOrder {
   ) {
     this.components = new Components(isCausal)
     this.host = this.components.host
-    this.running = new RunningHostFunctions(this.pending, isCausal)
-    this.streams = new Streams(driver, this.components)
+    this.#denied = new Component(this.components.nowhere(NO_TIMES))
+    this.running = new RunningHostFunctions(this.components, this.pending, isCausal)
+    this.streams = new Streams(driver, this.components, this.pendingWaits)
     this.events = new Events(this.components.all)
     this.values = new Values({
       known: this.components.all,
@@ -203,7 +213,7 @@ export class HappensBefore implements LaunchOrder {
 
   /** JavaScript has waited until every host function has run. Those that ran earlier by chance are done then, too. */
   drained(): void {
-    this.hostWaitedFor([...this.#ran.values()])
+    this.hostWaitedFor(this.#ran?.epochs() ?? [])
   }
 
   /** Settles a promise, since these epochs are done. */
@@ -235,7 +245,10 @@ export class HappensBefore implements LaunchOrder {
   /** Runs a host function. Another one around it need not happen after it. */
   runHostFunction(launched: LaunchedHostFunction, fn: () => void): void {
     this.pending.ran(launched.at)
-    if (this.isCausal) this.#ran.set(launched.at.component, launched.at)
+    if (this.isCausal) {
+      this.#ran ??= this.components.beginApart()
+      this.#ran.join(launched.at)
+    }
     this.#areDone([launched.at])
     const running = this.running.enter(launched)
     const { past, stream } = running
@@ -244,13 +257,15 @@ export class HappensBefore implements LaunchOrder {
       else this.#continuations.run(past.clock, fn)
     } finally {
       this.running.leave(running)
-      this.streams.known(stream.handle)?.joinClock(past.clock)
+      const known = this.streams.known(stream.handle)
+      // Another stream may have the handle by now.
+      if (known === stream) known.joinClock(past.clock)
     }
   }
 
   /** An epoch after all that these events stand for, and all that JavaScript knows. */
   afterEvents(events: readonly EventHandle[]): Epoch {
-    const after = new Component({ component: NOWHERE, time: 1, clock: this.host.clock })
+    const after = new Component(this.components.nowhere(this.host.clock))
     for (const event of events) for (const epoch of this.workOfEvent(event)) after.join(epoch)
     return after.epoch()
   }
@@ -282,10 +297,20 @@ export class HappensBefore implements LaunchOrder {
     return new Component(this.components.begin())
   }
 
+  /** Adds the events that may be compared with later ones; those of accesses to memory are added elsewhere. */
+  addReferences(references: References): void {
+    this.pending.addReferences(references)
+    this.pendingWaits.addReferences(references)
+    this.running.addReferences(references)
+    this.values.addReferences(references)
+    this.events.addReferences(references)
+  }
+
   /** The launch may wait for each event that is older than the sanitizer, and record it. */
   #launchUnknown(stream: TrackedStream): void {
     for (const event of this.events.older()) for (const epoch of this.workOfRecord(event)) stream.join(epoch)
-    this.#unknownLaunches.set(stream.component, stream.next())
+    this.#unknownLaunches ??= this.components.beginApart()
+    this.#unknownLaunches.join(stream.next())
   }
 
   /** Is the stream foreign, or does its work happen after work of a foreign stream of its device? */
@@ -296,7 +321,7 @@ export class HappensBefore implements LaunchOrder {
 
   /** The clock of what happens before these epochs. */
   #knowing(epochs: readonly Epoch[]): VectorClock {
-    const component = new Component({ component: NOWHERE, time: 1, clock: [] })
+    const component = new Component(this.components.nowhere(NO_TIMES))
     for (const epoch of epochs) component.join(epoch)
     this.running.inherit(component)
     return component.clock
@@ -330,10 +355,10 @@ export class HappensBefore implements LaunchOrder {
    */
   workOfRecord(event: TrackedEvent): readonly Epoch[] {
     const { foreign, epochs } = event
-    if (isKnown(event) || (!foreign && this.#unknownLaunches.size === 0)) return epochs
+    if (isKnown(event) || (!foreign && this.#unknownLaunches === undefined)) return epochs
     const streams = foreign ? this.streams.foreign.map((stream) => stream.epoch()) : []
     const theirs = foreign ? [...streams, ...(this.#clocks?.latest() ?? [])] : []
-    return [...epochs, ...theirs, ...this.#unknownLaunches.values()]
+    return [...epochs, ...theirs, ...(this.#unknownLaunches?.epochs() ?? [])]
   }
 }
 
@@ -343,7 +368,7 @@ const isKnown = ({ made, shared }: TrackedEvent): boolean => (shared === undefin
 const areBefore = (epochs: readonly Epoch[], later: Epoch): boolean => epochs.every((epoch) => isBefore(epoch, later))
 
 function isFollowed(other: TrackedStream, stream: TrackedStream): boolean {
-  return other.component < stream.clock.length && (stream.clock[other.component] as number) >= other.since
+  return timeIn(stream.clock, other.component) >= other.since
 }
 
 export interface LaunchedHostFunction extends HostFunctionOrigin {
@@ -395,6 +420,7 @@ export class RunningHostFunctions {
 
   /** `areCausal`: what one of them has waited for is not known to all of JavaScript. */
   constructor(
+    private readonly components: Components,
     private readonly pending: PendingHostFunctions,
     private readonly areCausal: boolean,
   ) {}
@@ -404,9 +430,14 @@ export class RunningHostFunctions {
     return this.#running.length === 0 ? undefined : this.#running[this.#running.length - 1]
   }
 
+  addReferences(references: References): void {
+    for (const { at } of this.#running) references.add(at)
+    for (const { at } of this.#over) references.add(at)
+  }
+
   enter(launched: LaunchedHostFunction): RunningHostFunction {
     const { at } = launched
-    const past = new Component({ component: NOWHERE, time: 1, clock: at.clock })
+    const past = new Component(this.components.nowhere(at.clock))
     past.join(at)
     this.inherit(past)
     const running = { ...launched, past, began: past.time }

@@ -7,6 +7,8 @@ export type CheckedOperationKind = 'work' | 'allocation' | 'free' | 'javascript'
 
 /** The stream of an operation. */
 export interface OperationStream {
+  /** No other stream of the sanitizer has it. */
+  readonly serial: number
   readonly handle: StreamHandle
   readonly device: number
   /** What a report calls it. */
@@ -178,7 +180,8 @@ export class SampledSite {
 
   constructor(
     readonly what: string,
-    readonly by: object,
+    /** The serial number of the stream, which need not be kept once it is closed. */
+    readonly by: number,
   ) {}
 }
 
@@ -209,9 +212,9 @@ export class Stacks {
    * As `take()`, but mostly returns an earlier stack of the same site. Taking a stack costs ten times as much as the rest of
    * the sanitizer, and what one stream does again and again with the same memory mostly comes from the same line.
    */
-  sample(sites: SampledSite[], what: string, by: object): TakenStack | undefined {
+  sample(sites: SampledSite[], what: string, { serial }: Pick<OperationStream, 'serial'>): TakenStack | undefined {
     if (this.mode !== 'sampled') return this.take()
-    const site = find(sites, what, by)
+    const site = find(sites, what, serial)
     site.count += 1
     const { count, latest, isReported } = site
     if (latest !== undefined && !isReported && count % EVERY !== 0 && (count > FIRST || this.#taken >= MOST_FIRST)) {
@@ -224,7 +227,7 @@ export class Stacks {
   }
 }
 
-function find(sites: SampledSite[], what: string, by: object): SampledSite {
+function find(sites: SampledSite[], what: string, by: number): SampledSite {
   for (let index = 0; index < sites.length; index += 1) {
     const site = sites[index] as SampledSite
     if (site.by === by && site.what === what) return site

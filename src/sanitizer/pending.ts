@@ -1,5 +1,5 @@
 /** Host functions, and waits for promises and values, that are queued and not over. */
-import { type Epoch, isBefore, timeBefore } from '../base/vector-clock.js'
+import { type Epoch, isBefore, type References, timeBefore } from '../base/vector-clock.js'
 
 export class PendingHostFunctions {
   /** By component, in the order of their times. */
@@ -21,6 +21,10 @@ export class PendingHostFunctions {
     const at = epochs.indexOf(epoch)
     if (at >= 0) epochs.splice(at, 1)
     if (epochs.length === 0) this.#bySlot.delete(epoch.component)
+  }
+
+  addReferences(references: References): void {
+    for (const epochs of this.#bySlot.values()) for (const epoch of epochs) references.add(epoch)
   }
 
   /**
@@ -45,6 +49,10 @@ export class PendingWaits {
   begin(at: Epoch): () => void {
     this.#pendingWaits.add(at)
     return () => void this.#pendingWaits.delete(at)
+  }
+
+  addReferences(references: References): void {
+    for (const epoch of this.#pendingWaits) references.add(epoch)
   }
 
   /**

@@ -3,7 +3,7 @@
  * and whether it wrote through an older view while queued work still reads.
  */
 import { sameBytes } from '../base/bytes.js'
-import { type Epoch, isBefore } from '../base/vector-clock.js'
+import { type Epoch, isBefore, type References } from '../base/vector-clock.js'
 import type { Access, Pointer } from '../driver/driver.js'
 import type { CheckedOperation } from './operations.js'
 import type { Region } from './regions.js'
@@ -85,6 +85,12 @@ export class PinnedViews {
 
   #isWritten(region: Region): boolean {
     return this.#writes.some((write) => write.region === region && !isBefore(write.operation, this.host))
+  }
+
+  addReferences(references: References): void {
+    for (const uses of [this.#views, this.#reads, this.#writes]) {
+      for (const { operation } of uses) references.add(operation)
+    }
   }
 
   get hasReads(): boolean {

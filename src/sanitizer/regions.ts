@@ -1,6 +1,6 @@
 /** The allocations that the sanitizer knows, which operations touched which of their bytes last, and which were freed. */
 import { IntervalMap, upperBound } from '../base/interval-map.js'
-import { type Epoch, isBefore } from '../base/vector-clock.js'
+import { type Epoch, isBefore, type References } from '../base/vector-clock.js'
 import { type Access, type MemoryRows, type Pointer, type TouchedMemory, touching } from '../driver/driver.js'
 import type { CheckedOperation, SampledSite, TakenStack } from './operations.js'
 import type { PendingHostFunctions, PendingWaits } from './pending.js'
@@ -94,6 +94,11 @@ export class Region {
   sweep(host: Epoch): void {
     this.ranges.sweep(host)
     this.#scripts?.sweep(host)
+  }
+
+  addReferences(references: References): void {
+    this.ranges.addReferences(references)
+    this.#scripts?.addReferences(references)
   }
 
   /** It was freed: earlier operations no longer matter. */
@@ -217,6 +222,18 @@ export class Regions {
   touched(host: Epoch): void {
     this.#touches += 1
     if (this.#touches < this.#nextSweep) return
+    this.#sweep(host)
+  }
+
+  /** Adds the operations that may still race with later ones. */
+  addReferences(references: References, host: Epoch): void {
+    this.#sweep(host)
+    this.#elsewhere.addReferences(references)
+    for (const region of this.#regions) if (region.freed === undefined) region.addReferences(references)
+    references.count += this.#regions.length
+  }
+
+  #sweep(host: Epoch): void {
     this.#touches = 0
     this.#elsewhere.sweep(host)
     for (const region of this.#regions) if (region.freed === undefined) region.sweep(host)
@@ -345,6 +362,14 @@ export class Ranges {
     const all = [...this.#accesses.overlapping(0, Number.MAX_SAFE_INTEGER)].map(({ value }) => value)
     const operations = all.flatMap(({ writes, reads, atomics }) => [...writes, ...reads, ...atomics])
     return new Set(operations.sort((a, b) => a.sequence - b.sequence))
+  }
+
+  addReferences(references: References): void {
+    for (const { value } of this.#accesses.overlapping(0, Number.MAX_SAFE_INTEGER)) {
+      for (const operations of [value.writes, value.reads, value.atomics]) {
+        for (const operation of operations) references.add(operation)
+      }
+    }
   }
 
   /** Returns what `touch()` would, but records nothing. */

@@ -245,6 +245,8 @@ export class SharedRegion implements SharedAccesses {
 
 /** A stream on which another thread has queued work. */
 class StreamOfOther implements OperationStream {
+  /** No call here is made on it. */
+  readonly serial = -1
   readonly handle: StreamHandle
   readonly device: number
   readonly label: string

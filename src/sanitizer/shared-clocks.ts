@@ -2,7 +2,16 @@
  * What the sanitizers of several threads tell each other of the happens-before relation. Each numbers its components itself; those that
  * others see have a number in all threads, too.
  */
-import { type Components, type Epoch, NOWHERE, timeBefore, type VectorClock } from '../base/vector-clock.js'
+import {
+  type Components,
+  type Epoch,
+  forEachTime,
+  NO_TIMES,
+  NOWHERE,
+  timeBefore,
+  type VectorClock,
+  withTime,
+} from '../base/vector-clock.js'
 import { isNullStream } from '../driver/driver.js'
 import { watchedEra } from '../driver/watched-threads.js'
 import { exclusively, type Mailbox, mailboxesOfDevice, sharedTimes } from './mailboxes.js'
@@ -35,7 +44,7 @@ export class SharedClocks implements OtherThreads {
   /** Other threads may have its numbers. */
   #isOver = false
   #seen = -1
-  #done: VectorClock = []
+  #done: VectorClock = NO_TIMES
 
   constructor(private readonly components: Components) {}
 
@@ -147,23 +156,25 @@ export class SharedClocks implements OtherThreads {
     }
     for (const { component, time, clock } of epochs) {
       add(component, time)
-      clock.forEach((each, index) => {
-        if (index !== component) add(index, each)
+      forEachTime(clock, (each, at) => {
+        if (each !== component) add(each, at)
       })
     }
     return [...times]
   }
 
   received(clock: SentClock): VectorClock {
-    const times = clock.map((sent) => this.receivedTime(sent))
-    const result = new Array<number>(Math.max(0, ...times.map(({ component }) => component + 1))).fill(0)
-    for (const { component, time } of times) result[component] = time
+    let result = NO_TIMES
+    for (const sent of clock) {
+      const { component, time } = this.receivedTime(sent)
+      result = withTime(result, component, time)
+    }
     return result
   }
 
   receivedOrder(order: SentOrder): readonly Epoch[] {
     if (order === 'all') return this.latest()
-    return order.map((sent) => ({ ...this.receivedTime(sent), clock: [] }))
+    return order.map((sent) => ({ ...this.receivedTime(sent), clock: NO_TIMES }))
   }
 
   read(mailbox: Mailbox): SentOrder {

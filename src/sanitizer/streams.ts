@@ -1,5 +1,13 @@
 /** The streams and events of a driver, by their handles, and the captures that they are in. */
-import { Component, type Components, type Epoch, isBefore, type VectorClock } from '../base/vector-clock.js'
+import {
+  type Begin,
+  Component,
+  type Components,
+  type Epoch,
+  isBefore,
+  type References,
+  type VectorClock,
+} from '../base/vector-clock.js'
 import { CapturedGraph, type CapturedNode } from '../driver/captured-graph.js'
 import {
   type ContextHandle,
@@ -20,6 +28,7 @@ import { defaultStreamName, givenName, hasNames, numberedStream } from '../drive
 import type { Comparison, MemoryValue } from '../driver/values.js'
 import type { Mailbox } from './mailboxes.js'
 import type { CapturedPlace, NodePlace, OperationStream, TakenStack } from './operations.js'
+import type { PendingWaits } from './pending.js'
 import type { Region } from './regions.js'
 
 /** By which the sanitizers of several threads know the order of a stream that these threads use. */
@@ -65,7 +74,8 @@ export class TrackedStream extends Component implements OperationStream {
   shared: SharedOrder | undefined
 
   constructor(
-    begin: Epoch,
+    begin: Begin,
+    readonly serial: number,
     readonly handle: StreamHandle,
     readonly device: number,
     /** Another library owns it. */
@@ -230,6 +240,11 @@ export interface BlockingWork {
   readonly others: Iterable<Epoch>
 }
 
+interface Left {
+  readonly all: Component
+  blocking: Component | undefined
+}
+
 /** So many streams are tracked before foreign ones are dropped for the first time. */
 const FIRST_STREAM_LOOK = 64
 
@@ -242,11 +257,13 @@ export class Streams {
   readonly #streams = new Map<StreamHandle, TrackedStream>()
   /** The stream that was looked up last: the next call is mostly about the same. */
   #last: TrackedStream | undefined
-  /** Destroyed streams with work that is not known to be done. */
+  /** How many streams were made. */
+  #made = 0
+  /** Destroyed streams of whose work it is not known yet what that comes after. */
   #leaving: TrackedStream[] = []
   readonly #blocking = new Map<number, BlockingStreams>()
-  /** By device, a component for all streams that are gone: not every part of JavaScript need know that their work is done. */
-  readonly #left = new Map<number, Component>()
+  /** By device, what comes after all streams that are gone, and after the blocking ones. */
+  readonly #left = new Map<number, Left>()
   readonly #contexts = new Map<ContextHandle, number>()
   /** Wrapped streams that were dropped, since all of their work was done. */
   readonly #foreign = new RecentHandles<StreamHandle>()
@@ -258,6 +275,7 @@ export class Streams {
   constructor(
     private readonly driver: Driver,
     private readonly components: Components,
+    private readonly pendingWaits: PendingWaits,
   ) {}
 
   /** How many streams another library owns. */
@@ -271,14 +289,14 @@ export class Streams {
 
   /** The streams of every device, with those that are destroyed. */
   get all(): Component[] {
-    return [...this.#streams.values(), ...this.#leaving, ...this.#left.values()]
+    return [...this.#streams.values(), ...this.#leaving, ...Array.from(this.#left.values(), ({ all }) => all)]
   }
 
   /** The streams of a device, with those that are destroyed. */
   ofDevice(device: number): Component[] {
     const streams: Component[] = [...this.#streams.values(), ...this.#leaving].filter((one) => one.device === device)
     const left = this.#left.get(device)
-    return left === undefined ? streams : [...streams, left]
+    return left === undefined ? streams : [...streams, left.all]
   }
 
   contextSeen(context: ContextHandle, device: number): void {
@@ -378,14 +396,26 @@ export class Streams {
     if (this.#leaving.length > 0) this.#leaving = this.#leaving.filter((stream) => !this.#hasLeft(stream))
   }
 
-  /** Moves a destroyed stream to those that are gone, if nothing is left to be waited for. */
+  /** Moves a destroyed stream to those that are gone, unless it may turn out that its work comes after less than is known now. */
   #hasLeft(stream: TrackedStream): boolean {
-    if (!this.#isDone(stream)) return false
     const { device } = stream
-    const left = this.#left.get(device) ?? new Component(this.components.begin())
-    left.join(stream.epoch())
+    const { all, host } = this.components
+    if (!this.#isDone(stream)) {
+      if (stream.waitedAt === stream.time || this.pendingWaits.comeBefore(stream)) return false
+    }
+    this.components.end(stream)
+    const wasBlocking = this.#blocking.get(device)?.others.delete(stream)
+    // All later work comes after it anyhow.
+    if (all === host && isBefore(stream, host)) return true
+    const { components } = this
+    const left = this.#left.get(device) ?? { all: components.beginApart(), blocking: undefined }
     this.#left.set(device, left)
-    if (this.#blocking.get(device)?.others.delete(stream)) this.#blocking.get(device)?.others.add(left)
+    left.all.join(stream.epoch())
+    if (wasBlocking) {
+      left.blocking ??= components.beginApart()
+      left.blocking.join(stream.epoch())
+      this.#blocking.get(device)?.others.add(left.blocking)
+    }
     return true
   }
 
@@ -401,7 +431,7 @@ export class Streams {
     if (this.#last === stream) this.#last = undefined
     if (stream.foreign) this.#foreignCount -= 1
     stream.capture?.destroyed(stream)
-    this.components.end(stream)
+    this.moreIsDone()
     if (!this.#hasLeft(stream)) this.#leaving.push(stream)
   }
 
@@ -508,7 +538,19 @@ export class Streams {
   #start(handle: StreamHandle, device: number, facts: StreamFacts): TrackedStream {
     const { nonBlocking, id, foreign, ours, made } = facts
     const begin = this.components.begin()
-    const stream = new TrackedStream(begin, handle, device, foreign, ours, made, id, nonBlocking, this.#idOf)
+    this.#made += 1
+    const stream = new TrackedStream(
+      begin,
+      this.#made,
+      handle,
+      device,
+      foreign,
+      ours,
+      made,
+      id,
+      nonBlocking,
+      this.#idOf,
+    )
     if (id !== undefined) stream.name = givenName(this.driver, handle, id)
     this.#streams.set(canonicalStream(handle), stream)
     this.#last = stream
@@ -560,6 +602,11 @@ export class Events {
   /** The events whose creation was not intercepted. */
   *older(): Generator<TrackedEvent> {
     for (const event of this.#events.values()) if (!event.made) yield event
+  }
+
+  /** What waits for an event comes after its record, and a query may find that done. */
+  addReferences(references: References): void {
+    for (const { epochs } of this.#events.values()) for (const epoch of epochs) references.add(epoch)
   }
 
   destroyed(handle: EventHandle): void {

@@ -78,12 +78,13 @@ export class StreamTracks {
   }
 
   #open(handle: StreamHandle): StreamTrack {
-    const { isProvisional, ...described } = this.describe(handle)
-    const key = keyOf(described.device, described.id)
+    const { isProvisional, id, device, context, nonBlocking, priority, multiprocessors } = this.describe(handle)
+    const key = keyOf(device, id)
     let track = this.#byId.get(key)
     if (track === undefined) {
-      const unnamed = { index: this.all.length, handle, ...described }
-      track = { ...unnamed, name: nameOf(this.driver, unnamed) }
+      const name = nameOf(this.driver, { id, handle, multiprocessors })
+      // Without spreads, for which V8 would keep a description of the fields for each track.
+      track = { index: this.all.length, handle, id, device, context, nonBlocking, priority, multiprocessors, name }
       this.all.push(track)
       this.#byId.set(key, track)
     }
@@ -97,7 +98,10 @@ const NO_HANDLE = DEFAULT_STREAM_LIMIT as StreamHandle
 
 const keyOf = (device: number, id: bigint): string => `${device} ${id}`
 
-function nameOf(driver: Driver, { id, handle, multiprocessors }: Omit<StreamTrack, 'name'>): string {
+function nameOf(
+  driver: Driver,
+  { id, handle, multiprocessors }: Pick<StreamTrack, 'id' | 'handle' | 'multiprocessors'>,
+): string {
   const given = givenName(driver, handle, id)
   if (given !== undefined) return given
   const share = multiprocessors === undefined ? '' : ` (${multiprocessors} multiprocessors)`

@@ -39,8 +39,8 @@ export class VirtualMeter implements Meter, Observer {
   #earlier: Observer | undefined
   /** The rows of operations, where another recording goes on that tags them with its own. */
   readonly #rows: Map<SimOperation, number> | undefined
-  /** By track, its latest operation. */
-  readonly #latest: SimOperation[] = []
+  /** By track, its latest operation, unless that has ended. */
+  readonly #latest = new Map<number, SimOperation>()
   /** The rows of the driver calls under way, the innermost last. A host function may run inside a call, and make others. */
   readonly #calls: number[] = []
   /** Which of these calls have queued their operation. */
@@ -134,7 +134,8 @@ export class VirtualMeter implements Meter, Observer {
     if (row === NO_ROW || this.#rows !== undefined) this.#earlier?.ended(operation)
     if (row === NO_ROW) return
     this.#rows?.delete(operation)
-    const { kind, start, end } = this.table
+    const { kind, start, end, track } = this.table
+    if (this.#latest.get(track[row] ?? 0) === operation) this.#latest.delete(track[row] ?? 0)
     const time = operation.time - this.#origin
     const hasBegun = !Number.isNaN(start[row] ?? 0)
     const begins = !hasBegun && operation.kind === SimOperationKind.INSTANT
@@ -159,10 +160,10 @@ export class VirtualMeter implements Meter, Observer {
   /** Does not ask the driver: that would be refused, and invalidate a capture that is under way. */
   finished(): Promise<void> {
     const { machine } = this.#sim
-    const any = this.#latest.find((operation) => operation !== undefined)
+    const [any] = this.#latest.values()
     if (any === undefined) return Promise.resolve()
     return new Promise((resolve) => {
-      machine.notify(machine.marker(any.stream, this.#latest), () => resolve())
+      machine.notify(machine.marker(any.stream, [...this.#latest.values()]), () => resolve())
     })
   }
 
@@ -236,7 +237,7 @@ export class VirtualMeter implements Meter, Observer {
   #tag(operation: SimOperation, row: number): void {
     if (this.#rows === undefined) operation.observed = this.#tagBase + row
     else this.#rows.set(operation, row)
-    this.#latest[this.table.track[row] ?? 0] = operation
+    this.#latest.set(this.table.track[row] ?? 0, operation)
   }
 
   /** Adds an event record for an operation that no driver call queued: one of `cuda-streams/sim`, or a node of a graph. */

@@ -1,7 +1,14 @@
 /** Memory of a machine: faults with their place, memory outside, what a launch read and wrote, first reads. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { DeviceMemory, type KernelFinding, OutOfMachineMemory, type RecordedAccesses } from '../../src/ptx/ptx.js'
+import {
+  type ByteRange,
+  DeviceMemory,
+  type KernelFinding,
+  type KernelLaunch,
+  OutOfMachineMemory,
+  type RecordedAccesses,
+} from '../../src/ptx/ptx.js'
 import { faultOf } from './faults.js'
 import { Machine, ptxOf } from './machine.js'
 
@@ -157,6 +164,58 @@ test('accesses to memory outside are recorded, too', () => {
   const launch = machine.run(module, 'k', { block: 6, recorded: true }, [a, begin, 0])
   const [, outside] = launch.accesses()
   assert.deepEqual(outside, { block: begin, reads: [], writes: [{ from: begin, to: begin + 24 }], atomics: [] })
+})
+
+test('what a recorded launch touches decides how many marks are looked at, not what other memory there is', () => {
+  const machine = new Machine()
+  const module = machine.load(moduleOf(kernel(COPY)))
+  const words = 2 ** 20
+  const [large, other] = [machine.put(new Uint32Array(words)), machine.put(new Uint32Array(words))]
+  const run = (count: number, offset: number): KernelLaunch =>
+    machine.run(module, 'k', { block: count, recorded: true }, [large + offset, other + offset, 0])
+  const ofBlock = (begin: number, from: number, to: number): ByteRange => ({ from: begin + from, to: begin + to })
+  // The marks of a range are one range again, though they lie in several pages.
+  for (const [count, offset] of [[1024, 2048] as const, [1024, 4080] as const, [16, 8] as const]) {
+    const accesses = run(count, offset).accesses()
+    const range = [offset, offset + 4 * count] as const
+    assert.deepEqual(accesses, [
+      { block: large, reads: [ofBlock(large, ...range)], writes: [], atomics: [] },
+      { block: other, reads: [], writes: [ofBlock(other, ...range)], atomics: [] },
+    ])
+  }
+  run(16, 65_536)
+  const touched = machine.memory.takeTouched()
+  assert.deepEqual(
+    touched.map(({ block }) => block.begin),
+    [large, other],
+  )
+  for (const { parts } of touched) {
+    const bytes = parts.reduce((sum, { from, to }) => sum + to - from, 0)
+    assert.ok(bytes >= 64 && bytes <= 2 * 4096, `${bytes} bytes of marks for 64 bytes of memory`)
+  }
+  assert.deepEqual(machine.memory.takeTouched(), [])
+})
+
+test('marks are found of blocks that begin and end in one page with others, and not of those that are gone', () => {
+  const machine = new Machine()
+  const module = machine.load(moduleOf(kernel(COPY)))
+  const blocks = Array.from({ length: 12 }, () => machine.put(new Uint32Array(64)))
+  const run = (from: number, to: number): KernelLaunch =>
+    machine.run(module, 'k', { block: 16, recorded: true }, [blocks[from] ?? 0, blocks[to] ?? 0, 0])
+  for (let at = 0; at + 1 < blocks.length; at += 1) {
+    assert.deepEqual(
+      run(at, at + 1)
+        .accesses()
+        .map(({ block }) => block),
+      blocks.slice(at, at + 2),
+    )
+  }
+  const launch = run(3, 7)
+  machine.memory.remove(blocks[3] ?? 0)
+  assert.deepEqual(
+    launch.accesses().map(({ block }) => block),
+    [blocks[7]],
+  )
 })
 
 test('a recorded launch reports the first read of bytes that nothing wrote', () => {

@@ -4,6 +4,7 @@ import { it } from 'node:test'
 import { type Device, Event, ExternalStream, Stream } from 'cuda-streams'
 import { Sanitizer, type SanitizerStatistics } from 'cuda-streams/sanitizer'
 import { foreignStream, simulate } from 'cuda-streams/sim'
+import { NO_TIMES } from '../../src/base/vector-clock.js'
 import { driverOf } from '../../src/device.js'
 import { EventFlag, type Pointer, StreamFlag, type StreamHandle } from '../../src/driver/driver.js'
 import { Findings } from '../../src/sanitizer/findings.js'
@@ -108,7 +109,7 @@ it('of memory that was given back the latest is known as gone, and what takes it
   const at = (index: number): Pointer => (BYTES * (index + 1)) as Pointer
   const gone = (sequence: number): CheckedOperation =>
     new CheckedOperation(
-      { component: 0, time: 1, clock: [] },
+      { component: 0, time: 1, clock: NO_TIMES },
       sequence,
       'free',
       'free',

@@ -37,6 +37,7 @@ export type Step = StepOf<
   | 'writeWord'
   | 'waitWord'
   | 'launchGraph'
+  | 'replace'
 >
 
 export interface Program {
@@ -92,7 +93,11 @@ interface Waiting extends FlagValue {
 class Judge {
   readonly #program: Program
   readonly #before: Set<Node>[] = []
+  /** Where each stream stands, with those that are closed. */
   readonly #tails: (Node | undefined)[]
+  readonly #kinds: StreamKind[]
+  /** By its place in the program, the stream that is there now. */
+  readonly #streams: number[]
   readonly #events = new Map<number, Node>()
   readonly #launches = new Map<number, Node>()
   readonly #seats = new Map<number, Node>()
@@ -115,6 +120,8 @@ class Judge {
   ) {
     this.#program = program
     this.#tails = program.streams.map(() => undefined)
+    this.#kinds = [...program.streams]
+    this.#streams = program.streams.map((_, place) => place)
   }
 
   /** The first race, if there is one: of the first use that races, with the latest that it races with. */
@@ -219,25 +226,26 @@ class Judge {
 
   /** On a blocking stream a wait is no work that the null stream's comes before. */
   #wait(stream: number, recorded: Node): void {
-    if (this.#program.streams[stream] !== 'blocking') this.#queue(stream, recorded)
+    if (this.#kinds[stream] !== 'blocking') this.#queue(stream, recorded)
     else this.#tails[stream] = this.#node(this.#tails[stream], this.#host, recorded)
   }
 
   /** A record comes after what work would come after, but without timing it is no work of a blocking stream. */
   #record(stream: number): Node {
-    if (this.#program.streams[stream] !== 'blocking') return this.#queue(stream)
+    if (this.#kinds[stream] !== 'blocking') return this.#queue(stream)
     return this.#node(this.#tails[stream], this.#host, ...this.#nullStreamsFor(stream))
   }
 
   #nullStreamsFor(stream: number): (Node | undefined)[] {
-    const { streams } = this.#program
-    if (streams[stream] === 'nonBlocking') return []
-    const others = streams[stream] === 'null' ? ['blocking', 'null'] : ['null']
-    return this.#tails.filter((_, other) => others.includes(streams[other] ?? ''))
+    const kinds = this.#kinds
+    if (kinds[stream] === 'nonBlocking') return []
+    const others = kinds[stream] === 'null' ? ['blocking', 'null'] : ['null']
+    return this.#tails.filter((_, other) => others.includes(kinds[other] ?? ''))
   }
 
   #step(index: number, answer: boolean | undefined, held: readonly number[]): Pair | undefined {
-    const step = this.#program.steps[index]
+    const given = this.#program.steps[index]
+    const step = given && this.#withStreams(given)
     switch (step?.what) {
       case 'work': {
         const node = this.#queue(step.stream)
@@ -282,6 +290,12 @@ class Judge {
       case 'drain':
         this.#knows(...this.#ran)
         return undefined
+      case 'replace': {
+        const kind = this.#kinds[step.stream]
+        const place = given !== undefined && 'stream' in given ? given.stream : 0
+        if (kind !== undefined && kind !== 'null') this.#streams[place] = this.#kinds.push(kind) - 1
+        return undefined
+      }
       case 'writeWord':
         this.#writeValue(step, this.#queue(step.stream), held)
         return undefined
@@ -293,6 +307,13 @@ class Judge {
     }
   }
 
+  /** The step, with the streams that are at its places now. */
+  #withStreams(step: Step): Step {
+    const now = (place: number): number => this.#streams[place] ?? place
+    const placed = 'stream' in step ? { ...step, stream: now(step.stream) } : step
+    return 'other' in placed ? { ...placed, other: now(placed.other) } : placed
+  }
+
   #knows(...nodes: (Node | undefined)[]): void {
     this.#host = this.#node(this.#host, ...nodes)
     for (const node of this.#before[this.#host] ?? []) this.#known.add(node)
@@ -300,9 +321,9 @@ class Judge {
 
   /** All that is done when the stream is. */
   #blockedBy(stream: number): (Node | undefined)[] {
-    const { streams } = this.#program
-    if (streams[stream] !== 'null') return [this.#tails[stream]]
-    return this.#tails.filter((_, other) => streams[other] !== 'nonBlocking')
+    const kinds = this.#kinds
+    if (kinds[stream] !== 'null') return [this.#tails[stream]]
+    return this.#tails.filter((_, other) => kinds[other] !== 'nonBlocking')
   }
 
   /** A host function ran: JavaScript comes after what was before it in its stream, if only by chance. */

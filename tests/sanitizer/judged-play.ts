@@ -56,6 +56,7 @@ const STEPS: Weights<Step['what']> = {
   writeWord: 9,
   waitWord: 6,
   launchGraph: 9,
+  replace: 5,
 }
 const GRAPH_STEPS: Weights<GraphStep['what']> = {
   work: 8,
@@ -187,7 +188,7 @@ interface Stage {
   readonly device: Device
   readonly flags: PinnedBuffer
   readonly writeValue: (stream: Stream, value: FlagValue) => void
-  readonly streams: readonly Stream[]
+  readonly streams: Stream[]
   readonly events: readonly Event[]
   readonly graphs: readonly GraphExec[]
   readonly work: (stream: Stream, uses: readonly Use[]) => void
@@ -246,9 +247,27 @@ function perform(
     case 'launchGraph':
       at(graphs, step.graph).launch(at(streams, step.stream))
       return undefined
+    case 'replace':
+      replace(streams, step.stream, device)
+      return undefined
     case 'turn':
       return undefined
   }
+}
+
+/** At so many closed streams the sanitizer looks which of their components can be used again: those that were made first come first. */
+const PASSING = 16
+
+/** Closes a stream and makes another in its place. Others that wait for it come and go, too, which orders nothing. */
+function replace(streams: Stream[], place: number, device: Device): void {
+  const old = at(streams, place)
+  if (old === device.defaultStream) return
+  const { nonBlocking } = old
+  const passing = Array.from({ length: PASSING }, () => new Stream({ device }))
+  for (const each of passing) each.wait(old)
+  old.close()
+  for (const each of passing) each.close()
+  streams[place] = new Stream({ device, nonBlocking })
 }
 
 type CaptureStage = Pick<Stage, 'events' | 'work' | 'writeValue'> & { readonly captured: readonly Graph[] }
