@@ -3,7 +3,14 @@
  * follows the calls one by one.
  */
 import { Component, Components, type Epoch, isBefore, NOWHERE, type VectorClock } from '../base/vector-clock.js'
-import { type Driver, type EventHandle, isNullStream, type NodeHandle, type StreamHandle } from '../driver/driver.js'
+import {
+  type Driver,
+  type EventHandle,
+  type InternalEvent,
+  isNullStream,
+  type NodeHandle,
+  type StreamHandle,
+} from '../driver/driver.js'
 import { type ValueOrder, Values } from './awaited-values.js'
 import { Continuations } from './continuations.js'
 import type { CapturedNodes, GraphInstance, LaunchOrder, NodeVisitor } from './graph-instances.js'
@@ -252,6 +259,16 @@ export class HappensBefore implements LaunchOrder {
   afterEvents(events: readonly EventHandle[]): Epoch {
     const after = new Component({ component: NOWHERE, time: 1, clock: this.host.clock })
     for (const event of events) for (const epoch of this.workOfEvent(event)) after.join(epoch)
+    return after.epoch()
+  }
+
+  /** The same of all that is in the stream as well, which stays as it is. */
+  afterStreamAndEvents(handle: StreamHandle, events: readonly InternalEvent[]): Epoch {
+    const after = new Component({ component: NOWHERE, time: 1, clock: this.host.clock })
+    const stream = this.streams.at(handle)
+    this.#comeAfterOthers(stream, after)
+    after.join(stream.epoch())
+    for (const { event } of events) for (const epoch of this.workOfEvent(event)) after.join(epoch)
     return after.epoch()
   }
 
