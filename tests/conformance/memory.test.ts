@@ -1,15 +1,7 @@
 /** Device memory and pinned memory: making, slicing, wrapping and closing them, and what is refused. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import {
-  type CopyNode,
-  DeviceBuffer,
-  type Graph,
-  MemoryPool,
-  Module,
-  PinnedBuffer,
-  Stream,
-} from 'cuda-streams'
+import { type CopyNode, DeviceBuffer, type Graph, MemoryPool, Module, PinnedBuffer, Stream } from 'cuda-streams'
 import { toDLPack } from 'cuda-streams/dlpack'
 import { simulate } from 'cuda-streams/sim'
 import { PTX, SIGNATURE } from '../catalogue/adding.js'
