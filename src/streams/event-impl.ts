@@ -52,7 +52,7 @@ export class EventImpl extends NativeResource {
   #doneAt = -1
   /** The last operation that this library queued before the latest record, for errors. */
   workBefore: string | undefined
-  /** The serial number of the stream of its latest record, and how many uses of memory were recorded there before. */
+  /** The serial number of the stream of its latest record, and how many uses of memory were recorded there before: 0 if none are known. */
   recordedOn = 0
   usesBefore = 0
   /** Uses on other streams that the record comes after. */

@@ -306,7 +306,11 @@ export class StreamImpl extends NativeResource {
     if (external === 0) noteRecord(this, handle)
     event.workBefore = this.lastWork
     event.promises = this.promises
-    // A record in a capture is none of the stream's own work.
+    if (this.usesRecorded > 0 || this.awaitedUses !== NO_USES || event.recordedOn > 0) this.#noteUses(event, external)
+  }
+
+  /** A record in a capture is none of the stream's own work. */
+  #noteUses(event: EventImpl, external: ExternalFlag): void {
     const isWork = external === 0 && !capturesUnderWay()
     event.recordedOn = this.serial
     event.usesBefore = isWork ? this.usesRecorded : 0
