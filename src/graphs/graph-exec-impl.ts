@@ -17,7 +17,7 @@ import {
 } from '../memory/allocation-stream.js'
 import { Allocation } from '../memory/allocations.js'
 import type { OpenMemory } from '../memory/buffer.js'
-import { internalEvent, recordedEvent, SharedEvent } from '../memory/stream-uses.js'
+import { CommonEvent, internalEvent, recordedEvent } from '../memory/stream-uses.js'
 import { type CaptureRecord, findInCapture, type RetainedResources, releaseAll } from '../streams/capture-record.js'
 import type { StreamImpl } from '../streams/stream-impl.js'
 
@@ -36,7 +36,7 @@ export class GraphExecImpl extends HandleImpl<GraphExecHandle> {
   #last: StreamImpl | undefined
   #order: AllocationStream | undefined
   /** An event behind the latest launch, if its stream is another library's, which may destroy it at any time. */
-  #launched: SharedEvent | undefined
+  #launched: CommonEvent | undefined
 
   /**
    * It was updated as a whole, or a node of it was switched. If both were done, CUDA 13.0 launches kernels with arguments of
@@ -126,7 +126,7 @@ export class GraphExecImpl extends HandleImpl<GraphExecHandle> {
         this.#launched.release()
         this.#launched = undefined
       }
-      this.#launched ??= new SharedEvent(this.driver, internalEvent(stream))
+      this.#launched ??= new CommonEvent(this.driver, internalEvent(stream))
       this.driver.eventRecordInternal(this.#launched.own.event, stream.handle)
     } else {
       this.#last = stream
@@ -191,7 +191,7 @@ export class GraphExecImpl extends HandleImpl<GraphExecHandle> {
   #releaseInOrder(
     left: NativeResource[],
     order: AllocationStream | undefined,
-    launched: SharedEvent | undefined,
+    launched: CommonEvent | undefined,
   ): void {
     if (order !== undefined) {
       order.free((last, end) => {
@@ -204,7 +204,7 @@ export class GraphExecImpl extends HandleImpl<GraphExecHandle> {
 }
 
 /** Releases all in the list when the event is done. No stream waits for it. */
-function releaseAfterEvent(driver: Driver, left: NativeResource[], event: SharedEvent): void {
+function releaseAfterEvent(driver: Driver, left: NativeResource[], event: CommonEvent): void {
   const others: NativeResource[] = []
   try {
     releaseAll(left, (resource) => {

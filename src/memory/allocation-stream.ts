@@ -13,13 +13,13 @@ import type { Driver, InternalEvent } from '../driver/driver.js'
 import { releaseAll } from '../streams/capture-record.js'
 import type { StreamImpl } from '../streams/stream-impl.js'
 import { type Holder, holderOf } from './out-of-memory.js'
-import { internalStream, recordedEvent, SharedEvent } from './stream-uses.js'
+import { CommonEvent, internalStream, recordedEvent } from './stream-uses.js'
 
 /**
  * Frees a piece of memory in the order of this stream. `end` is recorded behind all work of the allocation stream, if that is
  * closed: then the stream is an internal one, which must not wait.
  */
-type Free = (last: StreamImpl, end: SharedEvent | undefined) => void
+type Free = (last: StreamImpl, end: CommonEvent | undefined) => void
 
 /** The allocation streams that have memory to free which they could not free while they captured. */
 const deferringOn = memoize((_driver: Driver) => new Set<AllocationStream>())
@@ -31,7 +31,7 @@ export class AllocationStream {
    * Recorded behind all its work when the stream was closed, or behind all work of its whole device if the driver could not tell that
    * work apart.
    */
-  #end: SharedEvent | undefined
+  #end: CommonEvent | undefined
   #deferred: Free[] = []
 
   readonly holder: Holder
@@ -129,7 +129,7 @@ export class AllocationStream {
     const own = recordedEvent(this.stream, (event) => {
       isRecorded = driver.deviceRecordInternal(event, ordinal)
     })
-    if (isRecorded) this.#end = new SharedEvent(driver, own)
+    if (isRecorded) this.#end = new CommonEvent(driver, own)
     else driver.eventRecycle(own.context, own.event)
     return isRecorded
   }
@@ -143,7 +143,7 @@ export class AllocationStream {
     if (this.#pieces === 0 || !this.#takesWork()) return
     try {
       const own = recordedEvent(this.stream, (event) => driver.eventRecordInternal(event, handle))
-      this.#end = new SharedEvent(driver, own)
+      this.#end = new CommonEvent(driver, own)
     } catch {
       // Refused: an event behind all work of the device takes its place when memory is to be freed.
     }

@@ -14,7 +14,7 @@ import type { StreamImpl } from '../streams/stream-impl.js'
 import { type AllocationStream, allocationStreamOf, freeUnowned, isFinding, unlessLost } from './allocation-stream.js'
 import type { PoolImpl } from './memory-pool.js'
 import { type Holder, holderOf, outOfMemory } from './out-of-memory.js'
-import { internalEvent, internalStream, type SharedEvent, StreamUses } from './stream-uses.js'
+import { type CommonEvent, internalEvent, internalStream, StreamUses } from './stream-uses.js'
 
 export abstract class Allocation extends NativeResource {
   declare readonly device: Device
@@ -214,7 +214,7 @@ export class DeviceAllocation extends Allocation {
   }
 
   /** The stream waits for nothing. What the free comes after besides, the driver waits for. */
-  #freeOn(last: StreamImpl, end: SharedEvent | undefined): void {
+  #freeOn(last: StreamImpl, end: CommonEvent | undefined): void {
     const { driver, handle } = last
     const uses = this.uses.notBefore(last)
     // All that is closed comes before the end of its stream, but not before that of a stream of another library.

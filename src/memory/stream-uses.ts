@@ -35,7 +35,7 @@ export function recordedEvent(
 }
 
 /** An event for which several wait. */
-export class SharedEvent {
+export class CommonEvent {
   #users = 1
 
   constructor(

@@ -1,5 +1,5 @@
 /**
- * M9, M18: a close makes no stream wait for another, whatever memory it is of, however it was used, and whoever closes it; and the
+ * M9, M17: a close makes no stream wait for another, whatever memory it is of, however it was used, and whoever closes it; and the
  * memory is there again when its uses are done. Streams are held by latches, so that nothing depends on a clock.
  */
 import assert from 'node:assert/strict'
@@ -167,7 +167,7 @@ onEveryBackend('a close', (bench) => {
   ) => {
     for (const close of closes)
       for (const use of uses) {
-        test(`M18 ${close} holds nobody, and its memory comes back: ${title}, ${use}`, async (context) => {
+        test(`M17 ${close} holds nobody, and its memory comes back: ${title}, ${use}`, async (context) => {
           const held = await user()
           if (held === undefined) {
             context.skip('this machine has only one device')
@@ -213,7 +213,7 @@ onEveryBackend('a close', (bench) => {
     ['by close()', 'of the null stream', 'with its stream closed before'],
   )
 
-  test('M18 a program that lets the other stream go on after the close ends', async () => {
+  test('M17 a program that lets the other stream go on after the close ends', async () => {
     const { stream: a, held: b } = await streams()
     using flags = device.alloc(4, { interprocess: true })
     const x = device.alloc(LENGTH, { stream: a })
@@ -226,7 +226,7 @@ onEveryBackend('a close', (bench) => {
     await Promise.all([a.finished(), b.finished()])
   })
 
-  test('M18 memory of which the allocation stream has waited for the uses is there again at once', async () => {
+  test('M17 memory of which the allocation stream has waited for the uses is there again at once', async () => {
     const { device } = bench
     using a = bench.stream()
     using b = bench.stream()
@@ -257,7 +257,7 @@ onEveryBackend('a close', (bench) => {
     await b.finished()
   })
 
-  test('M18 a wait before the use, and one in a capture, are no order for the free', async () => {
+  test('M17 a wait before the use, and one in a capture, are no order for the free', async () => {
     const { stream: a, held: b, between: c } = await streams()
     using pool = new MemoryPool({ device })
     const early = device.alloc(LENGTH, { stream: a, pool })
@@ -281,7 +281,7 @@ onEveryBackend('a close', (bench) => {
     await until(() => pool.used === 0)
   })
 
-  test('M18 what is closed while its uses are under way is no reason to be out of memory', async () => {
+  test('M17 what is closed while its uses are under way is no reason to be out of memory', async () => {
     const piece = 2 ** 25
     const { stream: a, held: b } = await streams()
     using pool = new MemoryPool({ device, maxBytes: 2 * piece })
@@ -298,7 +298,7 @@ onEveryBackend('a close', (bench) => {
     await until(() => pool.used === 0)
   })
 
-  test('M18 uses by more streams than have an event each', async () => {
+  test('M17 uses by more streams than have an event each', async () => {
     const { stream: a, held, words } = await streams()
     using pool = new MemoryPool({ device })
     const x = device.alloc(LENGTH, { stream: a, pool })
