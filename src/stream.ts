@@ -388,7 +388,7 @@ export class Stream extends StreamBase implements CudaStreamLike, AsyncDisposabl
     const impl = open(this)
     const awaited = streamImplOf(target)
     if (awaited !== undefined && options === undefined) {
-      waitForStream(impl, openAwaited(impl, awaited))
+      impl.waitForStream(openAwaited(impl, awaited))
       return this
     }
     const own = eventImplOf(target)
@@ -414,7 +414,7 @@ export class Stream extends StreamBase implements CudaStreamLike, AsyncDisposabl
     const other = isStream(target) ? target : this.#wrapped(target)
     const from = openAwaited(impl, implOf(other))
     if (event === undefined && !(isExternal && (impl.isCapturing || from.isCapturing))) {
-      waitForStream(impl, from)
+      impl.waitForStream(from)
       return this
     }
     const between = event ?? other.cachedEvent
@@ -1169,11 +1169,6 @@ function openAwaited(impl: StreamImpl, from: StreamImpl): StreamImpl {
   from.checkOpen()
   if (from.driver !== impl.driver) throw mismatch(from, impl)
   return from
-}
-
-function waitForStream(impl: StreamImpl, from: StreamImpl): void {
-  impl.driver.streamWaitStream(impl.handle, from.handle, from.context)
-  impl.followPromises(from.promises)
 }
 
 function waitForDevice(impl: StreamImpl, device: Device): void {

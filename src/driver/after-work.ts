@@ -1,5 +1,5 @@
 /** Things that the GPU may still use, which are given back when its work with them is complete. */
-import type { Driver, InternalEvent, MemoryDriver } from './driver.js'
+import { type Driver, giveBackEvent, type InternalEvent, type MemoryDriver } from './driver.js'
 
 interface Leaving<T> {
   readonly thing: T
@@ -41,7 +41,7 @@ export class AfterWork<T> {
         continue
       }
       try {
-        for (const { context, event } of after) this.driver.eventRecycle(context, event)
+        for (const each of after) giveBackEvent(this.driver, each)
         this.giveUp(thing)
       } catch (error) {
         errors.push(error)

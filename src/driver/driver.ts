@@ -298,6 +298,17 @@ export interface MemoryPlace {
 export interface InternalEvent {
   readonly context: ContextHandle
   readonly event: EventHandle
+  /** Events with the same number are done in the order of their places. */
+  readonly line?: number
+  readonly place?: number
+  /** To be called by who takes it over, in place of recycling it: others wait for it, too. */
+  readonly release?: () => void
+}
+
+/** Gives back an event that was taken over. */
+export function giveBackEvent(driver: Pick<Driver, 'eventRecycle'>, { context, event, release }: InternalEvent): void {
+  if (release === undefined) driver.eventRecycle(context, event)
+  else release()
 }
 
 export interface PinnedMemory {
@@ -874,10 +885,14 @@ export interface QueuedAllocation extends InContext {
   pointer: Pointer
 }
 
-/** `cuMemFreeAsync`: the memory is gone once the stream's work gets here. */
+/**
+ * `cuMemFreeAsync`: the memory is gone once the stream's work gets here, and the latest records of the events are done. The
+ * stream does not wait for them, and the driver takes them over.
+ */
 export interface QueuedFree extends InStream {
   readonly kind: 'free'
   readonly pointer: Pointer
+  readonly after: readonly InternalEvent[]
 }
 
 /**

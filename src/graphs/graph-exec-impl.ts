@@ -3,7 +3,7 @@ import { explained } from '../base/errors.js'
 import type { NativeResource } from '../base/finalization.js'
 import { type Device, HandleImpl } from '../device.js'
 import { CUresult, cudaError } from '../driver/cuda-results.js'
-import type { ContextHandle, GraphExecHandle, InternalEvent, NodeHandle } from '../driver/driver.js'
+import type { ContextHandle, Driver, GraphExecHandle, NodeHandle } from '../driver/driver.js'
 import { isNullStream } from '../driver/driver.js'
 import type { LaunchNode } from '../kernels/launchable.js'
 import type { AllocationStream } from '../memory/allocation-stream.js'
@@ -17,7 +17,7 @@ import {
 } from '../memory/allocation-stream.js'
 import { Allocation } from '../memory/allocations.js'
 import type { OpenMemory } from '../memory/buffer.js'
-import { internalEvent, internalStream, recordedEvent } from '../memory/stream-uses.js'
+import { CommonEvent, internalEvent, recordedEvent } from '../memory/stream-uses.js'
 import { type CaptureRecord, findInCapture, type RetainedResources, releaseAll } from '../streams/capture-record.js'
 import type { StreamImpl } from '../streams/stream-impl.js'
 
@@ -36,7 +36,7 @@ export class GraphExecImpl extends HandleImpl<GraphExecHandle> {
   #last: StreamImpl | undefined
   #order: AllocationStream | undefined
   /** An event behind the latest launch, if its stream is another library's, which may destroy it at any time. */
-  #launched: InternalEvent | undefined
+  #launched: CommonEvent | undefined
 
   /**
    * It was updated as a whole, or a node of it was switched. If both were done, CUDA 13.0 launches kernels with arguments of
@@ -121,13 +121,18 @@ export class GraphExecImpl extends HandleImpl<GraphExecHandle> {
     this.#order = undefined
     if (stream.isExternal) {
       if (this.retained.all.size === 0 && this.#ofNodes.isEmpty) return
-      this.#launched ??= internalEvent(stream)
-      this.driver.eventRecordInternal(this.#launched.event, stream.handle)
+      if (this.#launched?.isShared) {
+        // What was released since waits for the launch before.
+        this.#launched.release()
+        this.#launched = undefined
+      }
+      this.#launched ??= new CommonEvent(this.driver, internalEvent(stream))
+      this.driver.eventRecordInternal(this.#launched.own.event, stream.handle)
     } else {
       this.#last = stream
       this.#order = allocationStreamOf(stream)
       this.#order.allocated()
-      this.#recycle(this.#launched)
+      this.#launched?.release()
       this.#launched = undefined
     }
   }
@@ -157,7 +162,7 @@ export class GraphExecImpl extends HandleImpl<GraphExecHandle> {
       this.#launched = undefined
       const all = [...this.retained.take(), ...this.#ofNodes.takeAll()]
       try {
-        this.#releaseAfterLaunches(all, launched, () => this.#recycle(launched))
+        this.#releaseAfterLaunches(all, launched, () => launched?.release())
       } finally {
         this.#order = undefined
         this.graph.instanceClosed()
@@ -186,18 +191,31 @@ export class GraphExecImpl extends HandleImpl<GraphExecHandle> {
   #releaseInOrder(
     left: NativeResource[],
     order: AllocationStream | undefined,
-    launched: InternalEvent | undefined,
+    launched: CommonEvent | undefined,
   ): void {
-    if (order !== undefined) order.free((last) => releaseBehind(left, last))
-    else if (launched !== undefined) {
-      const internal = internalStream(this.device)
-      internal.driver.streamWaitEvent(internal.handle, launched.event, 0)
-      releaseBehind(left, internal)
-    } else releaseAll(left)
+    if (order !== undefined) {
+      order.free((last, end) => {
+        if (end === undefined) releaseBehind(left, last)
+        else releaseAfterEvent(this.driver, left, end)
+      })
+    } else if (launched !== undefined) releaseAfterEvent(this.driver, left, launched)
+    else releaseAll(left)
   }
+}
 
-  #recycle(launched: InternalEvent | undefined): void {
-    if (launched !== undefined) this.driver.eventRecycle(launched.context, launched.event)
+/** Releases all in the list when the event is done. No stream waits for it. */
+function releaseAfterEvent(driver: Driver, left: NativeResource[], event: CommonEvent): void {
+  const others: NativeResource[] = []
+  try {
+    releaseAll(left, (resource) => {
+      if (resource instanceof Allocation) {
+        resource.addForeignUse(event.share())
+        resource.release()
+      } else others.push(resource)
+    })
+  } finally {
+    if (others.length > 0) releaseAfter(driver, others, event.share())
+    sweepReleases(driver)
   }
 }
 

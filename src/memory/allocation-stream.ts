@@ -9,19 +9,17 @@ import type { NativeResource } from '../base/finalization.js'
 import { memoize } from '../base/memoize.js'
 import { AfterWork } from '../driver/after-work.js'
 import { CUresult, isContextLost } from '../driver/cuda-results.js'
-import { type Driver, type InternalEvent, StreamFlag } from '../driver/driver.js'
+import type { Driver, InternalEvent } from '../driver/driver.js'
 import { releaseAll } from '../streams/capture-record.js'
-import { StreamImpl } from '../streams/stream-impl.js'
+import type { StreamImpl } from '../streams/stream-impl.js'
 import { type Holder, holderOf } from './out-of-memory.js'
-import { internalStream, recordedEvent } from './stream-uses.js'
+import { CommonEvent, internalStream, recordedEvent } from './stream-uses.js'
 
-/** Frees a piece of memory in the order of this stream. */
-type Free = (last: StreamImpl) => void
-
-/** Recorded behind all work of an allocation stream, or of its whole device if the driver cannot tell that work apart. */
-interface EndEvent extends InternalEvent {
-  readonly isOfDevice: boolean
-}
+/**
+ * Frees a piece of memory in the order of this stream. `end` is recorded behind all work of the allocation stream, if that is
+ * closed: then the stream is an internal one, which must not wait.
+ */
+type Free = (last: StreamImpl, end: CommonEvent | undefined) => void
 
 /** The allocation streams that have memory to free which they could not free while they captured. */
 const deferringOn = memoize((_driver: Driver) => new Set<AllocationStream>())
@@ -29,8 +27,11 @@ const deferringOn = memoize((_driver: Driver) => new Set<AllocationStream>())
 export class AllocationStream {
   /** The number of pieces of memory that are not freed yet. */
   #pieces = 0
-  /** Recorded behind all its work when the stream was closed. */
-  #end: EndEvent | undefined
+  /**
+   * Recorded behind all its work when the stream was closed, or behind all work of its whole device if the driver could not tell that
+   * work apart.
+   */
+  #end: CommonEvent | undefined
   #deferred: Free[] = []
 
   readonly holder: Holder
@@ -58,7 +59,7 @@ export class AllocationStream {
         `${stream} captures, so that nothing outside can be ordered after its work: end the capture first`,
       )
     }
-    if (this.#end !== undefined) use.driver.streamWaitEvent(use.handle, this.#end.event, 0)
+    if (this.#end !== undefined) use.driver.streamWaitEvent(use.handle, this.#end.own.event, 0)
     else use.driver.streamWaitStream(use.handle, stream.handle, stream.context)
   }
 
@@ -66,9 +67,8 @@ export class AllocationStream {
   freed(): void {
     this.#pieces -= 1
     if (this.#pieces > 0 || this.#end === undefined) return
-    const { context, event } = this.#end
+    this.#end.release()
     this.#end = undefined
-    this.stream.driver.eventRecycle(context, event)
   }
 
   /** Calls the function with the stream that must free: now, or once that is allowed. */
@@ -102,26 +102,9 @@ export class AllocationStream {
 
   #freeNow(free: Free): void {
     this.stream.queuedCalls += 1
-    if (this.#end === undefined) free(this.stream)
-    else if (this.#end.isOfDevice) this.#freeOnNewStream(this.#end, free)
-    else {
-      const internal = internalStream(this.stream.device)
-      internal.driver.streamWaitEvent(internal.handle, this.#end.event, 0)
-      free(internal)
-    }
+    if (this.#end === undefined) free(this.stream, undefined)
+    else free(internalStream(this.stream.device), this.#end)
     this.freed()
-  }
-
-  /** A wait for all work of the device must not delay other memory that is to be freed on the internal stream. */
-  #freeOnNewStream({ context, event }: EndEvent, free: Free): void {
-    const { driver, device } = this.stream
-    const handle = driver.streamCreate(context, StreamFlag.NON_BLOCKING, 0)
-    try {
-      driver.streamWaitEvent(handle, event, 0)
-      free(new StreamImpl(device, context, handle, 'kept'))
-    } finally {
-      driver.streamDestroy(handle)
-    }
   }
 
   /**
@@ -146,7 +129,7 @@ export class AllocationStream {
     const own = recordedEvent(this.stream, (event) => {
       isRecorded = driver.deviceRecordInternal(event, ordinal)
     })
-    if (isRecorded) this.#end = { ...own, isOfDevice: true }
+    if (isRecorded) this.#end = new CommonEvent(driver, own)
     else driver.eventRecycle(own.context, own.event)
     return isRecorded
   }
@@ -160,7 +143,7 @@ export class AllocationStream {
     if (this.#pieces === 0 || !this.#takesWork()) return
     try {
       const own = recordedEvent(this.stream, (event) => driver.eventRecordInternal(event, handle))
-      this.#end = { ...own, isOfDevice: false }
+      this.#end = new CommonEvent(driver, own)
     } catch {
       // Refused: an event behind all work of the device takes its place when memory is to be freed.
     }

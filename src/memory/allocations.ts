@@ -1,13 +1,21 @@
 /** Pieces of memory, to which buffers and their slices refer: the streams that used one, and how it is freed. */
 import { NativeResource } from '../base/finalization.js'
 import { contextOf, type Device, driverOf } from '../device.js'
-import type { Driver, EventHandle, ImportedMemory, InternalEvent, Pointer, QueuedAllocation } from '../driver/driver.js'
+import {
+  type Driver,
+  type EventHandle,
+  giveBackEvent,
+  type ImportedMemory,
+  type InternalEvent,
+  type Pointer,
+  type QueuedAllocation,
+} from '../driver/driver.js'
 import type { WrappedLifetime } from '../streams/shared.js'
 import type { StreamImpl } from '../streams/stream-impl.js'
 import { type AllocationStream, allocationStreamOf, freeUnowned, isFinding, unlessLost } from './allocation-stream.js'
 import type { PoolImpl } from './memory-pool.js'
 import { type Holder, holderOf, outOfMemory } from './out-of-memory.js'
-import { internalEvent, internalStream, StreamUses } from './stream-uses.js'
+import { type CommonEvent, internalEvent, internalStream, StreamUses } from './stream-uses.js'
 
 export abstract class Allocation extends NativeResource {
   declare readonly device: Device
@@ -70,7 +78,7 @@ export abstract class Allocation extends NativeResource {
   beforeUse(use: StreamImpl): void {
     if (this.isOrderedOn(use)) return
     if (!this.uses.has(use.serial)) this.waitUntilReady(use)
-    this.uses.prepare(use, this.device)
+    this.uses.prepare(use)
   }
 
   /** To be called after that work was queued. */
@@ -81,7 +89,7 @@ export abstract class Allocation extends NativeResource {
   /** Work that was queued on the stream earlier uses the memory. */
   usedOn(use: StreamImpl): void {
     if (this.isOrderedOn(use)) return
-    this.uses.prepare(use, this.device)
+    this.uses.prepare(use)
     this.uses.record(use)
   }
 
@@ -107,7 +115,8 @@ export abstract class Allocation extends NativeResource {
 
   /** Takes over an event behind uses by other code: the memory is not freed before it is done. */
   addForeignUse(own: InternalEvent): void {
-    this.uses.add(own, this.driver, this.device)
+    if (this.tracks) this.uses.add(own, this.driver)
+    else giveBackEvent(this.driver, own)
   }
 
   /** Is all work done that used the memory? The query invalidates no capture. */
@@ -184,7 +193,7 @@ export class DeviceAllocation extends Allocation {
     try {
       freeUnowned(driver, () => {
         const { handle } = stream.closed ? internalStream(device) : stream
-        unlessLost(() => driver.queue({ kind: 'free', stream: handle, pointer }))
+        unlessLost(() => driver.queue({ kind: 'free', stream: handle, pointer, after: [] }))
       })
     } catch {
       // It is tried again later.
@@ -201,24 +210,30 @@ export class DeviceAllocation extends Allocation {
   }
 
   protected override free(): void {
-    if (this.#allocationStream === undefined) this.#freeOn(internalStream(this.device))
-    else this.#allocationStream.free((last) => this.#freeOn(last))
+    if (this.#allocationStream === undefined) this.#freeOn(internalStream(this.device), undefined)
+    else this.#allocationStream.free((last, end) => this.#freeOn(last, end))
   }
 
-  #freeOn(last: StreamImpl): void {
+  /** The stream waits for nothing. What the free comes after besides, the driver waits for. */
+  #freeOn(last: StreamImpl, end: CommonEvent | undefined): void {
     const { driver, handle } = last
-    this.waitUntilReady(last)
-    this.uses.orderBefore(last)
+    const uses = this.uses.notBefore(last)
+    // All that is closed comes before the end of its stream, but not before that of a stream of another library.
+    const others = this.#allocationStream === undefined ? [this.#allocated] : end === undefined ? [] : [end.share()]
+    const after = others.length === 0 ? uses : [...uses, ...others]
     let finding: unknown
     try {
-      driver.queue({ kind: 'free', stream: handle, pointer: this.pointer })
+      driver.queue({ kind: 'free', stream: handle, pointer: this.pointer, after })
     } catch (error) {
-      if (!isFinding(error)) throw error
+      if (!isFinding(error)) {
+        if (end !== undefined) end.release()
+        throw error
+      }
       finding = error
     }
     this.#holder.remove(this.pointer, this.byteLength)
-    driver.eventRecycle(this.#allocated.context, this.#allocated.event)
-    this.uses.recycle(driver)
+    if (this.#allocationStream !== undefined) giveBackEvent(driver, this.#allocated)
+    this.uses.recycle(driver, uses)
     this.#pool?.pieceFreed()
     if (finding !== undefined) throw finding
   }

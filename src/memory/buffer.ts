@@ -230,10 +230,10 @@ export abstract class Memory extends ClosableObject {
   }
 
   /**
-   * Frees the memory when all work is done that this library queued with it, on any stream; this call does not
-   * wait. Memory of `device.alloc()` is freed in the order of its stream (`cuMemFreeAsync`), whose later work waits for
-   * those others too. If the stream belongs to another library, it delays no free: wait until its work is done. To close
-   * a slice only ends that slice. May be called twice.
+   * Frees the memory when all work is done that this library queued with it, on any stream. Neither this call nor any
+   * stream waits for that. Memory of `device.alloc()` is freed in the order of its stream (`cuMemFreeAsync`), or once the
+   * other streams that used it are done, unless the stream has waited for them. If the stream belongs to another library, it
+   * delays no free: wait until its work is done. To close a slice only ends that slice. May be called twice.
    *
    * A graph that uses the buffer retains the memory: it is freed when the graph, its instances and their launches are
    * over. Work that only had the address is not counted: make the buffer's stream wait for it first,

@@ -5,13 +5,13 @@
 import { nextSerial } from '../base/library-object.js'
 import { memoize } from '../base/memoize.js'
 import type { Device } from '../device.js'
-import { type Driver, EventFlag, type EventHandle, type InternalEvent, type StreamHandle } from '../driver/driver.js'
+import { type Driver, EventFlag, type EventHandle, giveBackEvent, type InternalEvent } from '../driver/driver.js'
 import { StreamImpl } from '../streams/stream-impl.js'
 
-/** The most streams that have an event of their own: those of more are joined into one event. */
-export const MOST_EVENTS = 16
+/** So many events are kept without a look at which of them are done. */
+const MOST_EVENTS = 16
 
-/** An internal stream of each device, on which memory waits for the streams that used it. */
+/** An internal stream of each device, on which memory is allocated and freed that is in the order of no other. It never waits. */
 export const internalStream = memoize((device: Device) => StreamImpl.make(device))
 
 /** An internal event, to be recorded before it is used for anything else. */
@@ -34,42 +34,87 @@ export function recordedEvent(
   return own
 }
 
+/** An event for which several wait. */
+export class CommonEvent {
+  #users = 1
+
+  constructor(
+    private readonly driver: Driver,
+    readonly own: InternalEvent,
+  ) {}
+
+  /** For one more who waits, and releases it. */
+  share(): InternalEvent {
+    this.#users += 1
+    return { ...this.own, release: () => this.release() }
+  }
+
+  get isShared(): boolean {
+    return this.#users > 1
+  }
+
+  /** One of them needs it no more; its owner is the last to. */
+  release(): void {
+    this.#users -= 1
+    if (this.#users === 0) giveBackEvent(this.driver, this.own)
+  }
+}
+
 /** The event behind the last use by a stream. */
 interface StreamUse extends InternalEvent {
   /** The serial number of the stream. */
-  readonly serial: number
+  readonly line: number
+  /** Which of the uses that were recorded there it is. */
+  place: number
 }
 
 const NONE: readonly StreamUse[] = []
 
 export class StreamUses {
+  /** With as many events, those are given back that are done. */
+  #most = MOST_EVENTS
   /** An array, since most memory has no such uses and none has many: a map would cost more than all the rest. */
   #uses = NONE
   /** Of first uses whose work was not queued yet, or was refused: their events, used before for something else, stand for nothing. */
   #prepared = NONE
+
+  /** The number of streams for whose uses there is an event. */
+  get count(): number {
+    return this.#uses.length
+  }
 
   has(serial: number): boolean {
     return this.#useOf(serial) !== undefined
   }
 
   /** To be called before work that uses the memory is queued, so that a failure comes before it. */
-  prepare(use: StreamImpl, device: Device): void {
+  prepare(use: StreamImpl): void {
     const { serial } = use
-    if (this.has(serial) || this.#prepared.some((each) => each.serial === serial)) return
-    if (this.#uses.length >= MOST_EVENTS) this.#join(use.driver, internalStream(device))
-    this.#prepared = [...this.#prepared, { serial, ...internalEvent(use) }]
+    if (this.has(serial) || this.#prepared.some(({ line }) => line === serial)) return
+    if (this.#uses.length >= this.#most) this.#forgetDone(use.driver)
+    this.#prepared = [...this.#prepared, { ...internalEvent(use), line: serial, place: 0 }]
   }
 
   /** To be called after that work was queued. */
-  record({ driver, handle, serial }: StreamImpl): void {
-    const own = this.#useOf(serial)
-    if (own !== undefined) driver.eventRecordInternal(own.event, handle)
-    else this.#recordFirst(driver, handle, serial)
+  record(stream: StreamImpl): void {
+    const { driver, handle, serial } = stream
+    const own = this.#useOf(serial) ?? this.#prepared.find(({ line }) => line === serial)
+    if (own === undefined) return
+    driver.eventRecordInternal(own.event, handle)
+    stream.usesRecorded += 1
+    if (own.place === 0) this.#isRecorded(own)
+    own.place = stream.usesRecorded
   }
 
   /** Orders the stream's later work after all uses. */
   orderBefore({ driver, handle, serial }: StreamImpl): void {
-    for (const use of this.#uses) if (use.serial !== serial) driver.streamWaitEvent(handle, use.event, 0)
+    for (const { line, event } of this.#uses) if (line !== serial) driver.streamWaitEvent(handle, event, 0)
+  }
+
+  /** The events behind those uses after which work of the stream does not come anyway. */
+  notBefore(stream: StreamImpl): readonly InternalEvent[] {
+    if (this.#uses.length === 0) return NONE
+    return this.#uses.filter(({ line, place }) => line !== stream.serial && !stream.comesAfter(line, place))
   }
 
   /** Is all work done that used the memory? */
@@ -86,39 +131,36 @@ export class StreamUses {
   }
 
   /** Takes over an event that is recorded behind uses by other code. */
-  add(own: InternalEvent, driver: Driver, device: Device): void {
-    if (this.#uses.length >= MOST_EVENTS) this.#join(driver, internalStream(device))
-    this.#add(nextSerial(), own)
+  add(own: InternalEvent, driver: Driver): void {
+    if (this.#uses.length >= this.#most) this.#forgetDone(driver)
+    this.#uses = [...this.#uses, { ...own, line: nextSerial(), place: 1 }]
   }
 
-  recycle(driver: Driver): void {
-    for (const { context, event } of [...this.#uses, ...this.#prepared]) driver.eventRecycle(context, event)
+  /** Gives the events back, except those that others have taken over. */
+  recycle(driver: Driver, taken: readonly InternalEvent[] = NONE): void {
+    for (const each of [...this.#uses, ...this.#prepared]) if (!taken.includes(each)) giveBackEvent(driver, each)
     this.#uses = NONE
     this.#prepared = NONE
   }
 
   #useOf(serial: number): StreamUse | undefined {
-    for (const use of this.#uses) if (use.serial === serial) return use
+    for (const use of this.#uses) if (use.line === serial) return use
     return undefined
   }
 
-  #recordFirst(driver: Driver, handle: StreamHandle, serial: number): void {
-    const own = this.#prepared.find((each) => each.serial === serial)
-    if (own === undefined) return
-    driver.eventRecordInternal(own.event, handle)
-    this.#prepared = this.#prepared.filter((each) => each !== own)
-    this.#uses = [...this.#uses, own]
+  #isRecorded(first: StreamUse): void {
+    this.#prepared = this.#prepared.filter((each) => each !== first)
+    this.#uses = [...this.#uses, first]
   }
 
-  #add(serial: number, { context, event }: InternalEvent): void {
-    this.#uses = [...this.#uses, { serial, context, event }]
-  }
-
-  #join(driver: Driver, internal: StreamImpl): void {
-    this.orderBefore(internal)
-    const own = recordedEvent(internal, (event) => driver.eventRecordInternal(event, internal.handle))
-    for (const { context, event } of this.#uses) driver.eventRecycle(context, event)
-    this.#uses = NONE
-    this.#add(internal.serial, own)
+  /** What remains has work that is not done, and is looked at again when it has doubled. */
+  #forgetDone(driver: Driver): void {
+    const left: StreamUse[] = []
+    for (const use of this.#uses) {
+      if (driver.memory.isDone(use.event)) giveBackEvent(driver, use)
+      else left.push(use)
+    }
+    this.#uses = left
+    this.#most = Math.max(MOST_EVENTS, 2 * left.length)
   }
 }

@@ -73,7 +73,13 @@ export type RecordedWork =
     }
   | { readonly kind: 'library'; readonly calls: readonly RecordedLibraryCall[] }
   | { readonly kind: 'allocate'; readonly stream: number; readonly pointer: number; readonly byteLength: number }
-  | { readonly kind: 'free'; readonly stream: number; readonly pointer: number }
+  | {
+      readonly kind: 'free'
+      readonly stream: number
+      readonly pointer: number
+      /** Events that it comes after, but not its stream. */
+      readonly after?: readonly number[]
+    }
   | { readonly kind: 'hostFunction'; readonly stream: number; readonly internal: boolean; readonly callback: boolean }
   | { readonly kind: 'promise'; readonly stream: number }
   | { readonly kind: 'waitValue'; readonly stream: number; readonly word: RecordedWord; readonly compare: Comparison }

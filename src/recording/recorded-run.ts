@@ -375,6 +375,11 @@ class RunBuilder {
       if (work.calls.length === 0) this.#host()
       return
     }
+    // It is in no stream, and comes after all that uses the memory.
+    if (work.kind === 'free' && work.after !== undefined) {
+      this.#host()
+      return
+    }
     if (work.kind === 'copy') this.#learnFromCopy(work, work.engine)
     else if (work.kind === 'copies') for (const copy of work.copies) this.#learnFromCopy(copy, undefined)
     const lane = this.#lane(work.stream)

@@ -3,9 +3,11 @@ import { scalarLayout } from '../base/element-layout.js'
 import {
   type ContextHandle,
   type CopiedBytes,
+  type EventHandle,
   type GraphExecHandle,
   type GraphHandle,
   type HostFunction,
+  type InternalEvent,
   type KernelHandle,
   type KernelWork,
   type LaunchArgument,
@@ -65,7 +67,7 @@ export function recorded(work: QueuedWork): RecordedWork {
     case 'allocate':
       return { kind: 'allocate', stream: work.stream, pointer: work.pointer, byteLength: work.byteLength }
     case 'free':
-      return { kind: 'free', stream: work.stream, pointer: work.pointer }
+      return { kind: 'free', stream: work.stream, pointer: work.pointer, ...recordedEvents(work.after) }
     case 'hostFunction': {
       const { internal = false, runsAfterFault } = work.call
       return { kind: 'hostFunction', stream: work.stream, internal, callback: runsAfterFault }
@@ -85,6 +87,12 @@ export function recorded(work: QueuedWork): RecordedWork {
 }
 
 const NO_CONTEXT = 0 as ContextHandle
+
+const recordedEvents = (events: readonly InternalEvent[]): { readonly after?: readonly number[] } =>
+  events.length === 0 ? {} : { after: events.map(({ event }) => event) }
+
+const eventOf = (event: number): InternalEvent => ({ context: NO_CONTEXT, event: event as EventHandle })
+
 const BYTE = scalarLayout('u8')
 
 /** Queues nothing: the work of a recording is not done again. */
@@ -114,7 +122,7 @@ export function queued(work: RecordedWork, run: HostFunction['run']): QueuedWork
       return { kind: 'allocate', stream, context: NO_CONTEXT, byteLength, pool, isZeroed: false, pointer }
     }
     case 'free':
-      return { kind: 'free', stream, pointer: work.pointer as Pointer }
+      return { kind: 'free', stream, pointer: work.pointer as Pointer, after: (work.after ?? []).map(eventOf) }
     case 'hostFunction': {
       const call = { run, runsAfterFault: work.callback, internal: work.internal }
       return { kind: 'hostFunction', stream, context: NO_CONTEXT, call }

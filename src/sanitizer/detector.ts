@@ -14,6 +14,7 @@ import {
   type NodeHandle,
   type Pointer,
   type QueuedFill,
+  type QueuedFree,
   type StreamHandle,
   type TouchedMemory,
   touching,
@@ -198,20 +199,24 @@ export class Detector {
   }
 
   /** Called before memory is freed in the order of a stream. */
-  probeFree(pointer: Pointer, handle: StreamHandle): void {
+  probeFree({ pointer, stream: handle, after }: QueuedFree): void {
     const region = this.findings.fixes ? this.regions.startingAt(pointer) : undefined
     if (region === undefined) return
     const stream = this.order.streams.at(handle)
     const memory = region.whole
-    const at = this.order.nextOf(stream)
+    const at = after.length === 0 ? this.order.nextOf(stream) : this.order.afterStreamAndEvents(handle, after)
     this.#look((stack) => this.#operation(at, stream, 'free', 'free', stack, memory), memory, stream)
   }
 
-  freed(pointer: Pointer, handle: StreamHandle): void {
+  /** A free that waits for more than its stream is none of the stream's work: what comes later there comes after none of that. */
+  freed({ pointer, stream: handle, after }: QueuedFree, queue: () => void): void {
+    const beside = after.length === 0 ? undefined : this.order.afterStreamAndEvents(handle, after)
+    queue()
+    this.takenOver(after)
     const region = this.regions.startingAt(pointer)
     if (region === undefined) return
-    const stream = this.order.arriveAt(handle)
-    this.#free(region, stream.advance(), 'free', stream)
+    const stream = beside === undefined ? this.order.arriveAt(handle) : this.order.streams.at(handle)
+    this.#free(region, beside ?? stream.advance(), 'free', stream)
   }
 
   /** Frees memory that belongs to no stream once these events, which the driver takes over, are complete. */
@@ -231,7 +236,7 @@ export class Detector {
 
   /** The driver destroys these events. */
   takenOver(events: readonly InternalEvent[]): void {
-    for (const { event } of events) this.order.events.destroyed(event)
+    for (const { event, release } of events) if (release === undefined) this.order.events.destroyed(event)
   }
 
   /** JavaScript is about to look at pinned memory. */

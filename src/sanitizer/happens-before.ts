@@ -12,7 +12,14 @@ import {
   timeIn,
   type VectorClock,
 } from '../base/vector-clock.js'
-import { type Driver, type EventHandle, isNullStream, type NodeHandle, type StreamHandle } from '../driver/driver.js'
+import {
+  type Driver,
+  type EventHandle,
+  type InternalEvent,
+  isNullStream,
+  type NodeHandle,
+  type StreamHandle,
+} from '../driver/driver.js'
 import { type ValueOrder, Values } from './awaited-values.js'
 import { Continuations } from './continuations.js'
 import type { CapturedNodes, GraphInstance, LaunchOrder, NodeVisitor } from './graph-instances.js'
@@ -267,6 +274,16 @@ export class HappensBefore implements LaunchOrder {
   afterEvents(events: readonly EventHandle[]): Epoch {
     const after = new Component(this.components.nowhere(this.host.clock))
     for (const event of events) for (const epoch of this.workOfEvent(event)) after.join(epoch)
+    return after.epoch()
+  }
+
+  /** The same of all that is in the stream as well, which stays as it is. */
+  afterStreamAndEvents(handle: StreamHandle, events: readonly InternalEvent[]): Epoch {
+    const after = new Component(this.components.nowhere(this.host.clock))
+    const stream = this.streams.at(handle)
+    this.#comeAfterOthers(stream, after)
+    after.join(stream.epoch())
+    for (const { event } of events) for (const epoch of this.workOfEvent(event)) after.join(epoch)
     return after.epoch()
   }
 

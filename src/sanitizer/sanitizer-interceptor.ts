@@ -106,9 +106,8 @@ export class SanitizerInterceptor implements Interceptor {
         detector.allocated(work.pointer, work.byteLength, work.stream)
         break
       case 'free':
-        detector.probeFree(work.pointer, work.stream)
-        next.queue(work)
-        detector.freed(work.pointer, work.stream)
+        detector.probeFree(work)
+        detector.freed(work, () => next.queue(work))
         break
       case 'hostFunction':
         this.#launchHostFunction(work)

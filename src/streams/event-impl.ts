@@ -7,6 +7,7 @@ import { another, contextOf, type Device, deviceOf, driverOf, resolveDevice } fr
 import { driverForHandle } from '../driver/default-driver.js'
 import { type ContextHandle, type Driver, EventFlag, type EventHandle } from '../driver/driver.js'
 import { NO_PROMISES } from '../driver/promise-waits.js'
+import { NO_USES } from './awaited-uses.js'
 import { forgetRecord } from './capture-record.js'
 import { Lifetime, lifetimeBegins, lifetimeEnds, lifetimeOf, unregister, type WrappedLifetime } from './shared.js'
 
@@ -51,6 +52,13 @@ export class EventImpl extends NativeResource {
   #doneAt = -1
   /** The last operation that this library queued before the latest record, for errors. */
   workBefore: string | undefined
+  /** The serial number of the stream of its latest record, and how many uses of memory were recorded there before: 0 if none are known. */
+  recordedOn = 0
+  usesBefore = 0
+  /** Uses on other streams that the record comes after. */
+  awaitedUses = NO_USES
+  /** Other code may have made the record part of a capture. */
+  mayBeCaptured = false
   /** Promises that its latest record comes after. */
   promises = NO_PROMISES
   /** Hardware-queue entries that a record takes; it is assumed that an event of another library takes one. */
@@ -106,6 +114,11 @@ export class EventImpl extends NativeResource {
     this.#isPrivate = false
     if (this.isOwned && !this.closed) this.#lifetime ??= lifetimeBegins(this.driver, this.handle)
     return BigInt(this.handle)
+  }
+
+  /** No other code and no graph can have recorded it. */
+  get isPrivate(): boolean {
+    return this.#isPrivate
   }
 
   /** Its latest record was found to be done, and other code cannot have recorded it since. */

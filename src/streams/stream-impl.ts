@@ -22,7 +22,8 @@ import {
 } from '../driver/driver.js'
 import { joined, NO_PROMISES, PromiseWait } from '../driver/promise-waits.js'
 import { defaultStreamName, givenName, numberedStream } from '../driver/stream-names.js'
-import { type CaptureRecord, captureEnded, noteRecord, recordOf } from './capture-record.js'
+import { type AwaitedUses, comesAfterUse, NO_USES, withUse } from './awaited-uses.js'
+import { type CaptureRecord, captureEnded, capturesUnderWay, noteRecord, recordOf } from './capture-record.js'
 import type { EventImpl } from './event-impl.js'
 import { type GreenContext, greenContextImplOf } from './green-context.js'
 import { isInsideHostFunction } from './host-function.js'
@@ -58,6 +59,10 @@ export class StreamImpl extends NativeResource {
   queuedCalls = 0
   /** What `queuedCalls` was when the stream was last found idle. */
   #idleAt = -1
+  /** The number of uses of memory that were recorded on it: a use is before what is recorded or awaited there later. */
+  usesRecorded = 0
+  /** Uses on other streams that its later work comes after, since the program had it wait for them. */
+  awaitedUses = NO_USES
   /** The operation that was queued through it last, for errors. */
   lastWork: string | undefined
   /** Promises that its work comes after: its own, and those of streams and events that it waited for. */
@@ -302,6 +307,16 @@ export class StreamImpl extends NativeResource {
     if (external === 0) noteRecord(this, handle)
     event.workBefore = this.lastWork
     event.promises = this.promises
+    if (this.usesRecorded > 0 || this.awaitedUses !== NO_USES || event.recordedOn > 0) this.#noteUses(event, external)
+  }
+
+  /** A record in a capture is none of the stream's own work. */
+  #noteUses(event: EventImpl, external: ExternalFlag): void {
+    const isWork = external === 0 && !capturesUnderWay()
+    event.recordedOn = this.serial
+    event.usesBefore = isWork ? this.usesRecorded : 0
+    event.awaitedUses = isWork ? this.awaitedUses : NO_USES
+    event.mayBeCaptured = !this.#isOwnAlone
   }
 
   /** Waits for an event, which must be open. */
@@ -310,6 +325,46 @@ export class StreamImpl extends NativeResource {
     if (external !== 0) this.#retainForGraph(event)?.retained.awaited.add(event)
     this.driver.streamWaitEvent(this.handle, handle, external)
     this.followPromises(event.promises)
+    const { usesBefore, awaitedUses } = event
+    if ((usesBefore > 0 || awaitedUses.length > 0) && event.isPrivate)
+      this.#awaitUses(event.recordedOn, usesBefore, awaitedUses, event.mayBeCaptured)
+  }
+
+  /** Waits for another stream of the driver. */
+  waitForStream(from: StreamImpl): void {
+    this.driver.streamWaitStream(this.handle, from.handle, from.context)
+    this.followPromises(from.promises)
+    const { usesRecorded, awaitedUses } = from
+    if (usesRecorded > 0 || awaitedUses.length > 0)
+      this.#awaitUses(from.serial, usesRecorded, awaitedUses, !from.#isOwnAlone)
+  }
+
+  /** Is it known that its later work comes after this use on another stream? */
+  comesAfter(serial: number, place: number): boolean {
+    return comesAfterUse(this.awaitedUses, serial, place)
+  }
+
+  /** No other code has it, which could let it capture. */
+  get #isOwnAlone(): boolean {
+    return this.ownership === 'owned' && !this.#hasEscaped
+  }
+
+  /** It has waited for something that comes after these uses. A wait that is captured means nothing for what it does outside. */
+  #awaitUses(serial: number, place: number, others: AwaitedUses, mayBeCaptured: boolean): void {
+    if (capturesUnderWay()) return
+    // Others may let it capture, or what it waits for, which then takes it into the capture.
+    if ((mayBeCaptured || !this.#isOwnAlone) && this.#mayCapture) return
+    let awaited = this.awaitedUses
+    for (let at = 0; at < others.length; at += 2) awaited = withUse(awaited, others[at] ?? 0, others[at + 1] ?? 0)
+    this.awaitedUses = withUse(awaited, serial, place)
+  }
+
+  get #mayCapture(): boolean {
+    try {
+      return this.isCapturing
+    } catch {
+      return true
+    }
   }
 
   /** Each launch of the graph will record the event, or wait for it. The end of a graph of another library is not known. */

@@ -24,6 +24,7 @@ const CONFORMANCE = [
     'foreign-capture',
     'foreign-handles',
     'foreign-streams',
+    'frees',
     'giving-back',
     'gone-captures',
     'graph-keeps',

@@ -53,6 +53,7 @@ import type { PendingHostFunctions } from './host-functions/pending-host-functio
 import type { ProcessRegistry } from './host-functions/process-registry.js'
 import type { LibcudaParts, StreamCalls } from './libcuda/driver-calls.js'
 import { type CheckedLibrary, checkCleanup, checkDestroyed, type Library } from './libcuda/libcuda.js'
+import { PutOffFrees } from './memory/put-off-frees.js'
 import type { Blocking } from './waiting/blocking.js'
 import type { CallsOnThreads } from './waiting/calls-on-threads.js'
 import { type EventPool, type InternalRecord, isPooled } from './waiting/event-pool.js'
@@ -124,8 +125,9 @@ export class CudaDriver implements Driver {
     const idleDevices = new IdleDevices(parts)
     this.kernels = new CudaKernels({ ...parts, idleDevices })
     this.libraries = new CudaLibraries(parts)
-    this.pools = new CudaPools(parts)
-    const allParts = { ...parts, idleDevices, driver: this, pools: this.pools, green: this.#green }
+    const putOff = new PutOffFrees({ ...parts, driver: this })
+    this.pools = new CudaPools({ ...parts, putOff })
+    const allParts = { ...parts, idleDevices, putOff, driver: this, pools: this.pools, green: this.#green }
     this.graphs = new CudaGraphs(allParts)
     this.memory = new CudaMemory(allParts)
     this.sharing = new CudaSharing(allParts)
@@ -580,7 +582,7 @@ export class CudaDriver implements Driver {
         this.memory.allocate(work)
         break
       case 'free':
-        this.memory.free(work.pointer, work.stream)
+        this.memory.free(work)
         break
       case 'library':
         this.libraries.queue(work)

@@ -9,6 +9,7 @@ import {
   type CopyRoute,
   cudaHandleOf,
   type EventHandle,
+  giveBackEvent,
   type InternalEvent,
   type MemoryDriver,
   type MemoryPlace,
@@ -17,6 +18,7 @@ import {
   type Pointer,
   type QueuedAllocation,
   type QueuedFill,
+  type QueuedFree,
   type StreamHandle,
 } from '../driver.js'
 import { HandleMap } from '../handle-tables.js'
@@ -36,6 +38,7 @@ import {
   type RegisteredMemoryParts,
 } from './memory/host-memory.js'
 import { PeerAccess } from './memory/peer-access.js'
+import type { PutOffFrees } from './memory/put-off-frees.js'
 import type { IdleDevices } from './waiting/idle-devices.js'
 import type { ValueWaits } from './waiting/value-waits.js'
 
@@ -59,6 +62,7 @@ export interface CudaMemoryParts extends CopiesParts {
   readonly idleDevices: IdleDevices
   readonly valueWaits: ValueWaits
   readonly pools: CudaPools
+  readonly putOff: PutOffFrees
   readonly driver: RegisteredMemoryParts['driver'] & CopiesParts['driver'] & GraphsDriver
 }
 
@@ -79,8 +83,9 @@ export class CudaMemory implements MemoryDriver {
 
   allocate(work: QueuedAllocation): void {
     const { byteLength, stream, context, pool, isZeroed } = work
-    const { library, memory, contexts, relaxed, pools } = this.parts
+    const { library, memory, contexts, relaxed, pools, putOff } = this.parts
     const raw = cudaHandleOf(stream)
+    putOff.sweepFew()
     // The pools use what is before.
     const address = memory.address + 8
     pools.makeReady(context)
@@ -91,7 +96,12 @@ export class CudaMemory implements MemoryDriver {
     const allocate = (): number =>
       contexts.within(context, () => relaxed.run(() => pools.allocate(pool, context, byteLength, attempt)))
     let result = allocate()
+    if (result === CUresult.OUT_OF_MEMORY && putOff.pending) {
+      putOff.sweep()
+      result = allocate()
+    }
     if (result === CUresult.OUT_OF_MEMORY && pools.giveBackUnused(context)) result = allocate()
+    if (result === CUresult.OUT_OF_MEMORY && putOff.waitForUses(contexts.deviceOf(context))) result = allocate()
     if (result !== 0) check(pool === undefined ? 'cuMemAllocAsync' : 'cuMemAllocFromPoolAsync', result)
     const pointer = memory.pointerAt(8) as Pointer
     work.pointer = pointer
@@ -99,12 +109,20 @@ export class CudaMemory implements MemoryDriver {
     try {
       this.fill({ kind: 'fill', pointer, value: 0, width: 1, count: byteLength, rows: undefined, stream })
     } catch (error) {
-      this.free(pointer, stream)
+      this.#freeInOrder(pointer, stream)
       throw error
     }
   }
 
-  free(pointer: Pointer, stream: StreamHandle): void {
+  free({ pointer, stream, after }: QueuedFree): void {
+    const { putOff, driver } = this.parts
+    if (after.length > 0 && putOff.add(pointer, stream, after)) return
+    this.#freeInOrder(pointer, stream)
+    for (const each of after) giveBackEvent(driver, each)
+    putOff.sweepFew()
+  }
+
+  #freeInOrder(pointer: Pointer, stream: StreamHandle): void {
     const { must, relaxed, calls } = this.parts
     calls.inContextOf(stream, (raw) => relaxed.run(() => must.cuMemFreeAsync(pointer, raw)))
   }

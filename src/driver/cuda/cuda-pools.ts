@@ -15,6 +15,7 @@ import {
 import { releaseThreshold } from '../release-threshold.js'
 import type { StreamRecord } from './handles/stream-records.js'
 import type { LibcudaParts } from './libcuda/driver-calls.js'
+import type { PutOffFrees } from './memory/put-off-frees.js'
 import type { EventPool } from './waiting/event-pool.js'
 
 /** CUmemPool_attribute. */
@@ -47,6 +48,7 @@ const LONGEST_RECORD = 50
 
 export interface CudaPoolsParts extends LibcudaParts {
   readonly pool: EventPool
+  readonly putOff: Pick<PutOffFrees, 'pending' | 'sweep'>
 }
 
 interface OwnPool {
@@ -76,8 +78,9 @@ export class CudaPools implements PoolDriver {
   constructor(private readonly parts: CudaPoolsParts) {}
 
   info(device: number): MemoryInfo {
-    const { must, memory } = this.parts
+    const { must, memory, putOff } = this.parts
     const { address } = memory
+    putOff.sweep()
     this.#in(device, () => must.cuMemGetInfo_v2(address, address + 8))
     return { free: memory.pointerAt(0), total: memory.pointerAt(8) }
   }
@@ -131,6 +134,7 @@ export class CudaPools implements PoolDriver {
   }
 
   usage(pool: PoolHandle): PoolUsage {
+    this.parts.putOff.sweep()
     const bytesOf = (attribute: PoolAttribute): number => Number(this.#get(pool, attribute))
     return {
       used: bytesOf(PoolAttribute.USED_CURRENT),
@@ -147,6 +151,7 @@ export class CudaPools implements PoolDriver {
 
   trim(pool: PoolHandle, bytesToKeep: number): void {
     const device = this.#devices.get(pool)
+    this.parts.putOff.sweep()
     if (device !== undefined) this.#learnOfFrees(device)
     this.#trim(pool, bytesToKeep)
   }
@@ -242,11 +247,12 @@ export class CudaPools implements PoolDriver {
   }
 
   #sweep(): void {
-    const { must, relaxed } = this.parts
+    const { must, relaxed, putOff } = this.parts
     for (const [pool, checks] of this.#leaving) {
       this.trim(pool, 0)
       if (checks < MOST_CHECKS && this.#get(pool, PoolAttribute.RESERVED_CURRENT) > 0n) {
-        this.#leaving.set(pool, checks + 1)
+        // Where frees are put off, one of them may be of this pool.
+        if (!putOff.pending) this.#leaving.set(pool, checks + 1)
         continue
       }
       this.#leaving.delete(pool)

@@ -530,6 +530,20 @@ export class SimDriver implements Driver, WorkQueue {
     return this.machine.enqueue(stream, kind, amount, work, fails)
   }
 
+  enqueueBeside(
+    handle: StreamHandle,
+    after: readonly (SimOperation | undefined)[],
+    call: string,
+    work: Work,
+    whenOver: () => void,
+  ): void {
+    const stream = this.#streamOutsideCaptures(handle, call)
+    const { device } = stream
+    this.#captures.refuseImplicit(stream, call)
+    const before = stream === device.nullStream ? this.machine.nullStreamTails(device) : this.#recordedAfter(stream)
+    this.machine.marker(stream, [...before, ...after], work, whenOver)
+  }
+
   /** The stream behind a handle; to look takes no virtual time. */
   peek(handle: StreamHandle): SimStream | undefined {
     return this.#registry.peekStream(handle)

@@ -69,6 +69,14 @@ const SHORTEST = 1000
 export interface WorkQueue {
   /** Queues an operation; in a stream that captures it becomes a node of the graph. */
   enqueue(handle: StreamHandle, kind: SimOperationKind, amount: number, call: string, work: Work): SimOperation
+  /** Makes an operation in no stream, which comes after all that is in this one, and after these. */
+  enqueueBeside(
+    handle: StreamHandle,
+    after: readonly (SimOperation | undefined)[],
+    call: string,
+    work: Work,
+    whenOver: () => void,
+  ): void
 }
 
 /** The effect of an operation, and the virtual nanoseconds that it takes. */
@@ -140,7 +148,7 @@ export class SimMemory implements MemoryDriver {
     this.#freeBlockAfter(block, after, rounded(block.byteLength))
   }
 
-  free({ pointer, stream }: QueuedFree): void {
+  free({ pointer, stream, after }: QueuedFree): void {
     const block = this.#blockAt(pointer, 1)
     if (!(block instanceof DeviceMemory) || block.pointer !== pointer || block.freed) {
       throw cudaError('cuMemFreeAsync', CUresult.INVALID_VALUE)
@@ -149,6 +157,10 @@ export class SimMemory implements MemoryDriver {
     const on = this.registry.peekStream(stream)
     if (on === undefined) throw cudaError(call, CUresult.INVALID_HANDLE)
     const { pool, byteLength } = block
+    if (after.length > 0) {
+      this.#freeBeside(block, stream, after, call)
+      return
+    }
     const work = new FreeEffect(block, (freed) => {
       this.#giveBack(freed)
       pool?.left(byteLength, on)
@@ -161,6 +173,21 @@ export class SimMemory implements MemoryDriver {
       pool?.notFreed(byteLength, on)
       throw error
     }
+  }
+
+  /** The memory is in use until then, as on a GPU. No stream waits for it. */
+  #freeBeside(block: DeviceMemory, stream: StreamHandle, after: readonly InternalEvent[], call: string): void {
+    const { pool, byteLength } = block
+    const records = after.map(({ event }) => this.registry.peekEvent(event)?.record)
+    pool?.freesBeside(byteLength)
+    try {
+      const work = new FreeEffect(block, this.#giveBack)
+      this.queue.enqueueBeside(stream, records, call, work, () => pool?.freedBeside(byteLength))
+    } catch (error) {
+      pool?.notFreedBeside(byteLength)
+      throw error
+    }
+    this.#takeOver(after)
   }
 
   allocatePinned(byteLength: number, context: ContextHandle): ReturnType<MemoryDriver['allocatePinned']> {
@@ -456,8 +483,15 @@ export class SimMemory implements MemoryDriver {
     const records = after.map(({ event }) => this.registry.peekEvent(event)?.record)
     const free = this.machine.marker(block.device.nullStream, records, new FreeEffect(block, this.#giveBack))
     block.device.pools.apart -= size
-    for (const { event } of after) this.registry.destroyEvent(event)
+    this.#takeOver(after)
     return free
+  }
+
+  #takeOver(events: readonly InternalEvent[]): void {
+    for (const { event, release } of events) {
+      if (release === undefined) this.registry.destroyEvent(event)
+      else release()
+    }
   }
 
   #live(pointer: Pointer, byteLength: number, call: string): MemoryBlock {

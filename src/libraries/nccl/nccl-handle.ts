@@ -12,7 +12,7 @@ import { seconds, warnAfter, warnOnce } from '../../base/warnings.js'
 import type { Driver, ThreadedCalls } from '../../driver/driver.js'
 import { finished } from '../../driver/finished.js'
 import { unlessLost } from '../../memory/allocation-stream.js'
-import { MOST_EVENTS, StreamUses } from '../../memory/stream-uses.js'
+import { StreamUses } from '../../memory/stream-uses.js'
 import type { Stream } from '../../stream.js'
 import type { StreamImpl } from '../../streams/stream-impl.js'
 import type { GivenMemory } from '../library-call.js'
@@ -162,7 +162,7 @@ export class NcclHandle extends NativeResource {
 
   /** A call was queued on the stream, which does not capture: captured work does not run, and is not waited for. */
   queuedOn(use: StreamImpl, calls: number): void {
-    this.#work.prepare(use, this.waiting.device)
+    this.#work.prepare(use)
     this.#work.record(use)
     this.#outstanding?.queued(calls, use)
   }
@@ -175,7 +175,7 @@ export class NcclHandle extends NativeResource {
   /** Resolves when all work is done that was queued until now. Rejects with a fault, a refusal or the signal's reason. */
   async finished(signal: AbortSignal): Promise<void> {
     const { driver, handle, context } = this.waiting
-    this.waiting.reserve(MOST_EVENTS + 1)
+    this.waiting.reserve(this.#work.count + 1)
     this.#work.orderBefore(this.waiting)
     const what = (): string => 'the calls of a communicator'
     await finished({ signal }, what, (settle) => driver.streamFinished(handle, context, settle))

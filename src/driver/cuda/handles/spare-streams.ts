@@ -143,12 +143,16 @@ export class SpareStreams {
    * @throws ERR_UNSUPPORTED when none can be made, since host functions are pending
    */
   lend(device: number): number {
-    const lent = this.#lent.get(device)?.pop()
-    if (lent !== undefined) return lent
-    const make = (): number => this.#make()
-    const found = this.inPlaces(device, 1, true, make) ?? this.parts.exclusivelyNow(() => this.making(make))
-    if (found === undefined) throw noneLeft()
-    return found.made
+    const found = this.lendAtOnce(device)
+    if (found !== undefined) return found
+    const made = this.parts.exclusivelyNow(() => this.making(() => this.#make()))
+    if (made === undefined) throw noneLeft()
+    return made.made
+  }
+
+  /** The same, or undefined where CUDA might wait for the device. */
+  lendAtOnce(device: number): number | undefined {
+    return this.#lent.get(device)?.pop() ?? this.inPlaces(device, 1, true, () => this.#make())?.made
   }
 
   giveBack(device: number, stream: number): void {

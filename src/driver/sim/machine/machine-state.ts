@@ -194,6 +194,8 @@ export class SimOperation implements Listed<SimOperation> {
   declare settle: Settle | undefined
   /** Tells other threads that it is over. */
   declare publish: (() => void) | undefined
+  /** Called when it is over, where it is in no stream. */
+  declare whenOver: (() => void) | undefined
   host: HostFunction | undefined
   work: Work | undefined
   /** Where a kernel runs: in the partition of the stream that it was queued or captured on, if that is in one. */
@@ -225,6 +227,7 @@ export class SimOperation implements Listed<SimOperation> {
       records: undefined,
       settle: undefined,
       publish: undefined,
+      whenOver: undefined,
       site: undefined,
       decide: undefined,
       conditions: undefined,

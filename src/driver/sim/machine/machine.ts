@@ -222,8 +222,13 @@ export class Machine implements Steps {
   }
 
   /** An operation in no stream that is done when all of these are. */
-  marker(stream: SimStream, predecessors: Iterable<SimOperation | undefined>, work?: Work): SimOperation {
-    return this.#change(() => this.#enqueueBeside(stream, predecessors, work, false))
+  marker(
+    stream: SimStream,
+    predecessors: Iterable<SimOperation | undefined>,
+    work?: Work,
+    whenOver?: () => void,
+  ): SimOperation {
+    return this.#change(() => this.#enqueueBeside(stream, predecessors, work, false, whenOver))
   }
 
   /** A record that leaves its stream as idle as it is. */
@@ -638,8 +643,10 @@ export class Machine implements Steps {
     predecessors: Iterable<SimOperation | undefined>,
     work: Work | undefined,
     isObserved: boolean,
+    whenOver?: () => void,
   ): SimOperation {
     const operation = this.#operation(SimOperationKind.INSTANT, stream, 0, work)
+    if (whenOver !== undefined) operation.whenOver = whenOver
     operation.inStream = false
     for (const predecessor of predecessors) operation.waitFor(predecessor)
     if (isObserved) this.observer?.queued(operation)
@@ -815,6 +822,7 @@ export class Machine implements Steps {
       operation.publish = undefined
     }
     if (operation.inStream) this.#leaveStream(operation)
+    else operation.whenOver?.()
     this.scheduler.over(operation)
     this.observer?.ended(operation)
     if (operation.hadEffect) this.#late?.earlyIsOver(operation)

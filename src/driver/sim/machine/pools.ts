@@ -33,6 +33,10 @@ export class SimPool {
   readonly #leaving = new Map<object, Leaving>()
   /** Of all streams together. */
   #leavingBytes = 0
+  /** Bytes in use whose frees wait for more than a stream. */
+  #waiting = 0
+  /** Bytes of such frees that are in use again, though the frees are not over. */
+  #lent = 0
   readonly #most: number
 
   /** `maxBytes`: 0 for as much as there is. */
@@ -61,6 +65,12 @@ export class SimPool {
     } else if (this.#grow(this.used + size)) {
       // Work of other streams that is given the memory comes after the frees, on a GPU.
       for (const each of this.#leaving.values()) this.#reuse(each, each.bytes)
+    } else if (this.#waiting > 0 && this.#grow(this.used - this.#waiting + size)) {
+      for (const each of this.#leaving.values()) this.#reuse(each, each.bytes)
+      // So does work that is given memory for whose other uses the free still waits.
+      this.used -= this.#waiting
+      this.#lent += this.#waiting
+      this.#waiting = 0
     } else return false
     this.used += size
     if (this.used > this.peakUsed) this.peakUsed = this.used
@@ -91,6 +101,24 @@ export class SimPool {
     const bytes = Math.min(leaving.bytes, size - reused)
     leaving.bytes -= bytes
     this.#leavingBytes -= bytes
+  }
+
+  /** A free was queued that waits for more than a stream: until then the memory is in use. */
+  freesBeside(size: number): void {
+    this.#waiting += size
+  }
+
+  /** That free is over. */
+  freedBeside(size: number): void {
+    const lent = Math.min(size, this.#lent)
+    this.#lent -= lent
+    this.#waiting -= size - lent
+    this.used -= size - lent
+  }
+
+  /** The free that was to be queued was not. */
+  notFreedBeside(size: number): void {
+    this.#waiting -= size
   }
 
   /** The host has waited for this stream, or for all: now the pool knows that the frees are done. */

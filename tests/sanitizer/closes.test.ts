@@ -1,0 +1,84 @@
+/** What the sanitizer and an exploration say of a program does not depend on what it closes, nor on the garbage collector. */
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { type Device, type DeviceBuffer, Stream } from 'cuda-streams'
+import { Sanitizer } from 'cuda-streams/sanitizer'
+import { explore, replay, simulate } from 'cuda-streams/sim'
+import { Timeline } from 'cuda-streams/timeline'
+
+const LENGTH = 64
+
+/** A stream reads what another writes, without a wait. Beside that, memory of the first is used on the other, and may be closed. */
+function program(device: Device, close: ((buffer: DeviceBuffer) => void) | undefined): Promise<Uint8Array> {
+  const [a, b] = [new Stream({ device }), new Stream({ device })]
+  const x = device.alloc(LENGTH, { stream: a })
+  const [y, z] = [device.alloc(LENGTH, { stream: b }), device.alloc(LENGTH, { stream: b })]
+  a.wait(b.fill(z, 1)).fill(x, 1)
+  b.wait(a).fill(z, 2).copy(y, x)
+  close?.(x)
+  return a.download(z)
+}
+
+const WAYS = [undefined, (buffer: DeviceBuffer) => buffer.close()] as const
+
+describe('a close', () => {
+  it('hides no race from the sanitizer', async () => {
+    const found: string[][] = []
+    for (const close of WAYS) {
+      using simulation = simulate()
+      const [device] = simulation.devices
+      assert.ok(device)
+      using sanitizer = Sanitizer.start({ device, mode: 'collect' })
+      await program(device, close)
+      await device.finished()
+      found.push(sanitizer.reports.map(({ kind }) => kind))
+    }
+    assert.deepEqual(found, [['race'], ['race']])
+  })
+
+  it('is no race where the uses of the memory were not waited for', async () => {
+    using simulation = simulate()
+    const [device] = simulation.devices
+    assert.ok(device)
+    using sanitizer = Sanitizer.start({ device, mode: 'collect' })
+    const [a, b] = [new Stream({ device }), new Stream({ device })]
+    const x = device.alloc(LENGTH, { stream: a })
+    b.wait(a.fill(x, 1)).fill(x, 2)
+    x.close()
+    // What is given the memory next comes after its uses.
+    using next = device.alloc(LENGTH, { stream: a })
+    a.fill(next, 3)
+    await device.finished()
+    assert.deepEqual(sanitizer.reports, [])
+  })
+
+  it('is at the same place of each run with the same seed', async () => {
+    const runs: unknown[] = []
+    for (const seed of [0, 0, 5, 5]) {
+      using simulation = simulate({ seed })
+      const [device] = simulation.devices
+      assert.ok(device)
+      const timeline = Timeline.start({ simulation })
+      for (let round = 0; round < 4; round += 1) await program(device, WAYS[1])
+      await device.finished()
+      const { operations } = await timeline.stop()
+      runs.push(operations.map(({ name, start, end }) => [name, start, end]))
+    }
+    assert.deepEqual(runs[1], runs[0])
+    assert.deepEqual(runs[3], runs[2])
+  })
+
+  it('hides no race from an exploration, which plays it again', async () => {
+    for (const close of WAYS) {
+      const explored = async ({ devices: [device] }: { readonly devices: readonly Device[] }): Promise<unknown> => {
+        assert.ok(device)
+        return (await program(device, close))[0]
+      }
+      const { verdict, disagreement } = await explore(explored)
+      assert.equal(verdict, 'disagree')
+      assert.ok(disagreement)
+      const { second } = disagreement
+      assert.deepEqual((await replay(explored, second.schedule)).outcome, second.outcome)
+    }
+  })
+})
