@@ -7,6 +7,10 @@ import { warnOnce } from './warnings.js'
 const INTERVAL = 100
 /** Added to a number made of those of process and thread, on systems that do not tell that of a thread: it never counts as gone. */
 const UNKNOWN = 2 ** 30
+/** Linux numbers threads below this, and uses their numbers again. */
+const MOST_NUMBERS = 2 ** 22
+/** When threads began, in ticks, tells those apart that have the same number: so much of it goes into the number here. */
+const BEGINNINGS = UNKNOWN / MOST_NUMBERS
 
 let own: number | undefined
 
@@ -15,26 +19,35 @@ export function ownThread(): number {
   if (own !== undefined) return own
   own = UNKNOWN + (process.pid % 2 ** 18) * 2 ** 12 + (threadId % 2 ** 12)
   try {
-    // Ends in the number of the thread.
-    const path = process.getBuiltinModule('node:fs').readlinkSync('/proc/thread-self')
-    own = Number(/\d+$/.exec(path)?.[0] ?? own)
+    const { number, beginning } = readThread('thread-self')
+    own = number + MOST_NUMBERS * beginning
   } catch {
     // Only Linux has it.
   }
   return own
 }
 
+function readThread(name: string) {
+  const text = process.getBuiltinModule('node:fs').readFileSync(`/proc/${name}/stat`, 'latin1')
+  // The name of the program, in brackets, may have any characters.
+  const [state = '', ...rest] = text.slice(text.lastIndexOf(') ') + 2).split(' ')
+  return { number: Number.parseInt(text, 10), state, beginning: Number(rest[18]) % BEGINNINGS }
+}
+
+/** More are forgotten, and looked for again. */
+const MOST_GONE = 1024
 const gone = new Set<number>()
 const lookedAt = new Map<number, number>()
 
-/** Has the thread ended? It is looked for now and then. */
-export function isGone(thread: number): boolean {
+/** Has the thread ended? It is looked for now and then, or at once where that matters. */
+export function isGone(thread: number, atOnce = false): boolean {
   if (thread === 0 || thread >= UNKNOWN || thread === own) return false
   if (gone.has(thread)) return true
   const now = monotonicTime()
-  if (now - (lookedAt.get(thread) ?? Number.NEGATIVE_INFINITY) < INTERVAL) return false
+  if (!atOnce && now - (lookedAt.get(thread) ?? Number.NEGATIVE_INFINITY) < INTERVAL) return false
   lookedAt.set(thread, now)
   if (isThere(thread)) return false
+  if (gone.size >= MOST_GONE) gone.clear()
   gone.add(thread)
   lookedAt.delete(thread)
   return true
@@ -42,9 +55,9 @@ export function isGone(thread: number): boolean {
 
 function isThere(thread: number): boolean {
   try {
-    const text = process.getBuiltinModule('node:fs').readFileSync(`/proc/${thread}/stat`, 'latin1')
+    const { state, beginning } = readThread(String(thread % MOST_NUMBERS))
     // A process that was killed is there until its parent asks for it.
-    return !/^[ZX]/.test(text.slice(text.lastIndexOf(') ') + 2))
+    return state !== 'Z' && state !== 'X' && beginning === Math.floor(thread / MOST_NUMBERS)
   } catch {
     return false
   }

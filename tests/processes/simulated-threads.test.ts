@@ -6,6 +6,8 @@ import { setImmediate as turn } from 'node:timers/promises'
 import { Worker } from 'node:worker_threads'
 import { CudaError, type Device, DeviceBuffer, type Event, Stream } from 'cuda-streams'
 import { fault, simulate } from 'cuda-streams/sim'
+import { isGone, ownThread } from '../../src/base/system-threads.js'
+import { MOST_PLACES, WorkWords } from '../../src/driver/sim/shared/object-words.js'
 import { refused } from '../conformance/expect.js'
 import { runChild } from '../torture/run-child.js'
 import type { Act, Request, Tokens } from './children/simulated-thread.js'
@@ -199,4 +201,43 @@ it('what the owner has closed is given back in the other thread', async (t) => {
 it('a blocking wait for a thread that is blocked itself is told, and does not last forever', async () => {
   const { code, stderr } = await runChild('../processes/children/blocked-threads.js', [], 20)
   assert.equal(code, 0, stderr)
+})
+
+/** The number that a thread has which has ended by now. */
+async function endedThread(): Promise<number> {
+  const source = new URL('../../src/base/system-threads.js', import.meta.url).href
+  const program = `import(${JSON.stringify(source)}).then(({ ownThread }) => require('node:worker_threads').parentPort.postMessage(ownThread()))`
+  const worker = new Worker(program, { eval: true })
+  const ended = once(worker, 'exit')
+  const [thread] = (await once(worker, 'message')) as [number]
+  await ended
+  return thread
+}
+
+it('a place at a stream is that of one thread at a time: when a thread has ended, another gets it, and waits for nothing that was lost', async (t) => {
+  if (process.platform !== 'linux') return t.skip('only Linux tells that a thread has ended')
+  t.mock.method(process, 'emitWarning', () => {})
+  const words = new WorkWords()
+  const places = Array.from({ length: MOST_PLACES }, () => words.takePlace())
+  assert.equal(new Set(places).size, MOST_PLACES)
+  assert.equal(words.takePlace(), undefined)
+  const lost = 7
+  words.queue(lost)
+  words.setCapturing(lost, true)
+  assert.deepEqual([words.before(0), words.capturesElsewhere(0)], [{ place: lost, count: 1 }, true])
+  const threads = new Int32Array(words.memory)
+  threads[128 + 3 * lost + 2] = await endedThread()
+  assert.equal(words.takePlace(), lost)
+  assert.deepEqual([words.isDone({ place: lost, count: 1 }), words.capturesElsewhere(0)], [true, false])
+  assert.equal(words.takePlace(), undefined)
+  words.queue(lost)
+  assert.equal(words.isDone({ place: lost, count: 2 }), false)
+})
+
+it('a thread that has the number of one that has ended is not taken for it', async (t) => {
+  if (process.platform !== 'linux') return t.skip('only Linux numbers threads so')
+  assert.equal(isGone(await endedThread(), true), true)
+  const [own, numbers] = [ownThread(), 2 ** 22]
+  const another = (own % numbers) + numbers * ((Math.floor(own / numbers) + 1) % 256)
+  assert.deepEqual([isGone(own, true), isGone(another, true)], [false, true])
 })

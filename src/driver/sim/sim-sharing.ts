@@ -271,5 +271,8 @@ export class SimSharing implements SharingDriver {
 function takePlace(words: WorkWords): number {
   const place = words.takePlace()
   if (place !== undefined) return place
-  throw stateError('ERR_UNSUPPORTED', `On the simulator at most ${MOST_PLACES} threads can use one stream`)
+  throw stateError(
+    'ERR_UNSUPPORTED',
+    `On the simulator at most ${MOST_PLACES} threads can use one stream at a time: end some, or let them use streams of their own`,
+  )
 }

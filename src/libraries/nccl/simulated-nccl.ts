@@ -74,7 +74,7 @@ class Member {
 
   /** Has a rank ended that others wait for? Then their work goes on with incomplete results. */
   isLost(): boolean {
-    const rank = this.#file?.threads.findIndex(isGone) ?? -1
+    const rank = this.#file?.threads.findIndex((thread) => isGone(thread)) ?? -1
     if (rank < 0) return false
     this.isAborted = true
     const why = `rank ${rank} has ended before it was done`

@@ -119,10 +119,28 @@ export class WorkWords {
 
   /** A thread will queue here. Returns its place; undefined where there are too many. */
   takePlace(): number | undefined {
-    const place = Atomics.add(this.#words, PLACES, 1)
-    if (place >= MOST_PLACES) return undefined
-    Atomics.store(this.#words, COUNTS + 3 * place + 2, ownThread())
-    return place
+    for (;;) {
+      const place = Atomics.load(this.#words, PLACES)
+      if (place >= MOST_PLACES) return this.#placeOfEnded()
+      if (Atomics.compareExchange(this.#words, PLACES, place, place + 1) !== place) continue
+      Atomics.store(this.#words, COUNTS + 3 * place + 2, ownThread())
+      return place
+    }
+  }
+
+  /** The place of a thread that has ended: what it had queued and not done it has lost, so that nothing waits for that. */
+  #placeOfEnded(): number | undefined {
+    const words = this.#words
+    for (let place = 0; place < MOST_PLACES; place += 1) {
+      const at = COUNTS + 3 * place
+      const thread = Atomics.load(words, at + 2)
+      if (!isGone(thread, true) || Atomics.compareExchange(words, at + 2, thread, ownThread()) !== thread) continue
+      if (Atomics.load(words, at + 1) < Atomics.load(words, at)) hasLostWork(thread)
+      Atomics.store(words, at + 1, Atomics.load(words, at))
+      this.setCapturing(place, false)
+      return place
+    }
+    return undefined
   }
 
   /** An operation is about to be queued. Returns what of another thread's it comes after. */
