@@ -184,7 +184,11 @@ static napi_value call_owning(napi_env env, napi_callback_info info) {
   s[0] = result;
   if (call->role == DESTROYS) {
     if (result != 0 && removed.owner != NULL) owned_add(call->owner, call->kind, given, removed.more);
-  } else if (result == 0) owned_add(call->owner, call->kind, call->role == MAKES ? *(const Word *)(uintptr_t)given : given, more);
+  } else if (result == 0) {
+    Word made = call->role == MAKES ? *(const Word *)(uintptr_t)given : given;
+    if ((kinds[call->kind].traits & IS_INT) != 0) made &= UINT32_MAX;
+    owned_add(call->owner, call->kind, made, more);
+  }
   return NULL;
 }
 

@@ -29,6 +29,8 @@ enum {
   HAS_LENGTH = 2048,
   /** Memory of JavaScript, which goes with the thread, though the GPU may still use it. */
   OF_JAVASCRIPT = 4096,
+  /** An int of C, and no pointer. */
+  IS_INT = 8192,
 };
 
 typedef struct {

@@ -17,7 +17,14 @@ import { loadLibrary } from '../native/shared-library.js'
 import { isStream, Stream } from '../stream.js'
 import { recordOf } from '../streams/capture-record.js'
 import { openStream, type StreamImpl } from '../streams/stream-impl.js'
-import { declareFunctions, type GivenMemory, openGiven, type UsedMemory, wholeOf } from './library-call.js'
+import {
+  declareFunctions,
+  type GivenMemory,
+  type MadeByLibrary,
+  openGiven,
+  type UsedMemory,
+  wholeOf,
+} from './library-call.js'
 
 /** What there is to know of a library. */
 export interface LibraryFacts<N extends string> {
@@ -28,6 +35,7 @@ export interface LibraryFacts<N extends string> {
   readonly results: Readonly<Record<string, number>>
   /** What a program can know or do about some of them. */
   readonly explanations: Readonly<Record<number, string>>
+  readonly made: MadeByLibrary
 }
 
 /** Memory of the host for the numbers that a call reads or writes by their addresses. */
@@ -53,8 +61,8 @@ export class HandleLibrary<N extends string> {
    * @throws LibraryError for a result that is not success; ERR_UNSUPPORTED, with the places tried, if the library is not found
    */
   call(name: N, ...args: readonly number[]): void {
-    const { variable, signatures, results, explanations } = this.facts
-    this.#functions ??= declareFunctions(loadLibrary(variable), signatures)
+    const { variable, signatures, results, explanations, made } = this.facts
+    this.#functions ??= declareFunctions(loadLibrary(variable), signatures, made)
     const number = this.#functions[name](...args)
     if (number === 0) return
     const code =

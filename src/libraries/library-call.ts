@@ -5,6 +5,7 @@ import type { Access, MemoryRows, TouchedMemory } from '../driver/driver.js'
 import { type OpenMemory, openMemory } from '../memory/buffer.js'
 import { type DeviceBuffer, isDeviceBuffer } from '../memory/device-buffer.js'
 import type { CFunction } from '../native/c-functions.js'
+import { OwnedKind, type Owning, Trait } from '../native/owned-handles.js'
 import type { SharedLibrary } from '../native/shared-library.js'
 import type { Stream } from '../stream.js'
 import type { StreamImpl } from '../streams/stream-impl.js'
@@ -12,13 +13,28 @@ import type { StreamImpl } from '../streams/stream-impl.js'
 /** The parameters of a prototype in C, such as 'int *version'. */
 export const parametersOf = (prototype: string): string => /\((.*)\)$/.exec(prototype)?.[1] ?? ''
 
+/**
+ * What functions of a library make: by the name of the function, that of the function which destroys it, and the position of the parameter that points
+ * to where the handle is written. It is destroyed, too, once the thread has ended.
+ */
+export type MadeByLibrary = Readonly<Record<string, readonly [destroyedBy: string, argument: number, isInt?: boolean]>>
+
 /** @internal Declares functions that return a status, by their prototypes. Throws an Error if the library lacks one. */
 export function declareFunctions<N extends string>(
   library: SharedLibrary,
   prototypes: Readonly<Record<N, string>>,
+  made: MadeByLibrary = {},
 ): Readonly<Record<N, CFunction>> {
   const rows = Object.entries<string>(prototypes).map(([name, prototype]) => [name, parametersOf(prototype)])
-  return library.functions(Object.fromEntries(rows) as Record<N, string>)
+  const owning = new Map<string, Owning>()
+  for (const [name, [destroyedBy, argument, isInt = false]] of Object.entries(made)) {
+    // The destruction of some waits for the device, and of none is it known not to.
+    const traits = Trait.WAITS | (isInt ? Trait.IS_INT : 0)
+    const kind = new OwnedKind(library.addressOf(destroyedBy), destroyedBy, traits)
+    owning.set(name, { kind, role: 'made', argument })
+    owning.set(destroyedBy, { kind, role: 'destroyed', argument: 0 })
+  }
+  return library.functions(Object.fromEntries(rows) as Record<N, string>, owning)
 }
 
 /** A buffer that a call gets, and how the call uses it: checked at once, and opened when the work is queued. */

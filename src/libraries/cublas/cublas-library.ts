@@ -50,6 +50,7 @@ export const cublas = new HandleLibrary({
   signatures: CUBLAS_SIGNATURES,
   results: CUBLAS_STATUS,
   explanations: EXPLANATIONS,
+  made: { cublasCreate_v2: ['cublasDestroy_v2', 0] },
 })
 
 /** There are as many handles as were ever in use at once. */

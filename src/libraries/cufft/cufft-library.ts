@@ -60,6 +60,7 @@ export const cufft = new HandleLibrary({
     8: 'cuFFT does not transform these sizes',
     16: 'cuFFT does not support these sizes',
   },
+  made: { cufftCreate: ['cufftDestroy', 0, true] },
 })
 
 /** Where the host memory of the library has the sizes of a transform, and what cuFFT answers. */

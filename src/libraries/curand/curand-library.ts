@@ -64,6 +64,7 @@ export const curand = new HandleLibrary({
     203: 'CUDA is not started, or the device has no room left for cuRAND',
     204: 'This device does not support the generator',
   },
+  made: { curandCreateGenerator: ['curandDestroyGenerator', 0] },
 })
 
 /** A generator of cuRAND for one stream, with its seed. The device has its state, which each call changes. */

@@ -90,6 +90,13 @@ export const nvjpeg = new HandleLibrary({
     9: 'nvJPEG does not decode or encode in this way on this device',
     10: 'The file is truncated',
   },
+  made: {
+    nvjpegCreateSimple: ['nvjpegDestroy', 0],
+    nvjpegCreateEx: ['nvjpegDestroy', 4],
+    nvjpegJpegStateCreate: ['nvjpegJpegStateDestroy', 1],
+    nvjpegEncoderStateCreate: ['nvjpegEncoderStateDestroy', 1],
+    nvjpegEncoderParamsCreate: ['nvjpegEncoderParamsDestroy', 1],
+  },
 })
 
 /** nvjpegImage_t: four pointers, then four lengths of rows. */

@@ -6,6 +6,7 @@ import { type Device, driverOf } from '../../device.js'
 import { bindAll, type CFunction, declaration } from '../../native/c-functions.js'
 import { layer } from '../../native/layer.js'
 import { NativeMemory } from '../../native/native-memory.js'
+import { OwnedKind, Trait } from '../../native/owned-handles.js'
 import { loadLibrary, type SharedLibrary } from '../../native/shared-library.js'
 import { onnxRuntimeFiles } from './places.js'
 
@@ -136,6 +137,7 @@ export class OrtLibrary {
   /** Receives what a function returns by a pointer. */
   readonly #result = new NativeMemory(8)
   readonly #names = new Map<string, number>()
+  #sessions: OwnedKind | undefined
   /** The OrtEnv, which is one for the process. */
   readonly env: number
 
@@ -201,8 +203,15 @@ export class OrtLibrary {
     }
   }
 
+  /** The session is released once this thread has ended, unless it was before. */
+  ownSession(address: number): void {
+    this.#sessions ??= new OwnedKind(this.#addressOf(ORT_RELEASES.ReleaseSession), 'ReleaseSession', Trait.WAITS)
+    this.#sessions.add(address)
+  }
+
   /** Releases a session, on a GPU on a thread of its own, since that waits for the device. */
   async releaseSession(device: Device, address: number): Promise<void> {
+    this.#sessions?.remove(address)
     if (device.driver === 'sim') this.release('ReleaseSession', address)
     else await driverOf(device).libraries.callOnThread(this.#addressOf(ORT_RELEASES.ReleaseSession), address, PATIENCE)
   }

@@ -59,6 +59,7 @@ export class OrtSession extends NativeResource {
   ) {
     super()
     this.#address = address
+    library.ownSession(address)
     const isSimulated = device.driver === 'sim'
     this.#graphs = graphs && !isSimulated ? new Map() : undefined
     this.#options = library.made('CreateRunOptions')
