@@ -115,7 +115,7 @@ export abstract class Allocation extends NativeResource {
 
   /** Takes over an event behind uses by other code: the memory is not freed before it is done. */
   addForeignUse(own: InternalEvent): void {
-    if (this.tracks) this.uses.add(own, this.driver)
+    if (this.tracks) this.uses.add(own, this.device)
     else giveBackEvent(this.driver, own)
   }
 

@@ -8,7 +8,7 @@ import type { Device } from '../device.js'
 import { type Driver, EventFlag, type EventHandle, giveBackEvent, type InternalEvent } from '../driver/driver.js'
 import { StreamImpl } from '../streams/stream-impl.js'
 
-/** So many events are kept without a look at which of them are done. */
+/** So many events are kept without a look at which of them are done, to be joined. */
 const MOST_EVENTS = 16
 
 /** An internal stream of each device, on which memory is allocated and freed that is in the order of no other. It never waits. */
@@ -71,7 +71,7 @@ interface StreamUse extends InternalEvent {
 const NONE: readonly StreamUse[] = []
 
 export class StreamUses {
-  /** With as many events, those are given back that are done. */
+  /** With as many events, those that are done are joined into one. */
   #most = MOST_EVENTS
   /** An array, since most memory has no such uses and none has many: a map would cost more than all the rest. */
   #uses = NONE
@@ -91,7 +91,7 @@ export class StreamUses {
   prepare(use: StreamImpl): void {
     const { serial } = use
     if (this.has(serial) || this.#prepared.some(({ line }) => line === serial)) return
-    if (this.#uses.length >= this.#most) this.#forgetDone(use.driver)
+    if (this.#uses.length >= this.#most) this.#joinDone(use.device)
     this.#prepared = [...this.#prepared, { ...internalEvent(use), line: serial, place: 0 }]
   }
 
@@ -131,8 +131,8 @@ export class StreamUses {
   }
 
   /** Takes over an event that is recorded behind uses by other code. */
-  add(own: InternalEvent, driver: Driver): void {
-    if (this.#uses.length >= this.#most) this.#forgetDone(driver)
+  add(own: InternalEvent, device: Device): void {
+    if (this.#uses.length >= this.#most) this.#joinDone(device)
     this.#uses = [...this.#uses, { ...own, line: nextSerial(), place: 1 }]
   }
 
@@ -153,14 +153,22 @@ export class StreamUses {
     this.#uses = [...this.#uses, first]
   }
 
-  /** What remains has work that is not done, and is looked at again when it has doubled. */
-  #forgetDone(driver: Driver): void {
-    const left: StreamUse[] = []
-    for (const use of this.#uses) {
-      if (driver.memory.isDone(use.event)) giveBackEvent(driver, use)
-      else left.push(use)
+  /**
+   * One event takes the place of those that are done: a sanitizer must still see that the free comes after them. What remains has work that is not
+   * done, and is looked at again when it has doubled.
+   */
+  #joinDone(device: Device): void {
+    const internal = internalStream(device)
+    const { driver, handle, serial } = internal
+    const done = this.#uses.filter(({ event }) => driver.memory.isDone(event))
+    const left = this.#uses.filter((use) => !done.includes(use))
+    if (done.length > 1) {
+      for (const { event } of done) driver.streamWaitEvent(handle, event, 0)
+      const joined = recordedEvent(internal, (event) => driver.eventRecordInternal(event, handle))
+      internal.usesRecorded += 1
+      for (const use of done) giveBackEvent(driver, use)
+      this.#uses = [...left, { ...joined, line: serial, place: internal.usesRecorded }]
     }
-    this.#uses = left
     this.#most = Math.max(MOST_EVENTS, 2 * left.length)
   }
 }

@@ -89,7 +89,7 @@ function causeOf(trace: Trace, { host }: Bindings, { track, begin, next, reason,
 function waitKindOf({ kind, cause }: Trace, wait: number): StallKind {
   const awaited = kind[cause[wait] ?? NO_ROW]
   if (awaited === EventKind.RECORD) return 'wait'
-  return awaited === EventKind.ALLOCATE ? 'memoryNotAllocated' : 'memoryInUse'
+  return 'memoryNotAllocated'
 }
 
 /** Is it the next chunk of an array, which JavaScript copies to or from pinned memory? */
@@ -228,10 +228,6 @@ const DESCRIPTIONS: Readonly<Record<StallKind, (facts: StallFacts) => Descriptio
   memoryNotAllocated: ({ by, held, place, often }) => ({
     message: `${held} waited${place} for memory that ${by} had not allocated yet ${often}`,
     advice: `Allocate before the work begins, and use the buffers again; or allocate on ${held}`,
-  }),
-  memoryInUse: ({ by, held, place, often }) => ({
-    message: `${held} waited${place} for memory that ${by} still used ${often}`,
-    advice: 'Use two buffers in turns, and close them when the work is over',
   }),
   copyEngine: ({ by, held, often }) => ({
     message: `Copies of ${held} waited for the copy engine that ${by} had ${often}`,

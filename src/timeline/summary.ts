@@ -58,8 +58,6 @@ export type StallKind =
   | 'wait'
   /** The library let it wait for memory that was not allocated yet. */
   | 'memoryNotAllocated'
-  /** The library let it wait for memory that was still in use. */
-  | 'memoryInUse'
   /** Another copy had the copy engine. */
   | 'copyEngine'
   /** Other kernels had all of the device's room for kernels. */

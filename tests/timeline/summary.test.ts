@@ -213,20 +213,6 @@ const cases: readonly Case[] = [
     },
   },
   {
-    kind: 'memoryInUse',
-    says: "'b' waited for memory that 'a' still used once, 11.0 µs",
-    advises: /two buffers in turns/,
-    run: ({ a, b, device }) => {
-      const memory = device.alloc(1000, { stream: b })
-      b.fill(memory, 0)
-      a.wait(b)
-      busy(a, 10_000)
-      a.fill(memory, 0)
-      memory.close()
-      busy(b, 100)
-    },
-  },
-  {
     kind: 'copyEngine',
     says: "Copies of 'b' waited for the copy engine that 'a' had once, 10.3 µs",
     advises: /one after the other, on any stream/,
