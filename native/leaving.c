@@ -192,7 +192,7 @@ static bool are_signs_done(Owner *owner) {
  */
 static bool has_begun(Owner *owner) {
   if (owner->has_begun) return true;
-  if (owner->is_heir) {
+  if (owner->is_leftover) {
     if (!take_lock(&registry->capturing)) return false;
     if (has_capture()) {
       registry->capturing = 0;
@@ -200,7 +200,7 @@ static bool has_begun(Owner *owner) {
     }
     each_stream(NULL, sign_stream, owner);
     registry->capturing = 0;
-  } else each_stream(&heirless, sign_stream, owner);
+  } else each_stream(&ownerless, sign_stream, owner);
   owner->has_begun = true;
   return true;
 }
@@ -289,8 +289,9 @@ static bool destroy_pool(Owner *owner, Owned *pool) {
 
 /** What the streams of an ended thread still wait for: host functions of graphs, which nobody will run. */
 static void serve_graphs(const Semaphores *of) {
+  if (of->sequences != 0 || !are_there(of)) return;
   _Atomic(int32_t) *words = (_Atomic(int32_t) *)(uintptr_t)of->address;
-  for (int i = 0; of->sequences == 0 && i < SEMAPHORES; i++) {
+  for (int i = 0; i < SEMAPHORES; i++) {
     if (words[2 * i] != 1) continue;
     words[2 * i] = 0;
     words[2 * i + 1] = 1;
@@ -631,7 +632,7 @@ void owner_leaves(Owner *owner) {
     free_empty();
     return;
   }
-  if (!owner->is_heir) {
+  if (!owner->is_leftover) {
     wait_for_work_with_memory(owner);
     sign_per_thread(owner);
   }

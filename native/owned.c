@@ -10,7 +10,7 @@ enum { MOST_KINDS = 64, FIRST_BUCKETS = 1024 };
 
 GivingBack driver;
 Mutex owned_guard = MUTEX_INITIALIZER;
-Owner process_owner, heirless, *owners = &heirless;
+Owner process_owner, ownerless, *owners = &ownerless;
 
 static OwnedKind kinds[MOST_KINDS];
 static int kind_count;
@@ -237,24 +237,31 @@ static void leave(Share *share, Owner *user) {
 }
 
 /** What nobody has any more goes to an owner of its own, which gives it back. NULL where somebody has it. */
-static Owner *heir_of(Share *share) {
+static Owner *leftover_of(Share *share) {
   if (share->has_owner || share->users != NULL) return NULL;
-  Owner *heir = calloc(1, sizeof(Owner));
-  if (heir == NULL) return NULL;
-  heir->is_heir = heir->has_ended = true;
-  heir->next = owners;
-  owners = heir;
+  Owner *leftover = calloc(1, sizeof(Owner));
+  if (leftover == NULL) return NULL;
+  leftover->is_leftover = leftover->has_ended = true;
+  leftover->next = owners;
+  owners = leftover;
   *(_Atomic(uint64_t) *)(uintptr_t)share->registration = 0;
   for (int i = 0; i < 2; i++)
-    if (share->things[i] != NULL) owned_move(share->things[i], heir);
+    if (share->things[i] != NULL) owned_move(share->things[i], leftover);
   forget_share(share);
-  return heir;
+  return leftover;
+}
+
+bool are_there(const Semaphores *of) {
+  int32_t word;
+  const Word into = (Word)(uintptr_t)&word, last = of->address + sizeof(Semaphore) * SEMAPHORES + sizeof(word) * (SEMAPHORES - 1);
+  return read_memory(of->address, into, sizeof(word)) && read_memory(last, into, sizeof(word));
 }
 
 /** Nobody runs the host functions that streams wait for, and those of graphs wait again at each launch: leaving.c signals these. */
 static void signal_all(const Semaphores *of) {
   // At least any sequence that a semaphore reaches in two thousand million calls.
   static const int32_t ALL = 0x7f7f7f7f;
+  if (!are_there(of)) return;
   _Atomic(int32_t) *words = (_Atomic(int32_t) *)(uintptr_t)of->address;
   for (int i = 0; i < SEMAPHORES; i++) words[2 * i + 1] = of->sequences == 0 ? 1 : ALL;
 }
@@ -277,12 +284,12 @@ static void owner_ends(void *data) {
       share->has_owner = false;
       if (share->users != NULL) {
         for (int i = 0; i < 2; i++)
-          if (share->things[i] != NULL) owned_move(share->things[i], &heirless);
+          if (share->things[i] != NULL) owned_move(share->things[i], &ownerless);
         continue;
       }
       *(_Atomic(uint64_t) *)(uintptr_t)share->registration = 0;
       forget_share(share);
-    } else heir_of(share);
+    } else leftover_of(share);
   }
   owner->has_ended = true;
   unlock(&owned_guard);
@@ -406,17 +413,17 @@ static int use_shared(Word owner, Word registration) {
 }
 
 static int leave_shared(Word owner, Word registration) {
-  Owner *heir = NULL;
+  Owner *leftover = NULL;
   lock(&owned_guard);
   Share *share = share_at(registration);
   struct User *user = share == NULL ? NULL : share->users;
   while (user != NULL && user->owner != owner_of(owner)) user = user->next;
   if (user != NULL && --user->count == 0) {
     leave(share, owner_of(owner));
-    heir = heir_of(share);
+    leftover = leftover_of(share);
   }
   unlock(&owned_guard);
-  if (heir != NULL) owner_leaves(heir);
+  if (leftover != NULL) owner_leaves(leftover);
   return 0;
 }
 
@@ -442,6 +449,7 @@ void keep_semaphores(Semaphores *semaphores) {
 
 /** Has each stream come to the latest call that was queued? Then none writes "waiting", or "held", any more. */
 static bool are_reached(const Semaphores *of) {
+  if (!are_there(of)) return false;
   const _Atomic(int32_t) *words = (const _Atomic(int32_t) *)(uintptr_t)of->address;
   const int32_t *sequences = (const int32_t *)(uintptr_t)of->sequences;
   for (int i = 0; sequences != NULL && i < SEMAPHORES; i++)

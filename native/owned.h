@@ -75,7 +75,7 @@ struct Owner {
   Sign *signs;
   int sign_count;
   /** It got things that others shared: all work that any stream has now must complete. */
-  bool is_heir;
+  bool is_leftover;
   bool has_begun;
   /** A stream was destroyed while it captured, so that its work can only be seen with all others'. */
   bool is_blind;
@@ -120,7 +120,7 @@ extern GivingBack driver;
 /** Guards the table, and all that is reachable from it. The driver is never called with it. */
 extern Mutex owned_guard;
 /** All threads that have not gone, then what belongs to none of them. */
-extern Owner *owners, process_owner, heirless;
+extern Owner *owners, process_owner, ownerless;
 
 OwnedKind kind_of(const Owned *owned);
 /** The thread has made it, in the context that is current. */
@@ -145,12 +145,14 @@ typedef struct {
 enum { MOST_CONTEXTS = 64 };
 int primary_contexts(PrimaryContext *into);
 
-/** leaving.c: the owner's thread has ended, or it is an heir. */
+/** leaving.c: the owner's thread has ended, or it is a leftover. */
 void owner_leaves(Owner *owner);
 /** leaving.c: keeps page-locked memory for the next request, unless there is enough. */
 bool keep_pinned(Word pointer, Word length, Word context);
 /** leaving.c: how many blocks of it are kept. */
 int kept_pinned(void);
+/** owned.c: is their memory there? Another library that resets the device takes it away. */
+bool are_there(const Semaphores *semaphores);
 /** owned.c: keeps the semaphores of a thread that has ended for another. */
 void keep_semaphores(Semaphores *semaphores);
 

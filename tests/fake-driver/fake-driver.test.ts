@@ -68,6 +68,7 @@ const IN_PART: Readonly<Record<string, string>> = {
 const OF_ANY_AGE = ['conformance/conditional-graphs', 'conformance/graph-nodes', 'conformance/transfers']
 const OTHERS = [
   'processes/threads',
+  'processes/ended-threads',
   'processes/captures',
   'driver/immediates',
   'sanitizer/judged',
