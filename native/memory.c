@@ -68,6 +68,41 @@ static napi_value fill_at_end(napi_env env, napi_callback_info info) {
   return fail(env, "This run time has no hooks at the end of a thread");
 }
 
+/** adjustExternalMemory(change): tells V8 that objects of JavaScript hold so many bytes more outside of its heap. Returns what they hold then. */
+static napi_value adjust_external_memory(napi_env env, napi_callback_info info) {
+  napi_value change = NULL, made = NULL;
+  int64_t adjusted = 0;
+  if (!arguments(env, info, 1, &change)) return NULL;
+  napi_adjust_external_memory(env, (int64_t)word_of(env, change), &adjusted);
+  napi_create_double(env, (double)adjusted, &made);
+  return made;
+}
+
+/** weakReference(object): a number for an object, which keeps it not reachable. Node deletes it with its environment. */
+static napi_value weak_reference(napi_env env, napi_callback_info info) {
+  napi_value object = NULL, made = NULL;
+  napi_ref reference = NULL;
+  if (!arguments(env, info, 1, &object)) return NULL;
+  if (napi_create_reference(env, object, 0, &reference) != 0) return fail(env, "This is no object");
+  napi_create_double(env, (double)(uintptr_t)reference, &made);
+  return made;
+}
+
+/** referent(reference): the object, or undefined once it was collected. Unlike WeakRef, a look keeps it reachable no longer than the result is. */
+static napi_value referent(napi_env env, napi_callback_info info) {
+  napi_value reference = NULL, object = NULL;
+  if (!arguments(env, info, 1, &reference)) return NULL;
+  napi_get_reference_value(env, (napi_ref)(uintptr_t)word_of(env, reference), &object);
+  return object;
+}
+
+/** deleteReference(reference). */
+static napi_value delete_reference(napi_env env, napi_callback_info info) {
+  napi_value reference = NULL;
+  if (arguments(env, info, 1, &reference)) napi_delete_reference(env, (napi_ref)(uintptr_t)word_of(env, reference));
+  return NULL;
+}
+
 static Word allocate(Word length) { return (Word)(uintptr_t)calloc(1, length); }
 
 static int release(Word address) {
@@ -76,6 +111,8 @@ static int release(Word address) {
 }
 
 const Method memory_methods[] = {{"view", view}, {"addressOf", address_of}, {"text", text},
-                                 {"detach", detach}, {"fillAtEnd", fill_at_end}, {NULL, NULL}};
+                                 {"detach", detach}, {"fillAtEnd", fill_at_end},
+                                 {"adjustExternalMemory", adjust_external_memory}, {"weakReference", weak_reference},
+                                 {"referent", referent}, {"deleteReference", delete_reference}, {NULL, NULL}};
 const OwnFunction memory_functions[] = {{"readMemory", read_memory}, {"allocate", allocate}, {"release", release},
                                         {"largePages", large_pages}, {"mapFile", map_file}, {"unmap", unmap}, {NULL, NULL}};

@@ -44,6 +44,7 @@ napi_status napi_call_function(napi_env, napi_value self, napi_value, size_t cou
 napi_status napi_create_reference(napi_env, napi_value, uint32_t count, napi_ref *);
 napi_status napi_delete_reference(napi_env, napi_ref);
 napi_status napi_get_reference_value(napi_env, napi_ref, napi_value *);
+napi_status napi_adjust_external_memory(napi_env, int64_t change, int64_t *adjusted);
 napi_status napi_open_handle_scope(napi_env, napi_handle_scope *);
 napi_status napi_close_handle_scope(napi_env, napi_handle_scope);
 napi_status napi_get_and_clear_last_exception(napi_env, napi_value *);

@@ -27,6 +27,7 @@
   _(napi_create_reference) \
   _(napi_delete_reference) \
   _(napi_get_reference_value) \
+  _(napi_adjust_external_memory) \
   _(napi_open_handle_scope) \
   _(napi_close_handle_scope) \
   _(napi_get_and_clear_last_exception) \

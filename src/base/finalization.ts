@@ -5,6 +5,8 @@
  */
 import { CudaError, stateError } from './errors.js'
 import { atNextTurn } from './event-loop.js'
+import { collectNow, type Weak, weakly } from './heap.js'
+import { implementation, LibraryObject } from './library-object.js'
 
 /** An object of the driver. It must not reference its owner, which would then never become unreachable. */
 export abstract class NativeResource {
@@ -27,6 +29,11 @@ export abstract class NativeResource {
 
   /** If the driver refuses to destroy it, does it still exist, as far as the library can know? */
   get outlivesRefusal(): boolean {
+    return false
+  }
+
+  /** Is it worth a collection to find it forgotten, before the GPU is out of memory? */
+  get holdsMemory(): boolean {
     return false
   }
 
@@ -99,13 +106,19 @@ export abstract class NativeResource {
 
 const MOST_YOUNG = 1024
 
-const registry = new FinalizationRegistry((resource: NativeResource) => {
+const registry = new FinalizationRegistry(destroyCollected)
+
+function destroyCollected(resource: NativeResource): void {
+  stopWatching(resource)
   try {
     resource.collected()
   } catch {
     // The context is lost, and the resource with it; or it is tried again later.
   }
-})
+}
+
+/** The registered resources that hold memory, and by which weak reference to ask whether they are forgotten. */
+const watched = new Map<NativeResource, Weak>()
 
 /** Lists of the objects made during an exploration: the garbage collector must not decide when they are destroyed. */
 const keptObjects = new Set<object[]>()
@@ -132,8 +145,10 @@ export function destroyWhenUnreachable(owner: object, resource: NativeResource):
 }
 
 function forget(resource: NativeResource): void {
-  if (resource.registered) registry.unregister(resource)
-  else if (count > 0 && young[count - 1] === resource) {
+  if (resource.registered) {
+    stopWatching(resource)
+    registry.unregister(resource)
+  } else if (count > 0 && young[count - 1] === resource) {
     // A resource that was closed right after it was made is forgotten here, so that V8 can collect it early.
     count -= 1
     young[count] = undefined
@@ -156,6 +171,38 @@ function registerYoung(): void {
     if (owner === undefined || resource === undefined || resource.isDisposed) continue
     resource.registered = true
     registry.register(owner, resource, resource)
+    if (resource.holdsMemory) watch(owner, resource)
   }
   count = 0
+}
+
+/**
+ * Asks about the implementation object of the owner: a call of the library that is under way may have that alone, and no finalizer runs
+ * during a call.
+ */
+function watch(owner: object, resource: NativeResource): void {
+  const impl = owner instanceof LibraryObject ? owner[implementation] : undefined
+  const weak = weakly(impl ?? owner)
+  if (weak !== undefined) watched.set(resource, weak)
+}
+
+function stopWatching(resource: NativeResource): void {
+  const weak = watched.get(resource)
+  if (weak === undefined) return
+  watched.delete(resource)
+  weak.release?.()
+}
+
+/**
+ * Collects garbage now, and destroys the memory that was forgotten, for which finalizers need a turn of the event loop. False if there was none.
+ */
+export function destroyForgotten(): boolean {
+  registerYoung()
+  if (watched.size === 0 || !collectNow()) return false
+  const forgotten = [...watched].filter(([, weak]) => weak.deref() === undefined)
+  for (const [resource] of forgotten) {
+    registry.unregister(resource)
+    destroyCollected(resource)
+  }
+  return forgotten.length > 0
 }

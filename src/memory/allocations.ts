@@ -1,5 +1,6 @@
 /** Pieces of memory, to which buffers and their slices refer: the streams that used one, and how it is freed. */
 import { NativeResource } from '../base/finalization.js'
+import { findForgotten, holdMemory, releaseMemory } from '../base/heap.js'
 import { contextOf, type Device, driverOf } from '../device.js'
 import {
   type Driver,
@@ -14,7 +15,7 @@ import type { WrappedLifetime } from '../streams/shared.js'
 import type { StreamImpl } from '../streams/stream-impl.js'
 import { type AllocationStream, allocationStreamOf, freeUnowned, isFinding, unlessLost } from './allocation-stream.js'
 import type { PoolImpl } from './memory-pool.js'
-import { type Holder, holderOf, outOfMemory } from './out-of-memory.js'
+import { type Holder, holderOf, queueAllocation } from './out-of-memory.js'
 import { type CommonEvent, internalEvent, internalStream, StreamUses } from './stream-uses.js'
 
 export abstract class Allocation extends NativeResource {
@@ -119,6 +120,16 @@ export abstract class Allocation extends NativeResource {
     else giveBackEvent(this.driver, own)
   }
 
+  /** Is it memory that the garbage collector has to be told of? Simulated and pinned memory are ArrayBuffers, which it knows. */
+  protected get isWeighed(): boolean {
+    return this.holdsMemory && this.driver.name === 'cuda'
+  }
+
+  override collected(): void {
+    if (this.isWeighed) findForgotten(this.byteLength)
+    super.collected()
+  }
+
   /** Is all work done that used the memory? The query invalidates no capture. */
   get idle(): boolean {
     return this.uses.areDone(this.driver)
@@ -164,10 +175,10 @@ export class DeviceAllocation extends Allocation {
       pointer: 0 as Pointer,
     }
     try {
-      driver.queue(work)
+      queueAllocation(driver, work, { device, byteLength, pool })
     } catch (error) {
       driver.eventRecycle(context, allocated.event)
-      throw outOfMemory(error, driver, { device, byteLength, pool })
+      throw error
     }
     const { pointer } = work
     super(device, driver, pointer, byteLength, { event: allocated.event, serial })
@@ -183,6 +194,7 @@ export class DeviceAllocation extends Allocation {
     this.#allocationStream?.allocated()
     this.#holder = this.#allocationStream?.holder ?? holderOf(stream)
     this.#holder.add(pointer, byteLength)
+    if (this.isWeighed) holdMemory(byteLength)
     this.#pool = pool
     pool?.pieceAllocated()
   }
@@ -198,6 +210,10 @@ export class DeviceAllocation extends Allocation {
     } catch {
       // It is tried again later.
     }
+  }
+
+  override get holdsMemory(): boolean {
+    return true
   }
 
   override isOrderedOn({ serial }: StreamImpl): boolean {
@@ -232,6 +248,7 @@ export class DeviceAllocation extends Allocation {
       finding = error
     }
     this.#holder.remove(this.pointer, this.byteLength)
+    if (this.isWeighed) releaseMemory(this.byteLength)
     if (this.#allocationStream !== undefined) giveBackEvent(driver, this.#allocated)
     this.uses.recycle(driver, uses)
     this.#pool?.pieceFreed()
@@ -296,10 +313,16 @@ export class InterprocessAllocation extends Allocation {
   constructor(device: Device, byteLength: number) {
     const driver = driverOf(device)
     super(device, driver, driver.sharing.allocate(byteLength, contextOf(device)), byteLength)
+    if (this.isWeighed) holdMemory(byteLength)
+  }
+
+  override get holdsMemory(): boolean {
+    return true
   }
 
   protected override free(): void {
     this.uses.handOver(this.driver, (events) => this.driver.sharing.free(this.pointer, events))
+    if (this.isWeighed) releaseMemory(this.byteLength)
   }
 }
 

@@ -1,11 +1,12 @@
 /** The error for a device that has no more memory: what there is, and on which streams this thread has allocated it. */
 import { VARIABLES } from '../base/environment-variables.js'
 import { CudaError, explained } from '../base/errors.js'
+import { destroyForgotten } from '../base/finalization.js'
 import { memoize } from '../base/memoize.js'
 import { shortCallSite } from '../base/stack.js'
 import type { Device } from '../device.js'
 import { CUresult } from '../driver/cuda-results.js'
-import type { Driver, Pointer, PoolHandle } from '../driver/driver.js'
+import type { Driver, Pointer, PoolHandle, QueuedAllocation } from '../driver/driver.js'
 import type { StreamImpl } from '../streams/stream-impl.js'
 
 const MOST_NAMED = 5
@@ -126,9 +127,31 @@ interface Wanted {
   readonly pool: { readonly handle: PoolHandle; readonly maxBytes: number | undefined } | undefined
 }
 
+const isOutOfMemory = (error: unknown): error is CudaError =>
+  error instanceof CudaError && error.number === CUresult.OUT_OF_MEMORY
+
+/** Queues an allocation: once more without the buffers that the program has forgotten, if there is no memory for it. */
+export function queueAllocation(driver: Driver, work: QueuedAllocation, wanted: Wanted): void {
+  try {
+    driver.queue(work)
+  } catch (error) {
+    allocateAgain(error, driver, wanted, () => driver.queue(work))
+  }
+}
+
+/** To be called with the error of an allocation: makes it again, or throws why there is no memory for it. */
+export function allocateAgain<R>(error: unknown, driver: Driver, wanted: Wanted, allocate: () => R): R {
+  if (!isOutOfMemory(error) || !destroyForgotten()) throw outOfMemory(error, driver, wanted)
+  try {
+    return allocate()
+  } catch (again) {
+    throw outOfMemory(again, driver, wanted)
+  }
+}
+
 /** Explains the error if it is an out-of-memory error. Any other error is returned unchanged. */
-export function outOfMemory(error: unknown, driver: Driver, { device, byteLength, pool }: Wanted): unknown {
-  if (!(error instanceof CudaError) || error.number !== CUresult.OUT_OF_MEMORY) return error
+function outOfMemory(error: unknown, driver: Driver, { device, byteLength, pool }: Wanted): unknown {
+  if (!isOutOfMemory(error)) return error
   const sentences = [`There are no ${inBytes(byteLength)} left`]
   try {
     const { free, total } = driver.pools.info(device.ordinal)

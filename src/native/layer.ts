@@ -51,6 +51,13 @@ export interface Layer {
   detach(buffer: ArrayBuffer): void
   /** Fills memory with a byte when the JavaScript of this thread ends, however it ends. */
   fillAtEnd(address: number, byteLength: number, byte: number): void
+  /** Tells V8 that objects of JavaScript hold so many bytes more outside of its heap. Returns what they hold then. */
+  adjustExternalMemory(change: number): number
+  /** A number for an object, which does not keep it reachable. */
+  weakReference(object: object): number
+  /** The object, or undefined once it was collected. A look keeps it reachable no longer, unlike that of a WeakRef. */
+  referent(reference: number): object | undefined
+  deleteReference(reference: number): void
   /** Makes a timer that counts in nanoseconds, and keeps the process alive while it is started. */
   timer(wake: () => void): Timer
   /**

@@ -109,7 +109,8 @@ typedef struct Exec { Op *ops; int count, branches, homes; Context *home[8]; u64
 typedef struct { Op *first, *last; int entries; } Channel;
 /* What was freed stays in its pool; that a free is done it learns only when the host waits for it. */
 typedef struct { int alive; size_t most, used, mostUsed, reserved, mostReserved, leaving, done; u64 threshold; int keepsApart; } Pool;
-typedef struct { u8 *at; size_t bytes; int host; Pool *pool; } Range;
+/* `left`: it is freed in the order of a stream, and other memory may take its place. */
+typedef struct { u8 *at; size_t bytes; int host; Pool *pool; int left; } Range;
 
 /* `api` is CUDA's own lock, which most calls take and some keep while they wait; `g` guards what is below. */
 static pthread_mutex_t api = PTHREAD_MUTEX_INITIALIZER, g = PTHREAD_MUTEX_INITIALIZER;
@@ -372,10 +373,13 @@ static void takePlaces(int n, Context *green) {
 }
 
 /* -- memory */
+static const u64 OF_THE_DEVICE = (u64)64 << 30;
+/* Bytes of the device that are allocated and not freed. */
+static u64 inUse;
 static Range *rangeOf(const void *at) { for (int i = nranges - 1; i >= 0; i--) if ((u8 *)at >= ranges[i].at && (u8 *)at < ranges[i].at + ranges[i].bytes) return &ranges[i]; return 0; }
 static void range(u8 *at, size_t bytes, int host) {
   if (nranges == mranges) ranges = realloc(ranges, sizeof(Range) * (size_t)(mranges = mranges * 2 + 64));
-  ranges[nranges++] = (Range){at, bytes ? bytes : 1, host, 0}; count(host ? OF_HOST : OF_DEVICE, 1);
+  ranges[nranges++] = (Range){at, bytes ? bytes : 1, host, 0, 0}; if (!host) inUse += bytes ? bytes : 1; count(host ? OF_HOST : OF_DEVICE, 1);
 }
 static void *keep(size_t bytes, int host) {
   u8 *at = aligned_alloc(512, (bytes + 511) / 512 * 512);
@@ -409,7 +413,7 @@ static void spoil(u8 *at, size_t bytes) {
 #endif
 }
 static void forget(void *at) {
-  for (int i = nranges - 1; i >= 0; i--) if (ranges[i].at == (u8 *)at) { if (ranges[i].pool) ranges[i].pool->done += ranges[i].bytes; spoil(at, ranges[i].bytes); count(ranges[i].host ? OF_HOST : OF_DEVICE, -1); freeLater(at); ranges[i] = ranges[--nranges]; return; }
+  for (int i = nranges - 1; i >= 0; i--) if (ranges[i].at == (u8 *)at) { if (ranges[i].pool) ranges[i].pool->done += ranges[i].bytes; if (!ranges[i].host && !ranges[i].left) inUse -= ranges[i].bytes; spoil(at, ranges[i].bytes); count(ranges[i].host ? OF_HOST : OF_DEVICE, -1); freeLater(at); ranges[i] = ranges[--nranges]; return; }
   DIE("memory is freed that was not allocated: %p", at);
 }
 /* Pools have memory of the device in steps. */
@@ -444,7 +448,7 @@ API R cuDriverGetVersion(int *v) { *v = number("FAKE_VERSION", 13000); return OK
 API R cuDeviceGetCount(int *n) { if (!started) return 3; *n = 1; return OK; }
 API R cuDeviceGet(int *d, int o) { *d = o; return OK; }
 API R cuDeviceGetName(char *n, int l, int d) { (void)d; snprintf(n, (size_t)l, "Fake GPU"); return OK; }
-API R cuDeviceTotalMem_v2(size_t *n, int d) { (void)d; *n = (size_t)64 << 30; return OK; }
+API R cuDeviceTotalMem_v2(size_t *n, int d) { (void)d; *n = OF_THE_DEVICE; return OK; }
 API R cuDeviceGetUuid_v2(u8 *u, int d) { memset(u, 7 + d, 16); return OK; }
 API R cuDeviceGetPCIBusId(char *n, int l, int d) { return snprintf(n, (size_t)l, "0000:%02X:00.0", 0xab + d) < l ? OK : INVALID_VALUE; }
 API R cuDeviceGetAttribute(int *v, int a, int d) {
@@ -848,7 +852,7 @@ static int isTooLarge(u8 *config, Stream *s) {
 }
 API R cuLaunchKernelEx(u8 *config, Function *f, void **params, void **extra) { (void)extra; LOCK; Op *o = op(KERNEL, streamOf(*(void **)(config + 32), "cuLaunchKernelEx")); u32 *shape = (u32 *)config; if ((u64)shape[3] * shape[4] * shape[5] > 1024 || shape[5] > 64 || shape[1] > 65535 || shape[2] > 65535 || shape[6] > 232448 || isTooLarge(config, o->stream)) { R r = o->stream->capture && !o->stream->capture->valid ? CAPTURE_INVALIDATED : implicit(o->stream) ? CAPTURE_IMPLICIT : isTooLarge(config, o->stream) ? 720 : INVALID_VALUE; if (o->stream->capture) o->stream->capture->valid = 0; free(o); UNLOCK; return r; } o->fn = f->fn; o->function = f; o->grid = *(u32 *)config * ((u32 *)config)[1] * ((u32 *)config)[2]; o->block = ((u32 *)config)[3]; for (int i = 0; i < f->params && i < 8; i++) setArgument(o, i, params[i], f->sizes[i]); Stream *s = o->stream; R r = launched(put(o), s); UNLOCK; return r; }
 
-static R allocate(void **out, size_t bytes, int host) { pthread_mutex_lock(&g); *out = bytes > (u64)64 << 30 ? 0 : keep(bytes, host); pthread_mutex_unlock(&g); return *out ? OK : 2; }
+static R allocate(void **out, size_t bytes, int host) { pthread_mutex_lock(&g); *out = bytes > OF_THE_DEVICE || (!host && inUse + bytes > OF_THE_DEVICE) ? 0 : keep(bytes, host); pthread_mutex_unlock(&g); return *out ? OK : 2; }
 API R cuMemHostAlloc(void **p, size_t n, u32 f) { (void)f; LOCK; R r = allocate(p, n, 1); UNLOCK; return r; }
 API R cuMemFreeHost(void *p) { if (FAILS("cuMemFreeHost")) return INVALID_VALUE; LOCK; waitForDevice(); pthread_mutex_lock(&g); forget(p); pthread_mutex_unlock(&g); UNLOCK; return OK; }
 API R cuMemHostRegister_v2(void *p, size_t n, u32 f) { (void)f; LOCK; R r = OK; pthread_mutex_lock(&g);
@@ -869,7 +873,7 @@ static R allocateFrom(Pool *pool, void **p, size_t n, Stream *s) {
   return OK; }
 API R cuMemAllocAsync(void **p, size_t n, void *h) { LOCK; R r = allocateFrom(&defaultPool, p, n, streamOf(h, "cuMemAllocAsync")); UNLOCK; return r; }
 API R cuMemAllocFromPoolAsync(void **p, size_t n, void *pool, void *h) { LOCK; R r = allocateFrom(poolOf(pool, "cuMemAllocFromPoolAsync"), p, n, streamOf(h, "cuMemAllocFromPoolAsync")); UNLOCK; return r; }
-API R cuMemFreeAsync(void *p, void *h) { LOCK; Op *o = op(FREE, streamOf(h, "cuMemFreeAsync")); o->to = p; o->entry = 0; R r = OK; if (o->stream->capture) { free(o); r = CAPTURE_UNSUPPORTED; } else { pthread_mutex_lock(&g); Range *range = rangeOf(p); if (range && range->pool) { range->pool->used -= range->bytes; range->pool->leaving += range->bytes; } pthread_mutex_unlock(&g); enqueue(o); } UNLOCK; return r; }
+API R cuMemFreeAsync(void *p, void *h) { LOCK; Op *o = op(FREE, streamOf(h, "cuMemFreeAsync")); o->to = p; o->entry = 0; R r = OK; if (o->stream->capture) { free(o); r = CAPTURE_UNSUPPORTED; } else { pthread_mutex_lock(&g); Range *range = rangeOf(p); if (range && range->pool) { range->pool->used -= range->bytes; range->pool->leaving += range->bytes; inUse -= range->bytes; range->left = 1; } pthread_mutex_unlock(&g); enqueue(o); } UNLOCK; return r; }
 /* Refused while a stream captures, unless the thread says that it knows. */
 #define POOL_CALL(name) Pool *pool = poolOf(h, name); if (capturesActive && mode != 2) { for (int i = 0; i < nstreams; i++) if (streams[i]->capture) streams[i]->capture->valid = 0; return CAPTURE_UNSUPPORTED; }
 API R cuDeviceGetDefaultMemPool(void **p, int d) { (void)d; *p = &defaultPool; return OK; }
@@ -912,7 +916,7 @@ API R cuMemsetD16Async(void *to, u32 v, size_t n, void *h) { return fill(to, v, 
 API R cuMemsetD32Async(void *to, u32 v, size_t n, void *h) { return fill(to, v, n, 4, h); }
 API R cuPointerGetAttribute(void *data, int a, void *p) { pthread_mutex_lock(&g); Range *r = rangeOf(p); R result = r ? OK : INVALID_VALUE; if (r) { if (a == 10) *(int *)data = !r->host && !r->pool; else if (a == 17) *(u64 *)data = (u64)r->pool; else if (a == 9) *(int *)data = 0; else if (a == 2) *(u32 *)data = r->host ? 1 : 2; else if (a == 8) *(u32 *)data = 0; else *(u64 *)data = 0; } pthread_mutex_unlock(&g); return result; }
 
-API R cuMemGetInfo_v2(size_t *left, size_t *all) { pthread_mutex_lock(&g); size_t used = 0; for (int i = 0; i < nranges; i++) if (!ranges[i].host) used += ranges[i].bytes; pthread_mutex_unlock(&g); *all = (size_t)64 << 30; *left = *all - used; return OK; }
+API R cuMemGetInfo_v2(size_t *left, size_t *all) { pthread_mutex_lock(&g); size_t used = 0; for (int i = 0; i < nranges; i++) if (!ranges[i].host) used += ranges[i].bytes; pthread_mutex_unlock(&g); *all = OF_THE_DEVICE; *left = used < *all ? *all - used : 0; return OK; }
 
 /* -- the compiler */
 typedef struct { char *source; } Program;

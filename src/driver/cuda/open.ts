@@ -1,5 +1,7 @@
 /** Builds the CUDA driver from its parts. */
 import { VARIABLES } from '../../base/environment-variables.js'
+import { useHeap } from '../../base/heap.js'
+import { layer } from '../../native/layer.js'
 import { NativeMemory } from '../../native/native-memory.js'
 import { deadlock } from '../deadlocks.js'
 import { type Driver, EventFlag, type EventHandle, isNullStream } from '../driver.js'
@@ -35,6 +37,8 @@ export { absence, noDriver } from './libcuda/libcuda.js'
 export function openCudaDriver(): Driver | undefined {
   const started = startLibcuda()
   if (started === undefined) return undefined
+  // Bun's collector weighs such memory by rules of its own, and does not collect at once.
+  if (process.versions['bun'] === undefined) useHeap(layer())
   const { library, kinds, connections, addressOf } = started
   const libcuda = callsOf(library, kinds)
   const { contexts, relaxed } = libcuda
