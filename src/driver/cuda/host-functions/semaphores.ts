@@ -10,6 +10,7 @@ import { shortCallSite } from '../../../base/stack.js'
 import { own } from '../../../native/c-functions.js'
 import { NativeMemory } from '../../../native/native-memory.js'
 import { type OwnedKind, ownerOfThread } from '../../../native/owned-handles.js'
+import { ThreadMemory } from '../../../native/thread-memory.js'
 import { noteLoss } from '../../cuda-results.js'
 import type { ContextHandle, HostFunction, QueuedPromiseWait, StreamHandle } from '../../driver.js'
 import { check, type Library } from '../libcuda/libcuda.js'
@@ -39,7 +40,7 @@ export type SemaphoreOperation =
  * has to serve.
  */
 export class SemaphoreMemory {
-  readonly #operations = new NativeMemory(MOST_OPERATIONS * OPERATION_BYTES)
+  readonly #operations = new ThreadMemory(MOST_OPERATIONS * OPERATION_BYTES)
   readonly #free: number[] = []
   #words: NativeMemory | undefined
   #labels: NativeMemory | undefined
