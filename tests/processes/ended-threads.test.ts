@@ -107,7 +107,7 @@ onEveryBackend('a worker that ends', (bench) => {
     })
   }
 
-  it('T14 leaves no memory of the native layer, whatever it has done', async () => {
+  it('leaves no memory of the native layer, whatever it has done', async () => {
     const { countBlocks } = own()
     const afterEach = async (): Promise<readonly number[]> => {
       const counts: number[] = []
