@@ -32,6 +32,10 @@ bool arguments(napi_env env, napi_callback_info info, size_t count, napi_value *
 /** A number that JavaScript gave, as an address or a count; 0 for anything else. */
 Word word_of(napi_env env, napi_value value);
 
+/** memory.c: zeros for JavaScript, whose blocks are counted. NULL where there is no memory. */
+void *allocate_block(size_t length);
+void release_block(void *block);
+
 /** For tests: where the struct of the process registry has its fields. */
 napi_value registry_layout(napi_env env, napi_callback_info info);
 

@@ -120,14 +120,19 @@ static bool is_idle_stream(const Owned *stream, void *unused) {
   return !is_busy(stream->handle);
 }
 
+/** A query of a stream invalidates its capture, and one of the null stream those of others: none begins meanwhile. */
 static bool are_idle(void) {
   PrimaryContext contexts[MOST_CONTEXTS];
   const int count = primary_contexts(contexts);
-  for (int i = 0; i < count; i++) {
+  if (!take_lock(&registry->capturing)) return false;
+  bool are_idle = !has_capture();
+  for (int i = 0; i < count && are_idle; i++) {
     driver.set_context(contexts[i].context);
-    if (is_busy(LEGACY)) return false;
+    are_idle = !is_busy(LEGACY);
   }
-  return each_stream(NULL, is_idle_stream, NULL);
+  are_idle = are_idle && each_stream(NULL, is_idle_stream, NULL);
+  registry->capturing = 0;
+  return are_idle;
 }
 
 /** Does a stream of any thread wait for JavaScript, or for a value that may come from it? */
@@ -192,17 +197,11 @@ static bool are_signs_done(Owner *owner) {
  */
 static bool has_begun(Owner *owner) {
   if (owner->has_begun) return true;
-  if (owner->is_leftover) {
-    if (!take_lock(&registry->capturing)) return false;
-    if (has_capture()) {
-      registry->capturing = 0;
-      return false;
-    }
-    each_stream(NULL, sign_stream, owner);
-    registry->capturing = 0;
-  } else each_stream(&ownerless, sign_stream, owner);
-  owner->has_begun = true;
-  return true;
+  if (!take_lock(&registry->capturing)) return false;
+  owner->has_begun = !has_capture();
+  if (owner->has_begun) each_stream(owner->is_leftover ? NULL : &ownerless, sign_stream, owner);
+  registry->capturing = 0;
+  return owner->has_begun;
 }
 
 /* -- destroying */
@@ -265,9 +264,13 @@ static bool free_in_order(const Owner *owner, Owned *owned) {
   // Uses on the null stream are not tracked by events: the memory is freed behind them.
   const bool is_of_null = owned->more <= LEGACY;
   const Word stream = is_of_null ? 0 : freeing_stream(owner, owned->context);
-  if (is_of_null ? captures(LEGACY) : stream == 0) return false;
-  destroy(owned, stream);
-  return true;
+  if (!is_of_null && stream == 0) return false;
+  // Work on the null stream invalidates captures of blocking streams: none begins meanwhile.
+  if (is_of_null && !take_lock(&registry->capturing)) return false;
+  const bool may_free = !is_of_null || (!has_capture() && !captures(LEGACY));
+  if (may_free) destroy(owned, stream);
+  if (is_of_null) registry->capturing = 0;
+  return may_free;
 }
 
 static bool destroy_pool(Owner *owner, Owned *pool) {

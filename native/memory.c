@@ -1,4 +1,5 @@
 /* Memory outside of the heap of JavaScript: allocating it, viewing it, reading it although it may not be there, and detaching its views. */
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include "layer.h"
@@ -103,16 +104,32 @@ static napi_value delete_reference(napi_env env, napi_callback_info info) {
   return NULL;
 }
 
-static Word allocate(Word length) { return (Word)(uintptr_t)calloc(1, length); }
+static _Atomic(int) blocks;
+
+void *allocate_block(size_t length) {
+  void *made = calloc(1, length);
+  if (made != NULL) blocks += 1;
+  return made;
+}
+
+void release_block(void *block) {
+  if (block != NULL) blocks -= 1;
+  free(block);
+}
+
+static Word allocate(Word length) { return (Word)(uintptr_t)allocate_block(length); }
 
 static int release(Word address) {
-  free((void *)(uintptr_t)address);
+  release_block((void *)(uintptr_t)address);
   return 0;
 }
+
+/** For tests: how many blocks JavaScript has that it allocated, in all threads. */
+static int count_blocks(void) { return blocks; }
 
 const Method memory_methods[] = {{"view", view}, {"addressOf", address_of}, {"text", text},
                                  {"detach", detach}, {"fillAtEnd", fill_at_end},
                                  {"adjustExternalMemory", adjust_external_memory}, {"weakReference", weak_reference},
                                  {"referent", referent}, {"deleteReference", delete_reference}, {NULL, NULL}};
-const OwnFunction memory_functions[] = {{"readMemory", read_memory}, {"allocate", allocate}, {"release", release},
+const OwnFunction memory_functions[] = {{"readMemory", read_memory}, {"allocate", allocate}, {"release", release}, {"countBlocks", count_blocks},
                                         {"largePages", large_pages}, {"mapFile", map_file}, {"unmap", unmap}, {NULL, NULL}};

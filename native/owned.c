@@ -266,6 +266,39 @@ static void signal_all(const Semaphores *of) {
   for (int i = 0; i < SEMAPHORES; i++) words[2 * i + 1] = of->sequences == 0 ? 1 : ALL;
 }
 
+/** A block of memory of one thread, with the zeros that JavaScript has behind it. */
+struct OwnMemory {
+  struct OwnMemory *before, *after;
+};
+
+/** Zeros that the thread itself frees, or its end. */
+static Word allocate_of_thread(Word address, Word length) {
+  Owner *owner = owner_of(address);
+  struct OwnMemory *made = allocate_block(sizeof(struct OwnMemory) + length);
+  if (made == NULL) return 0;
+  made->after = owner->memory;
+  if (made->after != NULL) made->after->before = made;
+  owner->memory = made;
+  return (Word)(uintptr_t)(made + 1);
+}
+
+static int release_of_thread(Word address, Word memory) {
+  struct OwnMemory *gone = (struct OwnMemory *)(uintptr_t)memory - 1;
+  if (gone->before != NULL) gone->before->after = gone->after;
+  else owner_of(address)->memory = gone->after;
+  if (gone->after != NULL) gone->after->before = gone->before;
+  release_block(gone);
+  return 0;
+}
+
+static void free_memory(Owner *owner) {
+  for (struct OwnMemory *each = owner->memory, *next; each != NULL; each = next) {
+    next = each->after;
+    release_block(each);
+  }
+  owner->memory = NULL;
+}
+
 /** At the end of the thread's JavaScript, however it ends. */
 static void owner_ends(void *data) {
   Owner *owner = data;
@@ -276,6 +309,8 @@ static void owner_ends(void *data) {
     unlock(&owned_guard);
     return;
   }
+  // No call of the thread is under way: C code that it was inside has returned before this.
+  free_memory(owner);
   for (Share *share = shares, *next; share != NULL; share = next) {
     next = share->next;
     leave(share, owner);
@@ -313,12 +348,19 @@ static napi_value own_handles(napi_env env, napi_callback_info info) {
   return address;
 }
 
+/** Threads that come and go ask for the same kinds, each with a text of its own. */
+static const char *copy_of(const char *text) {
+  const size_t length = strlen(text) + 1;
+  char *copy = malloc(length);
+  return copy == NULL ? "" : memcpy(copy, text, length);
+}
+
 /** The number of the kind of handles that this function destroys. Two threads that ask for the same get the same. -1 where there are too many. */
 static int add_kind(Word destroy, Word traits, Word name) {
   int kind = 0;
   lock(&owned_guard);
   while (kind < kind_count && (kinds[kind].destroy != (int (*)(Word, Word))destroy || kinds[kind].traits != (int)traits)) kind++;
-  if (kind == kind_count && kind_count < MOST_KINDS) kinds[kind_count++] = (OwnedKind){(int (*)(Word, Word))destroy, (int)traits, (const char *)(uintptr_t)name};
+  if (kind == kind_count && kind_count < MOST_KINDS) kinds[kind_count++] = (OwnedKind){(int (*)(Word, Word))destroy, (int)traits, copy_of((const char *)(uintptr_t)name)};
   unlock(&owned_guard);
   return kind < kind_count ? kind : -1;
 }
@@ -509,4 +551,6 @@ const OwnFunction owned_functions[] = {{"addKind", add_kind},
                                        {"noteSemaphores", note_semaphores},
                                        {"takeSemaphores", take_semaphores},
                                        {"countOwned", count_owned},
+                                       {"allocateOfThread", allocate_of_thread},
+                                       {"releaseOfThread", release_of_thread},
                                        {NULL, NULL}};

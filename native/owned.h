@@ -70,6 +70,8 @@ struct Owner {
   Owner *next;
   Owned *first;
   OwnedCall *calls;
+  /** What the calls of the thread alone use. */
+  struct OwnMemory *memory;
   bool is_main, has_ended;
   /** The rest is for leaving.c alone. What must be done before anything is destroyed. */
   Sign *signs;

@@ -1,4 +1,4 @@
-/** Memory outside of the heap of JavaScript, and reading memory that may not be there. */
+/** Memory outside of the heap of JavaScript. */
 import { own } from './c-functions.js'
 import { layer } from './layer.js'
 
@@ -45,25 +45,5 @@ export class NativeMemory {
   setPointer(offset: number, value: number): void {
     this.uint32[offset / 4] = value
     this.uint32[offset / 4 + 1] = value / 2 ** 32
-  }
-}
-
-/** The most words that a reader reads at once. */
-export const MOST_WORDS = 8
-
-/** Reads memory that may not be there, without a crash. */
-export class MemoryReader {
-  readonly #memory = new NativeMemory(8 * MOST_WORDS)
-  readonly #read = own().readMemory
-
-  /** The pointer at an address; undefined when the address cannot be read. */
-  pointerAt(address: number): number | undefined {
-    return this.#read(address, this.#memory.address, 8) === 1 ? this.#memory.pointerAt(0) : undefined
-  }
-
-  /** The words of 8 bytes at an address, valid until the next read; undefined when they cannot all be read. */
-  wordsAt(address: number, count: number): BigUint64Array | undefined {
-    const isRead = this.#read(address, this.#memory.address, 8 * count) === 1
-    return isRead ? this.#memory.uint64.subarray(0, count) : undefined
   }
 }

@@ -36,7 +36,9 @@ export class OwnedKind {
 
   /** `name` is that of the function, for a warning where it fails; `traits` has its rank, too. */
   constructor(destroy: number, name: string, traits: number) {
-    this.number = own().addKind(destroy, traits, textOf(name))
+    const text = NativeMemory.ofText(name)
+    this.number = own().addKind(destroy, traits, text.address)
+    text.free()
     if (this.number < 0) throw new Error(`There are too many kinds of handles: ${name}`)
   }
 
@@ -54,15 +56,6 @@ export class OwnedKind {
   giveToProcess(handle: number): void {
     own().giveToProcess(this.number, handle)
   }
-}
-
-const texts = new Map<string, NativeMemory>()
-
-/** The native layer keeps the address. */
-function textOf(name: string): number {
-  const text = texts.get(name) ?? NativeMemory.ofText(name)
-  texts.set(name, text)
-  return text.address
 }
 
 /** What a function of C makes or destroys. The positions are those of its parameters. */

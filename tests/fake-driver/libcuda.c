@@ -62,6 +62,8 @@ static int forgets;
 static int pollMilliseconds;
 /* FAKE_REVERSE=1: it polls the last channel first, so that work which nothing orders runs in another order. */
 static int reverse;
+/* FAKE_FREES=1: what was destroyed is freed, once all is over that was queued before. Otherwise it stays, so that what asks about it is told so. */
+static int frees;
 
 typedef struct Stream Stream;
 typedef struct Op Op;
@@ -242,6 +244,8 @@ static void tellOf(Op *op, Op *of, u64 call) {
   if (op->kind == GRAPH) for (int i = 0; i < op->exec->count; i++) tellOf(&op->exec->ops[i], of, call);
   else if (nameOf(op)) fakeOver(call, nameOf(op), op->bytes * (u64)(op->kind == SET ? op->width : 1), stream, of->asked, of->begun, of->thread);
 }
+static void retire(void *at);
+static void retireExec(Exec *x);
 /* A GPU that has had nothing to do for some milliseconds looks less often: this thread is awake as long as the process lives. */
 static void *gpu(void *unused) {
   (void)unused;
@@ -261,6 +265,7 @@ static void *gpu(void *unused) {
         channel->entries -= op->entry;
         op->stream->done = op->seq;
         if (!op->stream->alive && op->stream->done == op->stream->queued && op->stream->placed) { op->stream->placed = 0; PLACES(op->stream->green)++; }
+        if (op->kind == GRAPH) { if (op->exec->count) retire(op->exec->ops[0].values); retireExec(op->exec); }
         free(op->marks); free(op);
         moved = 1;
       }
@@ -401,6 +406,15 @@ static void freeForgotten(void) {
   for (int i = 0; i < nforgotten; i++) if (forgotten[i].serial < oldest) freeAligned(forgotten[i].at); else forgotten[left++] = forgotten[i];
   nforgotten = left;
 }
+/* The caller has `g`. */
+static void retire(void *at) { if (frees && at) freeLater(at); }
+static void retireExec(Exec *x) {
+  if (!frees) return;
+  for (int i = 0; i < x->count; i++) { Op *o = &x->ops[i]; if (o->exec) retireExec(o->exec); for (int k = 0; o->execs && k < o->nbodies; k++) retireExec(o->execs[k]); retire(o->execs); }
+  retire(x->ops); retire(x->off); retire(x);
+}
+/* Graphs within it, and bodies, stay: instances that were updated by it compare them. */
+static void retireGraph(Graph *graph) { if (!graph->gone || graph->instances > 0) return; for (Node *n = graph->first; n; n = n->next) retire(n); retire(graph); }
 /* Other bytes than those that the program left. Of large memory the middle is given back to the system, and is zeros: a thousand buffers of
    the size of a GPU's are more than the machine has. */
 enum { LARGE = 4 << 20, PAGE = 4096 };
@@ -442,7 +456,7 @@ API R cuInit(u32 f) { (void)f;
   if (init) return init;
   if (getenv("FAKE_SAYS")) { printf("%s", getenv("FAKE_SAYS")); fflush(stdout); }
   LOCK;
-  if (!started) { started = 1; forgets = getenv("FAKE_FORGETS") != 0; fresh = getenv("FAKE_FRESH") != 0; pollMilliseconds = number("FAKE_POLL_MS", 0); reverse = getenv("FAKE_REVERSE") != 0; failing = getenv("FAKE_FAILS"); launchBlocking = number("CUDA_LAUNCH_BLOCKING", 0) != 0; if (getenv("FAKE_BLOCK")) context.places = block = atoi(getenv("FAKE_BLOCK")); nullStream.alive = perThread.alive = 1; nullStream.life = perThread.life = 1; perThread.channel = 1; nextChannel = 2; pthread_t t; pthread_create(&t, 0, gpu, 0); pthread_detach(t); }
+  if (!started) { started = 1; forgets = getenv("FAKE_FORGETS") != 0; fresh = getenv("FAKE_FRESH") != 0; pollMilliseconds = number("FAKE_POLL_MS", 0); reverse = getenv("FAKE_REVERSE") != 0; frees = getenv("FAKE_FREES") != 0; failing = getenv("FAKE_FAILS"); launchBlocking = number("CUDA_LAUNCH_BLOCKING", 0) != 0; if (getenv("FAKE_BLOCK")) context.places = block = atoi(getenv("FAKE_BLOCK")); nullStream.alive = perThread.alive = 1; nullStream.life = perThread.life = 1; perThread.channel = 1; nextChannel = 2; pthread_t t; pthread_create(&t, 0, gpu, 0); pthread_detach(t); }
   UNLOCK; return OK; }
 API R cuDriverGetVersion(int *v) { *v = number("FAKE_VERSION", 13000); return OK; }
 API R cuDeviceGetCount(int *n) { if (!started) return 3; *n = 1; return OK; }
@@ -673,7 +687,7 @@ static Op *findOp(Exec *x, Graph *graph, Node *node) { int i = 0; for (Node *n =
 static Op *opOf(Exec *x, Node *node, Kind kind) { if (!x->alive) DIE("a node of an instance is changed that was destroyed"); if (x->graph->gone) return 0; Op *o = findOp(x, x->graph, node); return o && o->kind == kind ? o : 0; }
 API R cuGraphDebugDotPrint(Graph *graph, const char *path, u32 f) { (void)f; FILE *file = fopen(path, "w"); if (!file) return INVALID_VALUE; fprintf(file, "digraph {\n"); for (Node *n = graph->first; n; n = n->next) { fprintf(file, "  \"%d\"\n", n->op.index); for (int i = 0; i < n->op.nafter; i++) fprintf(file, "  \"%d\" -> \"%d\"\n", n->op.after[i], n->op.index); } fprintf(file, "}\n"); fclose(file); return OK; }
 static void goes(Graph *graph) { graph->gone = 1; for (Node *n = graph->first; n; n = n->next) for (int i = 0; i < n->op.nbodies; i++) goes(n->op.bodies[i]); }
-API R cuGraphDestroy(Graph *graph) { LOCK; if (graph->root) { UNLOCK; return INVALID_VALUE; } if (graph->gone) DIE("a graph is destroyed twice"); goes(graph); count(GRAPHS, -1); UNLOCK; /* never freed: what asks about it is told so */ return OK; }
+API R cuGraphDestroy(Graph *graph) { LOCK; if (graph->root) { UNLOCK; return INVALID_VALUE; } if (graph->gone) DIE("a graph is destroyed twice"); goes(graph); count(GRAPHS, -1); pthread_mutex_lock(&g); retireGraph(graph); pthread_mutex_unlock(&g); UNLOCK; return OK; }
 /* Other kinds of nodes, or of memory, are another shape. */
 static int isOfPool(const void *at) { Range *r = rangeOf(at); return r && r->pool; }
 static int isAlike(Op *a, Op *b);
@@ -729,7 +743,7 @@ static void external(Exec *x, Stream *s) {
     if (o->kind == GRAPH) { pthread_mutex_unlock(&g); external(o->exec, s); pthread_mutex_lock(&g); }
     /* A record before it in the same launch it comes after anyway. */
     if (o->kind == EVENT_WAIT && !(e->mark.stream == s && e->mark.seq > s->queued)) { o->mark = e->mark; o->nmarks = e->nmarks; o->marks = e->marks; }
-    if (o->kind == EVENT_RECORD) { Mark mark = tail(s); mark.seq++; e->mark = mark; e->nmarks = 0; e->marks = 0; e->capture = 0; e->recorded = 1; o->time = e->time = e->flags & 2 ? 0 : calloc(1, sizeof *e->time); }
+    if (o->kind == EVENT_RECORD) { Mark mark = tail(s); mark.seq++; e->mark = mark; e->nmarks = 0; retire(e->marks); retire(e->time); e->marks = 0; e->capture = 0; e->recorded = 1; o->time = e->time = e->flags & 2 ? 0 : calloc(1, sizeof *e->time); }
   }
   pthread_mutex_unlock(&g);
 }
@@ -756,30 +770,30 @@ API R cuGraphLaunch(Exec *x, void *h) { LOCK; Op *o = op(GRAPH, streamOf(h, "cuG
   UNLOCK; return r; }
 static int execHasConditional(Exec *x) { for (int i = 0; i < x->count; i++) if (x->ops[i].kind == CONDITIONAL) return 1; return 0; }
 /* An H200 has waited for the device in it, of an instance of two branches; an H100 always where there are conditional nodes. */
-API R cuGraphExecDestroy(Exec *x) { LOCK; if ((block == 1 && x->branches > 1) || execHasConditional(x)) waitForDevice(); x->graph->instances--; pthread_mutex_lock(&g); if (!x->alive) DIE("an instance of a graph is destroyed twice"); x->alive = 0; for (int i = 0; i < x->homes; i++) PLACES(x->home[i]) += x->branches; count(INSTANCES, -1); pthread_mutex_unlock(&g); UNLOCK; return OK; }
+API R cuGraphExecDestroy(Exec *x) { LOCK; if ((block == 1 && x->branches > 1) || execHasConditional(x)) waitForDevice(); x->graph->instances--; pthread_mutex_lock(&g); if (!x->alive) DIE("an instance of a graph is destroyed twice"); x->alive = 0; for (int i = 0; i < x->homes; i++) PLACES(x->home[i]) += x->branches; count(INSTANCES, -1); retireGraph(x->graph); retireExec(x); pthread_mutex_unlock(&g); UNLOCK; return OK; }
 
 API R cuEventCreate(void **out, u32 flags) { LOCK; Event *e = calloc(1, sizeof *e); e->context = &context; e->magic = 0xe7e47; e->flags = flags; count(EVENTS, 1); UNLOCK; *out = e; return OK; }
-API R cuEventDestroy_v2(void *h) { if (FAILS("cuEventDestroy")) return INVALID_VALUE; LOCK; Event *e = eventOf(h, "cuEventDestroy"); pthread_mutex_lock(&g); e->magic = 0; e->context = 0; count(EVENTS, -1); pthread_mutex_unlock(&g); UNLOCK; /* never freed: what asks about it is told so */ return OK; }
+API R cuEventDestroy_v2(void *h) { if (FAILS("cuEventDestroy")) return INVALID_VALUE; LOCK; Event *e = eventOf(h, "cuEventDestroy"); pthread_mutex_lock(&g); e->magic = 0; e->context = 0; count(EVENTS, -1); retire(e->marks); retire(e->time); retire(e); pthread_mutex_unlock(&g); UNLOCK; return OK; }
 static R record(Event *e, Stream *s) {
   pthread_mutex_lock(&g);
   if (s->capture) { if (!s->capture->valid) { pthread_mutex_unlock(&g); return CAPTURE_INVALIDATED; } if (e->flags & 4) { pthread_mutex_unlock(&g); return CAPTURE_UNSUPPORTED; } e->capture = s->capture; e->front = s->front; pthread_mutex_unlock(&g); return OK; }
   pthread_mutex_unlock(&g);
   if (implicit(s)) return CAPTURE_IMPLICIT;
   /* On a blocking stream it is no work: the stream is as idle as it was, though the null stream's work is to come before. */
-  if (e->flags == 2 && isBlocking(s)) { pthread_mutex_lock(&g); e->capture = 0; e->recorded = 1; e->mark = tail(s); e->marks = malloc(sizeof(Mark)); e->marks[0] = tail(&nullStream); e->nmarks = 1; e->time = 0; pthread_mutex_unlock(&g); return OK; }
+  if (e->flags == 2 && isBlocking(s)) { pthread_mutex_lock(&g); e->capture = 0; e->recorded = 1; e->mark = tail(s); retire(e->marks); retire(e->time); e->marks = malloc(sizeof(Mark)); e->marks[0] = tail(&nullStream); e->nmarks = 1; e->time = 0; pthread_mutex_unlock(&g); return OK; }
   double *time = 0;
   Op *o = op(RECORD, s); o->entry = e->flags != 2;
   if ((e->flags & 2) == 0) { time = calloc(1, sizeof *time); o->time = time; }
   /* A record of an interprocess event waits for the one before. */
   if (e->flags & 4) { pthread_mutex_lock(&g); o->marks = malloc(sizeof(Mark) * (size_t)(e->nmarks + 1)); memcpy(o->marks, e->marks, sizeof(Mark) * (size_t)e->nmarks); o->nmarks = e->nmarks; o->marks[o->nmarks++] = e->mark; pthread_mutex_unlock(&g); }
   enqueue(o);
-  pthread_mutex_lock(&g); e->capture = 0; e->recorded = 1; e->mark = tail(s); e->mark.seq = o == 0 ? 0 : e->mark.seq; e->nmarks = 0; e->time = time; pthread_mutex_unlock(&g);
+  pthread_mutex_lock(&g); e->capture = 0; e->recorded = 1; e->mark = tail(s); e->mark.seq = o == 0 ? 0 : e->mark.seq; e->nmarks = 0; retire(e->time); e->time = time; pthread_mutex_unlock(&g);
   return OK; }
 API R cuEventRecord(void *e, void *h) { LOCK; R r = record(eventOf(e, "cuEventRecord"), streamOf(h, "cuEventRecord")); UNLOCK; return r; }
 API R cuEventRecordWithFlags(void *e, void *h, u32 f) { (void)f; LOCK; Op *o = op(EVENT_RECORD, streamOf(h, "cuEventRecordWithFlags")); o->event = eventOf(e, "cuEventRecordWithFlags"); R r = put(o); UNLOCK; return r; }
 API R cuCtxRecordEvent(void *c, void *h) { (void)c; LOCK; Event *e = eventOf(h, "cuCtxRecordEvent"); R r = OK; pthread_mutex_lock(&g);
   if (invalidateAll()) r = CAPTURE_UNSUPPORTED;
-  else { e->marks = malloc(sizeof(Mark) * (size_t)(nstreams + 2)); e->nmarks = 0; for (int i = 0; i < nstreams; i++) if (streams[i]->done < streams[i]->covered) { e->marks[e->nmarks] = tail(streams[i]); e->marks[e->nmarks++].seq = streams[i]->covered; } e->marks[e->nmarks++] = tail(&nullStream); e->marks[e->nmarks++] = tail(&perThread); e->mark = (Mark){0, 0, 0}; e->capture = 0; e->recorded = 1; }
+  else { retire(e->marks); e->marks = malloc(sizeof(Mark) * (size_t)(nstreams + 2)); e->nmarks = 0; for (int i = 0; i < nstreams; i++) if (streams[i]->done < streams[i]->covered) { e->marks[e->nmarks] = tail(streams[i]); e->marks[e->nmarks++].seq = streams[i]->covered; } e->marks[e->nmarks++] = tail(&nullStream); e->marks[e->nmarks++] = tail(&perThread); e->mark = (Mark){0, 0, 0}; e->capture = 0; e->recorded = 1; }
   pthread_mutex_unlock(&g); UNLOCK; return r; }
 /* An event of a capture has no work to ask about, and none at all when the capture is over. */
 static R ofCapture(Event *e) { return e->capture->active && e->capture->valid ? CAPTURED_EVENT : INVALID_VALUE; }

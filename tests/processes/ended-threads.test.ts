@@ -21,6 +21,8 @@ import { ENDINGS, type Ending, KINDS, type Kind, type Leaving } from './children
 /** Milliseconds for what the native layer's thread does: many times what it takes on a quiet machine. */
 const LONGEST = 20_000
 const WORK = ['done', 'held'] as const
+/** Kinds of which each uses other memory of the native layer. */
+const MEMORY_KINDS = ['instance', 'module', 'upload', 'host function'] as const satisfies Kind[]
 
 /** Handles of threads that have ended. */
 const left = (): number => own().countOwned(0)
@@ -109,6 +111,30 @@ onEveryBackend('a worker that ends', (bench) => {
       await settle()
     })
   }
+
+  it('X5 leaves no memory of the native layer, whatever it has done', async () => {
+    const { countBlocks } = own()
+    const afterEach = async (): Promise<readonly number[]> => {
+      const counts: number[] = []
+      for (const [index, kind] of MEMORY_KINDS.entries()) {
+        const ending = ENDINGS[index] ?? 'by itself'
+        await run(
+          { kind, ending },
+          () => undefined,
+          () => {},
+        )
+        await settle()
+        counts.push(countBlocks())
+      }
+      return counts
+    }
+    // The first ones make what threads share: the next have the semaphores of a thread that has ended.
+    const before = (await afterEach()).at(-1)
+    assert.deepEqual(
+      await afterEach(),
+      MEMORY_KINDS.map(() => before),
+    )
+  })
 
   it('X6 what was shared lives until its last user has closed it, or ended, though its owner has ended', async () => {
     const worker = new Worker(new URL('./children/sharing-and-ending.js', import.meta.url))

@@ -1,5 +1,8 @@
 /** Mistakes that are made on purpose, to see that a soak finds each of them. */
+import { openSync } from 'node:fs'
+import { devNull } from 'node:os'
 import { Stream } from 'cuda-streams'
+import { NativeMemory } from '../../src/native/native-memory.js'
 import type { Client } from './client.js'
 import type { InjectedBug } from './options.js'
 
@@ -8,8 +11,24 @@ const AT = 20
 
 const kept: unknown[] = []
 
+type Leak = 'memory' | 'files'
+
+/** So many MiB for each action are never freed, and so many files never closed. */
+const LEAKED_MEBIBYTES = 5
+const LEAKED_FILES = 2
+
 export function inject(what: InjectedBug, client: Client, played: number): void {
-  if (played !== AT || client.name !== '0.0') return
+  if (what === 'memory' || what === 'files') leak(what)
+  else if (played === AT && client.name === '0.0') injectOnce(what, client)
+}
+
+/** Nothing is wrong but that the process has more and more. */
+function leak(what: Leak): void {
+  if (what === 'memory') new NativeMemory(LEAKED_MEBIBYTES * 2 ** 20).bytes.fill(1)
+  else for (let left = LEAKED_FILES; left > 0; left -= 1) openSync(devNull, 'r')
+}
+
+function injectOnce(what: Exclude<InjectedBug, Leak>, client: Client): void {
   client.trace.note(`makes a mistake: ${what}`)
   const track = client.track()
   switch (what) {

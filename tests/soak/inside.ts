@@ -1,13 +1,15 @@
 /** The process that is soaked: the main thread, and the workers that it starts. */
+import { setTimeout as sleep } from 'node:timers/promises'
 import { Worker } from 'node:worker_threads'
 import { turn } from './client.js'
-import { type Figures, figuresOf, growth, toldFigures } from './figures.js'
+import { failuresOf, figuresOf, growthOf, handlesLeft, type Sample, short, toldFigures } from './figures.js'
 import { Fixture } from './fixture.js'
 import { runForeignClients } from './foreign-clients.js'
 import { argumentsOf, type Options, parseOptions } from './options.js'
 import { shareWithProcess } from './partners.js'
 import { PLAY, type Reply, type SharedWork, shareAround } from './sharing.js'
-import { type Beside, type Result, Thread } from './thread.js'
+import { toldSlope } from './slopes.js'
+import { type Beside, CLIENTS, type Result, Thread } from './thread.js'
 import { Trace } from './trace.js'
 import { COUNTS, told } from './tracker.js'
 import { FAILED, PASSED } from './watchdog.js'
@@ -22,6 +24,11 @@ const REPORT_MILLISECONDS = 10_000
 const MOST_SHOWN = 20
 /** In which the garbage collector finds what is left. */
 const TURNS = 10
+/** For the native layer's thread: many times what it takes. */
+const GIVING_BACK_MILLISECONDS = 20_000
+/** The part of a soak after which all is in use, and how many samples are taken of the rest. */
+const WARM_UP = 1 / 3
+const SAMPLES = 40
 
 type Message = { readonly kind: 'ready' } | { readonly kind: 'result'; readonly result: Result } | Reply
 
@@ -123,11 +130,12 @@ class Watch {
   readonly #began = performance.now()
   readonly #looking: NodeJS.Timeout
   #reported = this.#began
-  /** When a third was over, and all was in use for the first time. */
-  #early: Figures | undefined
+  /** The first is of when a third was over, and all was in use for the first time. */
+  readonly #samples: Sample[] = []
 
   constructor(thread: Thread) {
     this.#thread = thread
+    thread.tracker.acted = () => this.#measure()
     this.#looking = setInterval(() => this.#look(), LOOK_MILLISECONDS)
   }
 
@@ -137,6 +145,9 @@ class Watch {
 
   /** What there is more of than there was early, when everything is closed. */
   async leftOver(): Promise<string[]> {
+    // The native layer's thread gives back what workers have left.
+    const end = performance.now() + GIVING_BACK_MILLISECONDS
+    while ((handlesLeft() ?? 0) > 0 && performance.now() < end) await sleep(LOOK_MILLISECONDS)
     for (let left = TURNS; left > 0; left -= 1) {
       globalThis.gc?.()
       await turn()
@@ -146,16 +157,32 @@ class Watch {
     for (const device of machine.devices) device.memoryPool.trim()
     const now = figuresOf(machine)
     console.log(`at the end: ${toldFigures(now)}`)
-    return this.#early === undefined ? [] : growth(this.#early, now)
+    const growth = growthOf(this.#samples, now)
+    for (const { figure, from, to, slope } of growth)
+      console.log(`${figure}: ${short(from)} after the warm-up, ${short(to)} at the end; ${toldSlope(slope)}`)
+    return failuresOf(growth)
+  }
+
+  /** From 0 to 1. */
+  get #passed(): number {
+    const { fixture, tracker } = this.#thread
+    const { seconds, steps } = fixture.options
+    if (steps === undefined) return (performance.now() - this.#began) / 1000 / seconds
+    return tracker.counts.actions / (CLIENTS * steps)
+  }
+
+  /** After each action, between two of which nothing else runs. */
+  #measure(): void {
+    const wanted = WARM_UP + (this.#samples.length * (1 - WARM_UP)) / SAMPLES
+    if (this.#passed < wanted || this.#samples.length >= SAMPLES) return
+    const { machine, tracker } = this.#thread
+    this.#samples.push({ operations: tracker.counts.actions, figures: figuresOf(machine) })
   }
 
   #look(): void {
     const { fixture, machine, tracker } = this.#thread
-    const { seconds, steps } = fixture.options
     const now = performance.now()
-    const passed = steps === undefined ? (now - this.#began) / 1000 / seconds : tracker.counts.actions / (3 * steps)
-    if (steps === undefined && passed >= 1) fixture.stop()
-    if (this.#early === undefined && passed >= 1 / 3) this.#early = figuresOf(machine)
+    if (fixture.options.steps === undefined && this.#passed >= 1) fixture.stop()
     if (now - this.#reported < REPORT_MILLISECONDS) return
     this.#reported = now
     const { actions } = tracker.counts

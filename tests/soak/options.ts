@@ -23,11 +23,23 @@ export interface Options {
 const DRIVERS = ['auto', 'cuda', 'sim'] as const
 export type Driver = (typeof DRIVERS)[number]
 
-export const INJECTED_BUGS = ['byte', 'order', 'promise', 'error', 'crash', 'block', 'stall', 'kept'] as const
+export const INJECTED_BUGS = [
+  'byte',
+  'order',
+  'promise',
+  'error',
+  'crash',
+  'block',
+  'stall',
+  'kept',
+  'memory',
+  'files',
+] as const
 export type InjectedBug = (typeof INJECTED_BUGS)[number]
 
 const FLAGS = {
   seconds: { type: 'string', default: '60' },
+  minutes: { type: 'string' },
   steps: { type: 'string' },
   seed: { type: 'string', default: '1' },
   workers: { type: 'string', default: '2' },
@@ -42,7 +54,10 @@ const FLAGS = {
 export function parseOptions(args: readonly string[]): Options {
   const { values } = parseArgs({ args: [...args], options: FLAGS })
   return {
-    seconds: numberOf('--seconds', values.seconds, 0.1),
+    seconds:
+      values.minutes === undefined
+        ? numberOf('--seconds', values.seconds, 0.1)
+        : 60 * numberOf('--minutes', values.minutes, 0.1),
     steps: values.steps === undefined ? undefined : wholeOf('--steps', values.steps, 1),
     seed: wholeOf('--seed', values.seed, 0),
     workers: wholeOf('--workers', values.workers, 0),
@@ -73,13 +88,13 @@ function numberOf(name: string, text: string, least: number): number {
   throw new Error(`${name} must be a number from ${least} on, not '${text}'`)
 }
 
-function wholeOf(name: string, text: string, least: number): number {
+export function wholeOf(name: string, text: string, least: number): number {
   const value = numberOf(name, text, least)
   if (Number.isSafeInteger(value)) return value
   throw new Error(`${name} must be a whole number, not '${text}'`)
 }
 
-function oneOf<T extends string>(name: string, text: string, known: readonly T[]): T {
+export function oneOf<T extends string>(name: string, text: string, known: readonly T[]): T {
   const found = known.find((each) => each === text)
   if (found !== undefined) return found
   throw new Error(`${name} must be one of ${known.join(', ')}, not '${text}'`)

@@ -44,6 +44,8 @@ const FOUND: Readonly<Record<InjectedBug, readonly [code: number, says: RegExp]>
   order: [FAILED, /^FAILURE: main thread, .*host function \d+ of/m],
   error: [FAILED, /^FAILURE: main thread, an uncaught exception: Error: a mistake in a host function/m],
   kept: [FAILED, /^FAILURE: main thread, of \d+ things that were let go of there are still Stream/m],
+  memory: [FAILED, /^FAILURE: process grew from [\d.]+ to [\d.]+, by more than 300$/m],
+  files: [FAILED, /^FAILURE: files grew from \d+ to \d+, by more than 8$/m],
   promise: [LOST, /^HUNG: nothing heard of the main thread, client \d[\s\S]*a promise that is never settled/m],
   crash: [LOST, /^CRASHED: the process ended with SIGSEGV[\s\S]*makes a mistake: crash/m],
   block: [LOST, /^HUNG: nothing heard of the main thread[\s\S]*makes a mistake: block/m],
@@ -65,6 +67,13 @@ describe('a soak', { concurrency: 4 }, () => {
       assert.match(outcome.stdout, /^.*Again: npm run soak -- --steps 60 --seed 5 .*--inject \w+$/m)
     })
   }
+
+  it('serves a short month', timeout, async () => {
+    const outcome = await soak('--month --requests 40 --workers 4 --driver sim --kind requests')
+    assert.equal(outcome.code, PASSED, saidBy(outcome))
+    assert.match(outcome.stdout, /^requests: process: .* at the end; too few operations for a slope$/m)
+    assert.match(outcome.stdout, /^PASSED$/m)
+  })
 
   it('says which option is wrong', timeout, async () => {
     const outcome = await soak('--seed x')

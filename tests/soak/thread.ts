@@ -11,7 +11,7 @@ import type { Trace } from './trace.js'
 import { type Counts, Tracker, told } from './tracker.js'
 import { watchFrom } from './watcher.js'
 
-const CLIENTS = 3
+export const CLIENTS = 3
 /** The track behind those of the clients. */
 const WATCHER = CLIENTS
 const MOST_PENDING = 200
@@ -94,6 +94,7 @@ export class Thread {
         client.fail(`${action.name} threw ${told(error)}`)
       }
       if (fixture.options.inject !== undefined) inject(fixture.options.inject, client, played)
+      tracker.acted()
       if (tracker.pending > MOST_PENDING) await tracker.settle((text) => trace.note(text))
       else if (random.chance(0.03)) await turn()
     }

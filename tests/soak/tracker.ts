@@ -39,6 +39,8 @@ export class Tracker {
   readonly #deliberate = new Set<unknown>()
   /** Where this thread is: for what fails elsewhere than in an action. */
   track: TraceTrack | undefined
+  /** Called after each action of this thread. */
+  acted: () => void = () => {}
 
   constructor(thread: string, onFailure: () => void) {
     this.#thread = thread

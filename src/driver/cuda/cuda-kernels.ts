@@ -4,6 +4,7 @@ import type { CFunction } from '../../native/c-functions.js'
 import { layer } from '../../native/layer.js'
 import { NativeMemory } from '../../native/native-memory.js'
 import { compileCuda, compileCudaNow } from '../../native/nvrtc.js'
+import { ThreadMemory } from '../../native/thread-memory.js'
 import { CUresult, cudaError } from '../cuda-results.js'
 import { LOADING } from '../deadlocks.js'
 import {
@@ -43,7 +44,7 @@ const writerOf = (type: PassedType): number => {
 class ParameterBlock {
   readonly #writers: readonly number[]
   readonly #offsets: readonly number[]
-  readonly #memory: NativeMemory
+  readonly #memory: ThreadMemory
   readonly #view: DataView
   readonly #pointers: number
 
@@ -55,7 +56,7 @@ class ParameterBlock {
       end += 8 * Math.ceil(bytesOfPassed(type) / 8)
       return offset
     })
-    this.#memory = new NativeMemory(Math.max(16, end + 8 * types.length))
+    this.#memory = new ThreadMemory(Math.max(16, end + 8 * types.length))
     this.#view = new DataView(this.#memory.bytes.buffer)
     this.#pointers = this.#memory.address + end
     for (const [index, offset] of this.#offsets.entries()) {
@@ -154,7 +155,7 @@ export class CudaKernels implements KernelDriver {
   /** By handle, which is a number that no other kernel has ever had. Undefined once the module is unloaded. */
   readonly #kernels: (Callable | undefined)[] = []
   readonly #loaded = new Map<ModuleHandle, Loaded>()
-  readonly #config = new NativeMemory(CONFIG_BYTES + MOST_ATTRIBUTES * ATTRIBUTE_BYTES)
+  readonly #config = new ThreadMemory(CONFIG_BYTES + MOST_ATTRIBUTES * ATTRIBUTE_BYTES)
   /** The shape in the configuration. The next launch mostly has the same. */
   #configured: LaunchShape | undefined
 

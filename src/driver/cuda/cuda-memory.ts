@@ -1,7 +1,7 @@
 /** Memory of real GPUs. Pinned memory that was closed is kept for the next request, since freeing it can wait for the whole device. */
 
 import { layer } from '../../native/layer.js'
-import { NativeMemory } from '../../native/native-memory.js'
+import { ThreadMemory } from '../../native/thread-memory.js'
 import { CUresult } from '../cuda-results.js'
 import {
   type ContextHandle,
@@ -72,7 +72,7 @@ export class CudaMemory implements MemoryDriver {
   readonly #pinned = new HandleMap<Pointer, Block>()
   readonly #kept: PinnedBlocks
   readonly #registered: RegisteredMemory
-  readonly #operation = new NativeMemory(MEM_OP_BYTES)
+  readonly #operation = new ThreadMemory(MEM_OP_BYTES)
 
   constructor(private readonly parts: CudaMemoryParts) {
     this.#peers = new PeerAccess(parts)

@@ -5,7 +5,8 @@
 
 import { RecheckTimer } from '../../base/recheck-timer.js'
 import { own } from '../../native/c-functions.js'
-import { MemoryReader, NativeMemory } from '../../native/native-memory.js'
+import { MemoryReader } from '../../native/memory-reader.js'
+import { NativeMemory } from '../../native/native-memory.js'
 import { type OwnedKind, ownerOfThread } from '../../native/owned-handles.js'
 import { AfterWork } from '../after-work.js'
 import { CUresult, cudaError, isContextLost } from '../cuda-results.js'

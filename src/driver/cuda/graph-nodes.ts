@@ -6,6 +6,7 @@
 import { own } from '../../native/c-functions.js'
 import { layer } from '../../native/layer.js'
 import { NativeMemory } from '../../native/native-memory.js'
+import { ThreadMemory } from '../../native/thread-memory.js'
 import type {
   ConditionalFacts,
   ContextHandle,
@@ -83,7 +84,7 @@ export interface KernelCall {
 }
 
 export class GraphNodes {
-  readonly #params = new NativeMemory(NodeParams.SIZE)
+  readonly #params = new ThreadMemory(NodeParams.SIZE)
 
   constructor(private readonly parts: Pick<LibcudaParts, 'library' | 'must' | 'memory'>) {}
 

@@ -2,7 +2,7 @@
 import { VARIABLES } from '../../base/environment-variables.js'
 import { useHeap } from '../../base/heap.js'
 import { layer } from '../../native/layer.js'
-import { NativeMemory } from '../../native/native-memory.js'
+import { ThreadMemory } from '../../native/thread-memory.js'
 import { deadlock } from '../deadlocks.js'
 import { type Driver, EventFlag, type EventHandle, isNullStream } from '../driver.js'
 import { EventLoopPoller } from '../event-loop-poller.js'
@@ -105,7 +105,7 @@ export function openCudaDriver(): Driver | undefined {
 
 function callsOf(library: LibcudaParts['library'], kinds: LibcudaParts['kinds']): LibcudaParts {
   const must = checked(library)
-  const memory = new NativeMemory(4096)
+  const memory = new ThreadMemory(4096)
   const contexts = new Contexts(library, must, memory)
   const streams = new StreamRecords(contexts)
   const relaxed = new RelaxedCaptures(library)

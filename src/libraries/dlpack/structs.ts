@@ -5,7 +5,8 @@
 import { invalidValue, stateError } from '../../base/errors.js'
 import { callAt } from '../../native/c-functions.js'
 import { layer } from '../../native/layer.js'
-import { MemoryReader, NativeMemory } from '../../native/native-memory.js'
+import { MemoryReader } from '../../native/memory-reader.js'
+import { NativeMemory } from '../../native/native-memory.js'
 import { type Layout, MOST_DIMENSIONS, type ParsedType, rowMajor, typeOfCode } from './tensor.js'
 
 /** DLDeviceType. */

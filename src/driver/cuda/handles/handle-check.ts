@@ -3,7 +3,7 @@
  * call uses.
  */
 
-import { MemoryReader } from '../../../native/native-memory.js'
+import { MemoryReader } from '../../../native/memory-reader.js'
 import { CUresult, cudaError } from '../../cuda-results.js'
 import type { ContextHandle, EventHandle, StreamHandle } from '../../driver.js'
 import { closedHandle, refusedHandle } from '../../handle-errors.js'

@@ -10,6 +10,7 @@ import { shortCallSite } from '../../../base/stack.js'
 import { own } from '../../../native/c-functions.js'
 import { NativeMemory } from '../../../native/native-memory.js'
 import { type OwnedKind, ownerOfThread } from '../../../native/owned-handles.js'
+import { ThreadMemory } from '../../../native/thread-memory.js'
 import { noteLoss } from '../../cuda-results.js'
 import type { ContextHandle, HostFunction, QueuedPromiseWait, StreamHandle } from '../../driver.js'
 import { check, type Library } from '../libcuda/libcuda.js'
@@ -39,7 +40,7 @@ export type SemaphoreOperation =
  * has to serve.
  */
 export class SemaphoreMemory {
-  readonly #operations = new NativeMemory(MOST_OPERATIONS * OPERATION_BYTES)
+  readonly #operations = new ThreadMemory(MOST_OPERATIONS * OPERATION_BYTES)
   readonly #free: number[] = []
   #words: NativeMemory | undefined
   #labels: NativeMemory | undefined
@@ -119,7 +120,9 @@ export class SemaphoreMemory {
       const { address, sequences, labels } = this.source.take() ?? this.#make()
       this.#words = new NativeMemory(SEMAPHORE_BYTES, address)
       this.#labels = new NativeMemory(SEMAPHORES * LABEL_BYTES, labels)
-      if (sequences !== 0) this.#continue(new NativeMemory(4 * SEMAPHORES, sequences).int32)
+      // No stream comes to those of a graph any more that another thread had.
+      if (sequences === 0) this.#words.bytes.fill(0)
+      else this.#continue(new NativeMemory(4 * SEMAPHORES, sequences).int32)
       this.#operations.bytes.fill(0)
       this.made(address, SEMAPHORES, labels)
       for (let semaphore = SEMAPHORES - 1; semaphore >= 0; semaphore -= 1) this.#free.push(semaphore)

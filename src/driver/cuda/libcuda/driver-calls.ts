@@ -1,7 +1,8 @@
 /** What every call of the driver needs: the functions, the context that must be current, and the capture mode of the thread. */
 
 import { own } from '../../../native/c-functions.js'
-import { NativeMemory } from '../../../native/native-memory.js'
+import type { NativeMemory } from '../../../native/native-memory.js'
+import { ThreadMemory } from '../../../native/thread-memory.js'
 import { CUresult } from '../../cuda-results.js'
 import { type ContextHandle, cudaHandleOf, isDefaultStream, type StreamHandle } from '../../driver.js'
 import type { StreamRecords } from '../handles/stream-records.js'
@@ -101,7 +102,7 @@ const CAPTURE_MODE_RELAXED = 2
 /** Runs calls that CUDA refuses while any thread captures in global mode, and that would invalidate the capture, in relaxed mode. */
 export class RelaxedCaptures {
   /** The mode to set, then the mode that the thread had. */
-  readonly #mode = new NativeMemory(8)
+  readonly #mode = new ThreadMemory(8)
   #isRelaxed = false
 
   constructor(private readonly library: Pick<Library, 'cuThreadExchangeStreamCaptureMode'>) {}

@@ -13,6 +13,7 @@ import { injectionFile, isMusl, layer } from '../../../native/layer.js'
 import { NativeMemory } from '../../../native/native-memory.js'
 import { foldersOnPath } from '../../../native/pythons.js'
 import { fileOf, SharedLibrary } from '../../../native/shared-library.js'
+import { ThreadMemory } from '../../../native/thread-memory.js'
 import { askDriverWhy, CUresult, cudaError, isContextLost, noteLoss } from '../../cuda-results.js'
 import { type OwnedKinds, ownedHandles } from './owned-handles.js'
 import {
@@ -186,6 +187,7 @@ function declare(libcuda: SharedLibrary): { readonly library: Library; readonly 
 function askForConnections(library: Library): number {
   const memory = new NativeMemory(8)
   const started = library.cuDeviceGetCount(memory.address) !== NOT_INITIALIZED
+  memory.free()
   const set = Number(process.env['CUDA_DEVICE_MAX_CONNECTIONS'])
   if (Number.isInteger(set) && set > 0) return Math.min(set, MOST_CONNECTIONS)
   const byDefault = 8
@@ -339,8 +341,8 @@ const SAYS_NOTHING = 'Sticky error detected'
  */
 class DriverLog {
   /** The iterator, then the number of bytes. */
-  readonly #state = new NativeMemory(16)
-  #text: NativeMemory | undefined
+  readonly #state = new ThreadMemory(16)
+  #text: ThreadMemory | undefined
 
   constructor(
     private readonly current: CFunction,
@@ -355,7 +357,7 @@ class DriverLog {
   }
 
   #news(): string {
-    this.#text ??= new NativeMemory(MOST_BYTES)
+    this.#text ??= new ThreadMemory(MOST_BYTES)
     const { uint64, address } = this.#state
     uint64[1] = BigInt(MOST_BYTES)
     if (this.dump(address, this.#text.address, address + 8, 0) !== 0) {

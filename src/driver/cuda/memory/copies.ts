@@ -1,7 +1,7 @@
 /** Copies of bytes, of rows, and of several pieces at once, and what each needs beyond the call of its name. */
 
 import { type CFunction, own } from '../../../native/c-functions.js'
-import { NativeMemory } from '../../../native/native-memory.js'
+import { ThreadMemory } from '../../../native/thread-memory.js'
 import {
   bytesIn,
   type CopiedBytes,
@@ -45,8 +45,8 @@ export interface CopiesParts extends LibcudaParts {
 }
 
 export class Copies {
-  readonly #rows = new NativeMemory(MEMCPY3D_BYTES)
-  #batch: NativeMemory | undefined
+  readonly #rows = new ThreadMemory(MEMCPY3D_BYTES)
+  #batch: ThreadMemory | undefined
   /** Streams that make the copies of null streams within the host, by device. */
   readonly #hostStreams = new Map<number, number>()
 
@@ -123,7 +123,7 @@ export class Copies {
     const attributes = 24 * length
     if (this.#batch === undefined || this.#batch.bytes.length < attributes + AttributesAfter.BYTES) {
       this.#batch?.free()
-      this.#batch = new NativeMemory(attributes + AttributesAfter.BYTES)
+      this.#batch = new ThreadMemory(attributes + AttributesAfter.BYTES)
     }
     const batch = this.#batch
     for (const [index, { destination, source, byteLength }] of copies.entries()) {

@@ -2,8 +2,8 @@
 import { RecheckTimer } from '../../../base/recheck-timer.js'
 import { own } from '../../../native/c-functions.js'
 import { layer } from '../../../native/layer.js'
-import { NativeMemory } from '../../../native/native-memory.js'
 import { ownerOfThread } from '../../../native/owned-handles.js'
+import { ThreadMemory } from '../../../native/thread-memory.js'
 import { AfterWork, type AfterWorkDriver } from '../../after-work.js'
 import type { ContextHandle, InternalEvent, Pointer } from '../../driver.js'
 import type { PendingHostFunctions } from '../host-functions/pending-host-functions.js'
@@ -115,7 +115,7 @@ const LONGEST_KEPT = 30_000
  */
 export class PinnedBlocks {
   readonly #inUse: AfterWork<Block>
-  readonly #found = new NativeMemory(8)
+  readonly #found = new ThreadMemory(8)
   readonly #stale = new RecheckTimer(
     () => this.#freeStale(),
     () => LONGEST_KEPT,

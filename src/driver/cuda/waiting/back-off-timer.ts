@@ -9,7 +9,7 @@
 import { atNextTurn, monotonicNanoseconds } from '../../../base/event-loop.js'
 import { own } from '../../../native/c-functions.js'
 import { layer, type Timer } from '../../../native/layer.js'
-import { NativeMemory } from '../../../native/native-memory.js'
+import { ThreadMemory } from '../../../native/thread-memory.js'
 import type { EventHandle } from '../../driver.js'
 import type { BackOff } from '../../event-loop-poller.js'
 
@@ -70,7 +70,7 @@ export class BackOffTimer implements BackOff {
   /** The timers of the run times count in milliseconds. */
   #timer: Timer | undefined
   #isTiming = false
-  #memory: NativeMemory | undefined
+  #memory: ThreadMemory | undefined
 
   /** Without queries the event loop makes them all. */
   constructor(private readonly queries?: EventQueries) {}
@@ -123,8 +123,8 @@ export class BackOffTimer implements BackOff {
     return memory.address
   }
 
-  #newQueries(): NativeMemory {
-    const memory = new NativeMemory(EVENTS_AT + 8 * MOST_EVENTS)
+  #newQueries(): ThreadMemory {
+    const memory = new ThreadMemory(EVENTS_AT + 8 * MOST_EVENTS)
     this.queries?.functions.forEach((address, index) => void memory.setPointer(8 * index, address))
     return memory
   }
