@@ -22,7 +22,7 @@ import { ENDINGS, type Ending, KINDS, type Kind, type Leaving } from './children
 const LONGEST = 20_000
 const WORK = ['done', 'held'] as const
 /** Kinds of which each uses other memory of the native layer. */
-const MEMORY_KINDS = ['instance', 'module', 'upload', 'host function'] as const satisfies Kind[]
+const MEMORY_KINDS = ['instance with a host function', 'module', 'upload', 'host function'] as const satisfies Kind[]
 
 /** Handles of threads that have ended. */
 const left = (): number => own().countOwned(0)
