@@ -54,12 +54,27 @@ static void report(const Owned *owned, int result) {
 static Registry *registry;
 static int32_t own_number;
 
+/** The thread that had the slot before may have left a lock with it, and captures, which are not this thread's: as openProcessRegistry() does it. */
+static void take_over(int32_t number) {
+  _Atomic(int32_t) *locks[] = {&registry->exclusive, &registry->capturing, &registry->making_streams};
+  for (int i = 0; i < 3; i++) {
+    int32_t holder = number;
+    atomic_compare_exchange_strong(locks[i], &holder, 0);
+  }
+  for (int i = 0; i < registry->captures.used; i++) {
+    int32_t ended = number, wrapped = -number;
+    atomic_compare_exchange_strong(&registry->captures.threads[i], &ended, INT32_MAX);
+    atomic_compare_exchange_strong(&registry->captures.threads[i], &wrapped, -INT32_MAX);
+  }
+}
+
 static void take_slot(void) {
   registry = process_registry();
   for (int32_t slot = 0; slot < SLOTS; slot++) {
     int32_t nobody = 0;
     if (!atomic_compare_exchange_strong(&registry->slots[slot].owner, &nobody, INT32_MAX)) continue;
     own_number = slot + 1;
+    take_over(own_number);
     int32_t most = registry->slots_used;
     while (most <= slot && !atomic_compare_exchange_weak(&registry->slots_used, &most, slot + 1)) continue;
     return;

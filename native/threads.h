@@ -31,7 +31,7 @@ typedef struct {
   struct {
     int32_t used, unused;
     double streams[CAPTURES];
-    int32_t threads[CAPTURES];
+    _Atomic(int32_t) threads[CAPTURES];
   } captures;
 } Registry;
 

@@ -1,6 +1,6 @@
 /**
- * What the garbage collector of the run time is told of the memory of GPUs, and how it is asked what was forgotten. Both need the native layer;
- * without it the collector finds forgotten objects when its own memory fills, or where the program has exposed it.
+ * What the garbage collector of the run time is told of the memory of GPUs, and how it is asked what was forgotten. Both are for the CUDA driver: the
+ * collector knows the memory of the simulator, and a program there must do the same each time.
  */
 
 export interface Heap {
@@ -56,27 +56,21 @@ function count(change: number): void {
   heap?.adjustExternalMemory(change * WEIGHT)
 }
 
-/** What --expose-gc gives a program. */
-function exposed(): (() => void) | undefined {
-  const gc: unknown = Reflect.get(globalThis, 'gc')
-  return typeof gc === 'function' ? (): void => void gc() : undefined
-}
-
 /**
  * Collects all garbage, during the call. Returns false if that cannot be had. Twice: a collection that V8 has begun before keeps what was made since,
  * and the first one only ends that.
  */
 export function collectNow(): boolean {
-  const collect = heap === undefined ? exposed() : (): void => collectByWeight(heap)
-  collect?.()
-  collect?.()
-  return collect !== undefined
+  if (heap === undefined) return false
+  collectByWeight(heap)
+  collectByWeight(heap)
+  return true
 }
 
 /** V8 collects during the call that tells it of more than its limits allow. */
-function collectByWeight(of: Heap | undefined): void {
-  of?.adjustExternalMemory(MORE_THAN_ANY_LIMIT)
-  of?.adjustExternalMemory(-MORE_THAN_ANY_LIMIT)
+function collectByWeight(of: Heap): void {
+  of.adjustExternalMemory(MORE_THAN_ANY_LIMIT)
+  of.adjustExternalMemory(-MORE_THAN_ANY_LIMIT)
 }
 
 /** Does not keep an object reachable. */
@@ -90,8 +84,7 @@ export interface Weak {
  * know it at once; a WeakRef keeps its object reachable until the JavaScript that made it returns to the event loop.
  */
 export function weakly(object: object): Weak | undefined {
-  if (heap !== undefined) return new NativeWeak(heap, object)
-  return exposed() === undefined ? undefined : new WeakRef(object)
+  return heap === undefined ? undefined : new NativeWeak(heap, object)
 }
 
 class NativeWeak implements Weak {

@@ -7,15 +7,14 @@ import { fakeCuda } from '../fake-driver/fake-cuda.js'
 import { howItEnded } from '../helpers/test-output.js'
 
 const CHILD = fileURLToPath(new URL('./children/forget.js', import.meta.url))
-const DEVICE_BYTES = 64 * 2 ** 30
 
 const fake = fakeCuda()
 const onFake = {
   skip: typeof fake === 'string' ? fake : process.versions['bun'] !== undefined && 'its collector is not told of it',
 }
 
-function play(program: string, env: NodeJS.ProcessEnv, options: readonly string[] = []): string {
-  const { status, signal, stdout, stderr } = spawnSync(process.execPath, [...options, CHILD, program], {
+function play(program: string, env: NodeJS.ProcessEnv): string {
+  const { status, signal, stdout, stderr } = spawnSync(process.execPath, [CHILD, program], {
     env,
     encoding: 'utf8',
   })
@@ -42,16 +41,5 @@ describe('forgotten memory', onFake, () => {
   for (const program of ['what is reachable stays', 'what a graph uses stays', 'what a call uses stays'])
     test(`M18 ${program} where an allocation has no memory`, () => {
       playOnFake(program)
-    })
-})
-
-describe('forgotten memory of a simulated device', () => {
-  const env = { ...process.env, CUDA_STREAMS_DRIVER: 'sim', CUDA_STREAMS_SIM_MEMORY: String(DEVICE_BYTES) }
-  Reflect.deleteProperty(env, 'NODE_TEST_CONTEXT')
-  const skip = process.versions['bun'] !== undefined && 'its collector keeps what merely looks pointed to'
-
-  for (const program of ['in an earlier turn', 'what is reachable stays'])
-    test(`M18 ${program}, where the program has exposed the collector`, { skip }, () => {
-      play(program, env, ['--expose-gc'])
     })
 })
