@@ -19,7 +19,7 @@ import { onEveryBackend } from '../helpers/suite.js'
 import { ENDINGS, type Ending, KINDS, type Kind, type Leaving } from './children/leaving.js'
 
 /** Milliseconds for what the native layer's thread does: many times what it takes on a quiet machine. */
-const LONGEST = 20_000
+const LONGEST = 120_000
 const WORK = ['done', 'held'] as const
 /** Kinds of which each uses other memory of the native layer. */
 const MEMORY_KINDS = ['instance with a host function', 'module', 'upload', 'host function'] as const satisfies Kind[]
