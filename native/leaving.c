@@ -389,9 +389,9 @@ static bool destroy_all(Owner *owner) {
       else if ((traits & WAITS) != 0) {
         if (!is_exclusive && may_wait) is_exclusive = begin_waiting(owner->attempts);
         may_wait = is_exclusive;
-        if (is_exclusive) destroy(each, (traits & HAS_LENGTH) != 0 ? each->more : 0);
+        if (is_exclusive) destroy(each, 0);
         else is_gone = false;
-      } else destroy(each, (traits & HAS_LENGTH) != 0 ? each->more : 0);
+      } else destroy(each, 0);
       any = any || is_gone;
     }
   }
@@ -648,8 +648,8 @@ void owner_leaves(Owner *owner) {
   static Once starting = ONCE_INITIALIZER;
   if (is_ending) return;
   if (driver.set_context == NULL) {
-    // On the simulator there are only mapped files.
-    while (owner->first != NULL) destroy(owner->first, owner->first->more);
+    // On the simulator there are only handles of libraries that compute on the processor.
+    while (owner->first != NULL) destroy(owner->first, 0);
     free_empty();
     return;
   }

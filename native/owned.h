@@ -25,8 +25,6 @@ enum {
   WAITS = 512,
   /** The same handle can be had several times, and must be given back as often. */
   IS_COUNTED = 1024,
-  /** Memory of the process, mapped or allocated, whose length the function gets as its second argument. */
-  HAS_LENGTH = 2048,
   /** Memory of JavaScript, which goes with the thread, though the GPU may still use it. */
   OF_JAVASCRIPT = 4096,
   /** An int of C, and no pointer. */

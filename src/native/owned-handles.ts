@@ -17,7 +17,6 @@ export const Trait = {
   IS_PINNED: 256,
   WAITS: 512,
   IS_COUNTED: 1024,
-  HAS_LENGTH: 2048,
   OF_JAVASCRIPT: 4096,
   IS_INT: 8192,
 } as const
