@@ -7,7 +7,7 @@
  */
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { loadavg, tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import { ProgressLine } from '../src/base/progress-line.js'
@@ -28,12 +28,14 @@ const HELP = `node dist/bench/server.js [options]
   --clients LIST      how many at a time (1,4,16,64,256)
   --python PROGRAM    that has PyTorch (python3); none: no Python
   --node VERSION      for the servers: 22, 24, 26, or a program (this one)
+  --against FOLDERS   the servers of these built checkouts, too: ../before
   --no-op             over a libcuda that does nothing, whose answers are not checked: the library's own share, without a GPU
   --profile           where the microseconds of a request to the servers in Node go, and no comparison
   --json FILE         for all samples`
 
 const START_LIMIT_MS = 60_000
 const LEAST_TURN_MS = 100
+const SERVER_IN_CHECKOUT = join('dist', 'bench', 'server-node.js')
 /** By which the kernels multiply. */
 const FACTOR = 9
 
@@ -50,6 +52,7 @@ const { values: options } = parseArgs({
     clients: { type: 'string', default: '1,4,16,64,256' },
     python: { type: 'string', default: 'python3' },
     node: { type: 'string' },
+    against: { type: 'string', default: '' },
     'no-op': { type: 'boolean', default: false },
     profile: { type: 'boolean', default: false },
     json: { type: 'string' },
@@ -90,11 +93,19 @@ function startServers(program: string, environment: NodeJS.ProcessEnv): Promise<
   const node = (...way: readonly string[]): Child => start(environment, program, scriptOf('server-node'), ...way)
   const python = (way: string): Child => start(environment, options.python, join(root, 'bench', 'server.py'), way)
   const factor = options['no-op'] ? Number.NaN : FACTOR
+  const others = options.against.split(',').filter((folder) => folder !== '')
   const echo = ready('echo in Node', 'ours', node('echo'), 1)
   const ours = [
     ready('cuda-streams', 'ours', node('pool'), factor),
     ready('a stream a request', 'ours', node('each'), factor),
     ready('over node:http', 'ours', node('pool', 'http'), factor),
+    ...others.flatMap((folder) => {
+      const other = (way: string): Child => start(environment, program, join(folder, SERVER_IN_CHECKOUT), way)
+      return [
+        ready(basename(folder), 'ours', other('pool'), factor),
+        ready(`${basename(folder)}, a stream a request`, 'ours', other('each'), factor),
+      ]
+    }),
   ]
   if (options.python === 'none' || options.profile) return Promise.all([...ours, echo])
   const echoInPython = ready('echo in Python', 'ours', python('echo'), 1)

@@ -6,7 +6,7 @@
 #include "frame.h"
 #include "owned.h"
 
-enum { MOST_KINDS = 64, FIRST_BUCKETS = 1024 };
+enum { MOST_KINDS = 64, FIRST_BUCKETS = 1024, AT_ONCE = 256 };
 
 GivingBack driver;
 Mutex owned_guard = MUTEX_INITIALIZER;
@@ -26,9 +26,10 @@ OwnedKind kind_of(const Owned *owned) { return kinds[owned->kind]; }
 
 int destroy_of_kind(int kind, Word handle) { return kinds[kind].destroy(handle, 0); }
 
+/** Handles that are neighbours have buckets that are, since they are destroyed one after the other too: the processor has these at hand. */
 static Owned **bucket_of(int kind, Word handle) {
-  const Word mixed = ((handle >> 4) ^ ((Word)kind << 40)) * 0x9e3779b97f4a7c15u;
-  return &buckets[(mixed >> 32) & (bucket_count - 1)];
+  const Word folded = (handle >> 4) ^ (handle >> 9) ^ (handle >> 21) ^ (handle >> 35);
+  return &buckets[(folded ^ ((Word)kind * 0x9e3779b9u >> 16)) & (bucket_count - 1)];
 }
 
 static Owned *find(int kind, Word handle) {
@@ -55,6 +56,19 @@ static bool grow(void) {
   }
   free(old);
   return true;
+}
+
+/** Many at once, so that those which are made one after the other are neighbours. */
+static Owned *take_unused(void) {
+  if (unused == NULL) {
+    Owned *made = malloc(AT_ONCE * sizeof(Owned));
+    if (made == NULL) return NULL;
+    for (int i = 0; i < AT_ONCE; i++) made[i].in_bucket = i + 1 < AT_ONCE ? &made[i + 1] : NULL;
+    unused = made;
+  }
+  Owned *taken = unused;
+  unused = taken->in_bucket;
+  return taken;
 }
 
 static void unlink_from_owner(Owned *owned) {
@@ -118,10 +132,8 @@ void owned_add(Owner *owner, int kind, Word handle, Word more) {
     owned->count = (kinds[kind].traits & IS_COUNTED) != 0 ? owned->count + 1 : 1;
     if (owned->share != NULL) forget_share(owned->share);
     owned_move(owned, owner);
-  } else if (owned_count < 2 * bucket_count || grow()) {
-    owned = unused;
-    if (owned != NULL) unused = owned->in_bucket;
-    else owned = malloc(sizeof(Owned));
+  } else if (owned_count < bucket_count || grow()) {
+    owned = take_unused();
     if (owned != NULL) {
       Owned **bucket = bucket_of(kind, handle);
       *owned = (Owned){.in_bucket = *bucket, .handle = handle, .kind = kind, .count = 1};

@@ -44,15 +44,18 @@ typedef struct Semaphores {
   Word address, sequences, labels;
 } Semaphores;
 
+/** What a search and the removal of a neighbour look at comes first, in one line of the processor's cache. */
 struct Owned {
-  Owned *in_bucket, *before, *after;
-  Owner *owner;
+  Owned *in_bucket;
+  Word handle;
+  int kind, count;
+  Owned *before, *after;
   Share *share;
   Semaphores *semaphores;
-  Word handle, context;
   /** Its length, or the stream on which it was allocated. */
   Word more;
-  int kind, count;
+  Owner *owner;
+  Word context;
 };
 
 /** A call of a driver function that makes or destroys something. */

@@ -105,12 +105,26 @@ static int read_by_pipe(const void *from, void *to, size_t length) {
   return done;
 }
 
+static _Atomic(pid_t) own_process;
+
+static void forget_process(void) { own_process = 0; }
+
+/** Kept, since it is a system call of its own. */
+static pid_t this_process(void) {
+  static _Atomic(bool) is_watched;
+  if (own_process == 0) {
+    if (!atomic_exchange(&is_watched, true)) pthread_atfork(NULL, NULL, forget_process);
+    own_process = getpid();
+  }
+  return own_process;
+}
+
 /** The kernel copies, which returns an error where a program would crash. */
 static int read_by_kernel(void *from, void *to, size_t length) {
   static _Atomic(bool) is_forbidden;
   struct iovec into = {to, length}, source = {from, length};
   if (!is_forbidden) {
-    if (process_vm_readv(getpid(), &into, 1, &source, 1, 0) == (ssize_t)length) return 1;
+    if (process_vm_readv(this_process(), &into, 1, &source, 1, 0) == (ssize_t)length) return 1;
     // Some containers forbid the call: with EPERM, or as one that does not exist.
     if (errno != EPERM && errno != ENOSYS) return 0;
     is_forbidden = true;

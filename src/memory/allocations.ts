@@ -235,8 +235,8 @@ export class DeviceAllocation extends Allocation {
     const { driver, handle } = last
     const uses = this.uses.notBefore(last)
     // All that is closed comes before the end of its stream, but not before that of a stream of another library.
-    const others = this.#allocationStream === undefined ? [this.#allocated] : end === undefined ? [] : [end.share()]
-    const after = others.length === 0 ? uses : [...uses, ...others]
+    const other = this.#allocationStream === undefined ? this.#allocated : end?.share()
+    const after = other === undefined ? uses : [...uses, other]
     let finding: unknown
     try {
       driver.queue({ kind: 'free', stream: handle, pointer: this.pointer, after })

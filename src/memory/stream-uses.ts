@@ -101,9 +101,8 @@ export class StreamUses {
     const own = this.#useOf(serial) ?? this.#prepared.find(({ line }) => line === serial)
     if (own === undefined) return
     driver.eventRecordInternal(own.event, handle)
-    stream.usesRecorded += 1
     if (own.place === 0) this.#isRecorded(own)
-    own.place = stream.usesRecorded
+    own.place = stream.useRecorded()
   }
 
   /** Orders the stream's later work after all uses. */
@@ -138,6 +137,7 @@ export class StreamUses {
 
   /** Gives the events back, except those that others have taken over. */
   recycle(driver: Driver, taken: readonly InternalEvent[] = NONE): void {
+    if (this.#uses.length === 0 && this.#prepared.length === 0) return
     for (const each of [...this.#uses, ...this.#prepared]) if (!taken.includes(each)) giveBackEvent(driver, each)
     this.#uses = NONE
     this.#prepared = NONE
@@ -165,9 +165,9 @@ export class StreamUses {
     if (done.length > 1) {
       for (const { event } of done) driver.streamWaitEvent(handle, event, 0)
       const joined = recordedEvent(internal, (event) => driver.eventRecordInternal(event, handle))
-      internal.usesRecorded += 1
+      const place = internal.useRecorded()
       for (const use of done) giveBackEvent(driver, use)
-      this.#uses = [...left, { ...joined, line: serial, place: internal.usesRecorded }]
+      this.#uses = [...left, { ...joined, line: serial, place }]
     }
     this.#most = Math.max(MOST_EVENTS, 2 * left.length)
   }

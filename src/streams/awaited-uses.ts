@@ -4,7 +4,23 @@
  */
 export type AwaitedUses = readonly number[]
 
-export const NO_USES: AwaitedUses = []
+const NO_AWAITED: AwaitedUses = []
+
+/** The uses of memory that later work of a stream comes after, as far as that is known, and so what comes after a record there does. Never changed. */
+export class UsesBefore {
+  constructor(
+    /** The serial number of the stream. */
+    readonly serial: number,
+    /** How many uses were recorded on it: a use is before what is recorded or awaited there later. */
+    readonly place: number,
+    /** Uses on other streams that it has waited for. */
+    readonly awaited: AwaitedUses,
+    /** Other code has the stream and could let it capture: then a record is none of its own work. */
+    readonly mayBeCaptured: boolean,
+  ) {}
+}
+
+export const NO_USES = new UsesBefore(0, 0, NO_AWAITED, false)
 
 /** The most streams of which one knows what it has waited for: a wait that was forgotten costs a free that is put off. */
 const MOST_STREAMS = 8
@@ -15,8 +31,14 @@ export function comesAfterUse(awaited: AwaitedUses, serial: number, place: numbe
   return false
 }
 
-/** The same with one more. */
-export function withUse(awaited: AwaitedUses, serial: number, place: number): AwaitedUses {
+/** The same with those that something else comes after. */
+export function withUses(awaited: AwaitedUses, { serial, place, awaited: others }: UsesBefore): AwaitedUses {
+  let all = awaited
+  for (let at = 0; at < others.length; at += 2) all = withUse(all, others[at] ?? 0, others[at + 1] ?? 0)
+  return withUse(all, serial, place)
+}
+
+function withUse(awaited: AwaitedUses, serial: number, place: number): AwaitedUses {
   if (place === 0 || comesAfterUse(awaited, serial, place)) return awaited
   const all: number[] = []
   for (let at = awaited.length >= 2 * MOST_STREAMS ? 2 : 0; at < awaited.length; at += 2)

@@ -52,13 +52,8 @@ export class EventImpl extends NativeResource {
   #doneAt = -1
   /** The last operation that this library queued before the latest record, for errors. */
   workBefore: string | undefined
-  /** The serial number of the stream of its latest record, and how many uses of memory were recorded there before: 0 if none are known. */
-  recordedOn = 0
-  usesBefore = 0
-  /** Uses on other streams that the record comes after. */
-  awaitedUses = NO_USES
-  /** Other code may have made the record part of a capture. */
-  mayBeCaptured = false
+  /** The uses of memory that its latest record comes after. */
+  uses = NO_USES
   /** Promises that its latest record comes after. */
   promises = NO_PROMISES
   /** Hardware-queue entries that a record takes; it is assumed that an event of another library takes one. */

@@ -22,7 +22,7 @@ import {
 } from '../driver/driver.js'
 import { joined, NO_PROMISES, PromiseWait } from '../driver/promise-waits.js'
 import { defaultStreamName, givenName, numberedStream } from '../driver/stream-names.js'
-import { type AwaitedUses, comesAfterUse, NO_USES, withUse } from './awaited-uses.js'
+import { comesAfterUse, NO_USES, UsesBefore, withUses } from './awaited-uses.js'
 import { type CaptureRecord, captureEnded, capturesUnderWay, noteRecord, recordOf } from './capture-record.js'
 import type { EventImpl } from './event-impl.js'
 import { type GreenContext, greenContextImplOf } from './green-context.js'
@@ -59,10 +59,8 @@ export class StreamImpl extends NativeResource {
   queuedCalls = 0
   /** What `queuedCalls` was when the stream was last found idle. */
   #idleAt = -1
-  /** The number of uses of memory that were recorded on it: a use is before what is recorded or awaited there later. */
-  usesRecorded = 0
-  /** Uses on other streams that its later work comes after, since the program had it wait for them. */
-  awaitedUses = NO_USES
+  /** The uses of memory that its later work comes after. */
+  uses = NO_USES
   /** The operation that was queued through it last, for errors. */
   lastWork: string | undefined
   /** Promises that its work comes after: its own, and those of streams and events that it waited for. */
@@ -307,16 +305,8 @@ export class StreamImpl extends NativeResource {
     if (external === 0) noteRecord(this, handle)
     event.workBefore = this.lastWork
     event.promises = this.promises
-    if (this.usesRecorded > 0 || this.awaitedUses !== NO_USES || event.recordedOn > 0) this.#noteUses(event, external)
-  }
-
-  /** A record in a capture is none of the stream's own work. */
-  #noteUses(event: EventImpl, external: ExternalFlag): void {
-    const isWork = external === 0 && !capturesUnderWay()
-    event.recordedOn = this.serial
-    event.usesBefore = isWork ? this.usesRecorded : 0
-    event.awaitedUses = isWork ? this.awaitedUses : NO_USES
-    event.mayBeCaptured = !this.#isOwnAlone
+    // A record in a capture is none of the stream's own work, and nothing outside of the capture can wait for it.
+    if (event.uses !== this.uses) event.uses = external === 0 && !capturesUnderWay() ? this.uses : NO_USES
   }
 
   /** Waits for an event, which must be open. */
@@ -325,23 +315,26 @@ export class StreamImpl extends NativeResource {
     if (external !== 0) this.#retainForGraph(event)?.retained.awaited.add(event)
     this.driver.streamWaitEvent(this.handle, handle, external)
     this.followPromises(event.promises)
-    const { usesBefore, awaitedUses } = event
-    if ((usesBefore > 0 || awaitedUses.length > 0) && event.isPrivate)
-      this.#awaitUses(event.recordedOn, usesBefore, awaitedUses, event.mayBeCaptured)
+    if (event.uses !== NO_USES && event.isPrivate) this.#awaitUses(event.uses)
   }
 
   /** Waits for another stream of the driver. */
   waitForStream(from: StreamImpl): void {
     this.driver.streamWaitStream(this.handle, from.handle, from.context)
     this.followPromises(from.promises)
-    const { usesRecorded, awaitedUses } = from
-    if (usesRecorded > 0 || awaitedUses.length > 0)
-      this.#awaitUses(from.serial, usesRecorded, awaitedUses, !from.#isOwnAlone)
+    if (from.uses !== NO_USES) this.#awaitUses(from.uses)
   }
 
   /** Is it known that its later work comes after this use on another stream? */
   comesAfter(serial: number, place: number): boolean {
-    return comesAfterUse(this.awaitedUses, serial, place)
+    return comesAfterUse(this.uses.awaited, serial, place)
+  }
+
+  /** A use of memory was recorded on it. Returns its number there. */
+  useRecorded(): number {
+    const { place, awaited } = this.uses
+    this.uses = new UsesBefore(this.serial, place + 1, awaited, !this.#isOwnAlone)
+    return place + 1
   }
 
   /** No other code has it, which could let it capture. */
@@ -350,13 +343,13 @@ export class StreamImpl extends NativeResource {
   }
 
   /** It has waited for something that comes after these uses. A wait that is captured means nothing for what it does outside. */
-  #awaitUses(serial: number, place: number, others: AwaitedUses, mayBeCaptured: boolean): void {
+  #awaitUses(awaited: UsesBefore): void {
     if (capturesUnderWay()) return
     // Others may let it capture, or what it waits for, which then takes it into the capture.
-    if ((mayBeCaptured || !this.#isOwnAlone) && this.#mayCapture) return
-    let awaited = this.awaitedUses
-    for (let at = 0; at < others.length; at += 2) awaited = withUse(awaited, others[at] ?? 0, others[at + 1] ?? 0)
-    this.awaitedUses = withUse(awaited, serial, place)
+    if ((awaited.mayBeCaptured || !this.#isOwnAlone) && this.#mayCapture) return
+    const { place, awaited: before } = this.uses
+    const all = withUses(before, awaited)
+    if (all !== before) this.uses = new UsesBefore(this.serial, place, all, !this.#isOwnAlone)
   }
 
   get #mayCapture(): boolean {
@@ -438,6 +431,8 @@ export class StreamImpl extends NativeResource {
   escape(): void {
     if (this.#hasEscaped) return
     this.#hasEscaped = true
+    const { place, awaited } = this.uses
+    if (this.uses !== NO_USES) this.uses = new UsesBefore(this.serial, place, awaited, true)
     this.driver.streamEscaped(this.handle)
     if (this.isOwned && !this.closed) this.#lifetime = lifetimeBegins(this.driver, this.handle)
   }

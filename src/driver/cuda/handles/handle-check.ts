@@ -17,15 +17,24 @@ const HASH_FACTOR = 0x9e3779b1
 /** What can be said of a handle without calling the driver. */
 export type Verdict = 'alive' | 'unknown' | 'wrong'
 
+/** What the memory of a stream says. */
+export interface StreamLook {
+  readonly verdict: Verdict
+  /** The driver's number for the stream. Freed memory keeps it; a new stream at the same address has another. */
+  readonly id: number | undefined
+}
+
 /**
  * Reads memory that may not be there. A wrong handle crashes the driver; here it is an answer. What is inside a CUstream and a CUevent is not
  * documented, so it is learned from ones that are made for the purpose; when those do not look as expected, nothing is concluded.
  */
 export class MemoryCheck {
-  /** Where a stream's inner object has the stream's handle; undefined when that could not be learned. */
+  /** Where a stream's inner object has the stream's handle, and the driver's number for it; undefined when that could not be learned. */
   #selfOffset: number | undefined
-  /** Where it has the driver's number for the stream. */
   #idOffset: number | undefined
+  /** The part of the inner object that has both, which is read at once: each read is a system call. */
+  #begin = 0
+  #words = 0
   /** Does an event begin with the address of its context? */
   #eventNamesContext = false
 
@@ -35,22 +44,21 @@ export class MemoryCheck {
   learn(streams: readonly { readonly handle: number; readonly id: number }[], event: number, context: number): void {
     this.#selfOffset = this.#offsetOf(streams.map(({ handle }) => ({ handle, value: handle })))
     this.#idOffset = this.#offsetOf(streams.map(({ handle, id }) => ({ handle, value: id })))
+    const offsets = [this.#selfOffset, this.#idOffset].filter((offset) => offset !== undefined)
+    this.#begin = Math.min(...offsets, INNER_BYTES)
+    this.#words = Math.max(0, (Math.max(...offsets, 0) - this.#begin) / 8 + 1)
     this.#eventNamesContext = this.#pointerAt(event) === context
   }
 
-  stream(handle: number): Verdict {
+  stream(handle: number): StreamLook {
     const inner = this.#pointerAt(handle)
-    if (inner === undefined) return 'wrong'
-    if (this.#selfOffset === undefined) return 'unknown'
-    const self = this.#pointerAt(inner + this.#selfOffset)
-    if (self === undefined) return 'wrong'
-    return self === handle ? 'alive' : 'unknown'
-  }
-
-  /** The driver's number for a stream. Freed memory keeps it; a new stream at the same address has another. */
-  idOfStream(handle: number): number | undefined {
-    const inner = this.#pointerAt(handle)
-    return inner === undefined || this.#idOffset === undefined ? undefined : this.#pointerAt(inner + this.#idOffset)
+    if (inner === undefined) return { verdict: 'wrong', id: undefined }
+    if (this.#words === 0) return { verdict: 'unknown', id: undefined }
+    const words = inner % 8 === 0 ? this.#reader.wordsAt(inner + this.#begin, this.#words) : undefined
+    if (words === undefined) return { verdict: this.#selfOffset === undefined ? 'unknown' : 'wrong', id: undefined }
+    const at = (offset: number | undefined): number | undefined =>
+      offset === undefined ? undefined : Number(words[(offset - this.#begin) / 8])
+    return { verdict: at(this.#selfOffset) === handle ? 'alive' : 'unknown', id: at(this.#idOffset) }
   }
 
   /** A hash of what can be read of an event, to be compared later. It is computed for each event that is closed. */
@@ -127,12 +135,12 @@ export class HandleCheck {
   /** To be called just before. `id` is the driver's number for the stream. In a capture the driver refuses it, and memory is read. */
   streamDestroyed(stream: StreamHandle, id: number | undefined): void {
     this.#learnOnce()
-    this.#destroyedStreams.set(stream, id ?? this.memory.idOfStream(stream))
+    this.#destroyedStreams.set(stream, id ?? this.memory.stream(stream).id)
   }
 
   /** To be called before a stream is destroyed whose handle no program has read. One may still read it later. */
   streamLeft(stream: StreamHandle): void {
-    const id = this.memory.idOfStream(stream)
+    const { id } = this.memory.stream(stream)
     if (id !== undefined) this.#destroyedStreams.set(stream, id)
   }
 
@@ -152,16 +160,16 @@ export class HandleCheck {
   /** Throws if the handle is no stream as far as can be found out. Returns the driver's number for the stream, if it is found. */
   checkStream(stream: StreamHandle, contexts: Iterable<ContextHandle> = []): number | undefined {
     this.#learnOnce()
-    const verdict = this.memory.stream(stream)
+    const { verdict, id } = this.memory.stream(stream)
     if (this.#destroyedStreams.has(stream) && !this.#isEventNow(stream, contexts)) {
       const before = this.#destroyedStreams.get(stream)
-      const stale = before === undefined || this.memory.idOfStream(stream) === before
+      const stale = before === undefined || id === before
       if (verdict !== 'alive' || stale) throw closedHandle('stream', stream)
       this.#destroyedStreams.delete(stream)
     }
     if (verdict === 'alive') {
       this.#seenStreams.add(stream)
-      return this.memory.idOfStream(stream)
+      return id
     }
     if (verdict === 'wrong' || this.#seenStreams.has(stream)) {
       throw refusedHandle('stream', stream, cudaError('cuStreamGetCtx', CUresult.INVALID_HANDLE))
@@ -179,8 +187,8 @@ export class HandleCheck {
   /** Is the handle still the stream with this number, by its memory? The driver is not called. */
   isStill(stream: StreamHandle, id: number | undefined): boolean {
     if (this.#destroyedStreams.has(stream)) return false
-    const verdict = this.memory.stream(stream)
-    if (verdict === 'alive') return id === undefined || this.memory.idOfStream(stream) === id
+    const { verdict, id: found } = this.memory.stream(stream)
+    if (verdict === 'alive') return id === undefined || found === id
     return verdict === 'unknown' && !this.#seenStreams.has(stream)
   }
 

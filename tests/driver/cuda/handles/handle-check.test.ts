@@ -57,7 +57,7 @@ test('an address that is not mapped is refused, also when nothing could be learn
 test('an address that once was ours is theirs, once a stream of theirs was found there', () => {
   const stream = 0x1000 as StreamHandle
   const seen: { verdict: Verdict; id: number } = { verdict: 'alive', id: 5 }
-  const memory = { stream: () => seen.verdict, idOfStream: () => seen.id, event: noEvent } as unknown as MemoryCheck
+  const memory = { stream: () => seen, event: noEvent } as unknown as MemoryCheck
   const check = new HandleCheck(query, memory, () => false, lost)
   check.streamDestroyed(stream, 5)
   assert.throws(() => check.checkStream(stream), { code: 'ERR_CLOSED' })
@@ -73,8 +73,7 @@ test('an event with the address of a destroyed stream is no closed stream, unles
   const [stream, event] = [0x1000 as StreamHandle, 0x1000 as EventHandle]
   const seen: { verdict: Verdict; own: boolean } = { verdict: 'alive', own: false }
   const memory = {
-    stream: () => 'wrong',
-    idOfStream: () => undefined,
+    stream: () => ({ verdict: 'wrong', id: undefined }),
     event: () => ({ verdict: seen.verdict, context: 1 }),
     lookOfEvent: () => 7,
   } as unknown as MemoryCheck
@@ -104,7 +103,7 @@ test('a stream with the address of a destroyed event is no closed event', { skip
 test('a stream that was destroyed in a capture, when the driver refuses its id, is recognised by its memory', () => {
   const stream = 0x1000 as StreamHandle
   const seen = { id: 5 }
-  const memory = { stream: () => 'alive', idOfStream: () => seen.id, event: noEvent } as unknown as MemoryCheck
+  const memory = { stream: () => ({ verdict: 'alive', id: seen.id }), event: noEvent } as unknown as MemoryCheck
   const check = new HandleCheck(query, memory, () => false, lost)
   check.streamDestroyed(stream, undefined)
   assert.throws(() => check.checkStream(stream), { code: 'ERR_CLOSED' })
@@ -115,7 +114,7 @@ test('a stream that was destroyed in a capture, when the driver refuses its id, 
 test('reading the handle of a closed stream does not make another library’s stream at that address count as destroyed', () => {
   const stream = 0x1000 as StreamHandle
   const seen = { id: 5 }
-  const memory = { stream: () => 'alive', idOfStream: () => seen.id, event: noEvent } as unknown as MemoryCheck
+  const memory = { stream: () => ({ verdict: 'alive', id: seen.id }), event: noEvent } as unknown as MemoryCheck
   const check = new HandleCheck(query, memory, () => false, lost)
   check.streamLeft(stream)
   check.readAfterEnd(stream)
@@ -130,8 +129,7 @@ test('what looked alive once and does not now has been destroyed; what never did
   const [event, strange] = [0x30_0000 as EventHandle, 0x40_0000 as EventHandle]
   let verdict: Verdict = 'alive'
   const memory = {
-    stream: () => verdict,
-    idOfStream: () => 1,
+    stream: () => ({ verdict, id: 1 }),
     event: () => ({ verdict, context: 1 }),
   } as unknown as MemoryCheck
   const check = new HandleCheck(
@@ -165,13 +163,12 @@ test('memory is recognised as that of a stream or event only if it has their lay
   check.learn(made, event.address, 0x1230)
   const [first] = made
   assert.ok(first)
-  assert.equal(check.stream(first.handle), 'alive')
-  assert.equal(check.idOfStream(first.handle), 7)
+  assert.deepEqual(check.stream(first.handle), { verdict: 'alive', id: 7 })
   assert.deepEqual(check.event(event.address, [0x1230]), { verdict: 'alive', context: 0x1230 })
-  assert.equal(check.stream(event.address), 'wrong')
+  assert.equal(check.stream(event.address).verdict, 'wrong')
   first.inner.uint64[10] = 0n
-  assert.equal(check.stream(first.handle), 'unknown')
-  for (const address of UNMAPPED) assert.equal(check.stream(address), 'wrong')
+  assert.equal(check.stream(first.handle).verdict, 'unknown')
+  for (const address of UNMAPPED) assert.equal(check.stream(address).verdict, 'wrong')
   event.uint64[0] = 0n
   assert.equal(check.event(event.address, [0x1230]).verdict, 'wrong')
 })
