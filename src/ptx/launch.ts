@@ -36,7 +36,8 @@ import {
 } from './layout.js'
 import { MATRIX_OPERATIONS, type MatrixMemory } from './matrices.js'
 import { formatPrintf, readString } from './printf.js'
-import type { Stop } from './program.js'
+import type { PreparedFunction, Stop } from './program.js'
+import { programOrder } from './program-order.js'
 import { SharedRaces } from './shared-races.js'
 import { FAILURES } from './value-writer.js'
 import { Gathering, maskOperand, WARP_OPERATIONS } from './warp-operations.js'
@@ -112,6 +113,8 @@ const WAITING = 1
 const GONE = 2
 /** It used up its turn, and has another in the next round. */
 const YIELDED = 3
+/** So many turns a lane has to come to a meeting without a mask, where others of its warp wait. It may itself wait for them. */
+const MOST_PATIENCE = 16
 
 interface Resident {
   /** Where its cells lie. */
@@ -124,6 +127,8 @@ interface Resident {
   readonly status: Uint8Array
   /** Threads that arrived at a barrier without waiting, by its number. */
   readonly arrived: Map<number, number>
+  /** By warp: how often lanes that meet without a mask have waited for others that used up their turn. */
+  readonly patience: Uint8Array
   races: SharedRaces | undefined
 }
 
@@ -418,6 +423,7 @@ export class KernelLaunch implements RunTime {
     const resident = this.#idle.pop() ?? this.#newResident()
     resident.uniform = 0
     if (resident.arrived.size > 0) resident.arrived.clear()
+    resident.patience.fill(0)
     resident.races = undefined
     this.#place(resident, this.#started++)
     const { bytes } = this.#memory
@@ -494,6 +500,7 @@ export class KernelLaunch implements RunTime {
       uniform: 0,
       status: new Uint8Array(this.#threads),
       arrived: new Map(),
+      patience: new Uint8Array(32),
       races: undefined,
     }
   }
@@ -616,23 +623,56 @@ export class KernelLaunch implements RunTime {
   }
 
   /** Where the functions that a thread is in were called, from the innermost on. */
-  #callersOf(resident: Resident, thread: number, { fn }: Stop): string {
+  #callersOf(resident: Resident, thread: number, { fn }: Stop): readonly Stop[] {
     const { words } = this.#memory
     let link = words[(this.#frame(resident, thread) + FRAME.stack) >>> 2] ?? 0
-    let callers = ''
+    const callers: Stop[] = []
     for (let at = fn; !at.fn.entry; ) {
-      const state = words[link >>> 2] ?? 0
-      callers += `${state} `
+      const caller = this.#stop(words[link >>> 2] ?? 0)
+      callers.push(caller)
       link = words[(link >> 2) + 1] ?? 0
-      at = this.#stop(state).fn
+      at = caller.fn
     }
     return callers
   }
 
+  #callersInWords(resident: Resident, thread: number, stop: Stop): string {
+    return this.#callersOf(resident, thread, stop)
+      .map(({ id }) => id)
+      .join(' ')
+  }
+
+  readonly #orders = new Map<PreparedFunction, Int32Array>()
+
+  /** Where a stop stands in the order of its function. */
+  #placeOf({ fn, block }: Stop): number {
+    let order = this.#orders.get(fn)
+    if (order === undefined) {
+      order = programOrder(fn.flow)
+      this.#orders.set(fn, order)
+    }
+    return order[block] ?? 0
+  }
+
+  /** Whether a thread is behind another one: in the kernel, or in what both have called. */
+  #isBehind(resident: Resident, thread: number, other: number): boolean {
+    const placesOf = (each: number): readonly number[] => {
+      const stop = this.#stop(this.#stateOf(resident, each))
+      return [stop, ...this.#callersOf(resident, each, stop)].reverse().map((at) => this.#placeOf(at))
+    }
+    const [own, others] = [placesOf(thread), placesOf(other)]
+    for (const [depth, place] of own.entries()) {
+      const against = others[depth]
+      if (against === undefined) return true
+      if (place !== against) return place < against
+    }
+    return false
+  }
+
   #haveSameCallers(resident: Resident, stop: Stop, from: number, to: number): boolean {
-    const callers = this.#callersOf(resident, from, stop)
+    const callers = this.#callersInWords(resident, from, stop)
     for (let thread = from + 1; thread < to; thread++) {
-      if (this.#callersOf(resident, thread, stop) !== callers) return false
+      if (this.#callersInWords(resident, thread, stop) !== callers) return false
     }
     return true
   }
@@ -983,14 +1023,15 @@ export class KernelLaunch implements RunTime {
   #meetInWarp(resident: Resident, first: number, end: number): boolean {
     if (!this.#waitsInWarp(resident, first, end)) return false
     const { status } = resident
-    let live = 0
+    let [live, yielded] = [0, 0]
     const groups = new Map<string, { mask: number; lanes: number }>()
-    const withoutMask = new Map<string, number>()
+    const withoutMask = new Map<string, { readonly thread: number; lanes: number }>()
     // Most lanes wait where the one before does.
     let [last, lastGroup]: [number, { mask: number; lanes: number } | undefined] = [EXITED, undefined]
     for (let thread = first; thread < end; thread++) {
       const lane = thread - first
       if (status[thread] !== GONE) live |= 1 << lane
+      if (status[thread] === YIELDED) yielded++
       if (status[thread] !== WAITING) continue
       const state = this.#stateOf(resident, thread)
       if (state === last && lastGroup !== undefined && ((lastGroup.mask >>> lane) & 1) !== 0) {
@@ -1008,8 +1049,10 @@ export class KernelLaunch implements RunTime {
           if (group === undefined) groups.set(operation, { mask: -1, lanes: 1 << lane })
           else group.lanes |= 1 << lane
         } else {
-          const key = `${stop.id} ${this.#comesTogether(stop) ? this.#callersOf(resident, thread, stop) : ''}`
-          withoutMask.set(key, (withoutMask.get(key) ?? 0) | (1 << lane))
+          const key = `${stop.id} ${this.#comesTogether(stop) ? this.#callersInWords(resident, thread, stop) : ''}`
+          const group = withoutMask.get(key)
+          if (group === undefined) withoutMask.set(key, { thread, lanes: 1 << lane })
+          else group.lanes |= 1 << lane
         }
         continue
       }
@@ -1036,11 +1079,21 @@ export class KernelLaunch implements RunTime {
         return true
       }
     }
-    for (const lanes of withoutMask.values()) {
-      this.#meetLanes(resident, first, lanes)
-      return true
+    // The lanes that are behind go first, as on a GPU: those ahead of them wait where the branches come together.
+    let chosen: { readonly thread: number; lanes: number } | undefined
+    for (const group of withoutMask.values()) {
+      if (chosen === undefined || this.#isBehind(resident, group.thread, chosen.thread)) chosen = group
     }
-    return false
+    if (chosen === undefined) return false
+    const { patience } = resident
+    const waited = patience[first >> 5] ?? 0
+    if (yielded === 0) patience[first >> 5] = 0
+    else if (waited < MOST_PATIENCE) {
+      patience[first >> 5] = waited + 1
+      return false
+    }
+    this.#meetLanes(resident, first, chosen.lanes)
+    return true
   }
 
   /** Whether a lane waits for others of its warp. */

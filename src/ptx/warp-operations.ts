@@ -152,11 +152,10 @@ function shuffle(gathering: Gathering, report: Report): void {
       inside = from <= last
     }
     if (!inside) from = lane
-    else if (gathering.frames[from] === -1 || from < 0 || from > 31) {
-      report('shuffle-from-absent-lane', lane, from)
-      from = lane
-    }
-    gathering.result(lane, 0, shuffled[from] ?? 0)
+    const isAbsent = gathering.frames[from] === -1
+    if (isAbsent) report('shuffle-from-absent-lane', lane, from)
+    // A GPU gives 0 for a lane that is not there: beyond the end of the block, ended, or waiting elsewhere.
+    gathering.result(lane, 0, isAbsent ? 0 : (shuffled[from] ?? 0))
     gathering.result(lane, 1, inside ? 1 : 0)
   }
 }
