@@ -558,7 +558,9 @@ export class KernelLaunch implements RunTime {
     this.#stopped++
     this.#instructions += cost
     if (this.#effort > this.#limit) this.#endless()
-    return this.code.entry(stop)(resident.cells, from, to)
+    const state = this.code.entry(stop)(resident.cells, from, to)
+    this.#settleWrite()
+    return state
   }
 
   get #effort(): number {
@@ -712,7 +714,7 @@ export class KernelLaunch implements RunTime {
       begin = gather(begin)
       this.#perform(resident, gathering, warp)
     }
-    resident.races?.warpBarrier(to - from > 32 ? -1 : from >> 5)
+    if (this.#operationOf(stop) === 'warp.sync') resident.races?.warpBarrier(to - from > 32 ? -1 : from >> 5)
     return true
   }
 
@@ -757,7 +759,6 @@ export class KernelLaunch implements RunTime {
       this.code.shuffle(start, (to - from) >> 5, 4 * value.at, result, inside)
     } else
       this.#shuffleByLane(start >> 2, (to - from) >> 5, mode, value.at, distance, control, result >> 2, inside >> 2)
-    resident.races?.warpBarrier(to - from > 32 ? -1 : from >> 5)
     return true
   }
 
@@ -812,8 +813,7 @@ export class KernelLaunch implements RunTime {
   }
 
   #perform(resident: Resident, gathering: Gathering, first: number): void {
-    const { decoded } = gathering
-    const operation = decoded.form.meaning.kind === 'meeting' ? decoded.form.meaning.operation : ''
+    const { decoded, operation } = gathering
     const apply = WARP_OPERATIONS[operation]
     if (apply !== undefined) {
       apply(gathering, (kind, lane, other) => {
@@ -1115,7 +1115,7 @@ export class KernelLaunch implements RunTime {
       resident.status[thread] = READY
     }
     this.#perform(resident, gathering, first)
-    resident.races?.warpBarrier(first >> 5)
+    if (gathering.operation === 'warp.sync') resident.races?.warpBarrier(first >> 5)
   }
 
   /** Lets threads go on that wait at a barrier, if enough are there. */
@@ -1460,13 +1460,35 @@ export class KernelLaunch implements RunTime {
   #shared(at: Decoded | undefined, address: number, bytes: number, access: number, thread: number): void {
     const resident = this.#current
     if (resident === undefined || this.options.report === undefined) return
+    this.#settleWrite()
     resident.races ??= new SharedRaces(this.#sharedBytes)
+    // Who waits at an mbarrier is behind all that arrived there: which ones they are, is not followed.
+    if (at?.form.opcode === 'mbarrier' && /_wait$/.test(at.modifiers['op'] ?? '')) resident.races.barrier()
     const race = resident.races.access(address, bytes, access, thread, at)
     if (race === undefined) return
-    const { other, before } = race
+    const { other, before, isOfWrites } = race
     const first = before === undefined ? '' : `, first by ${describeInstruction(before.instruction)}`
     const message = `Threads ${other} and ${thread} access byte ${address} of shared memory without a barrier between them${first}`
-    this.#find('shared-memory-race', message, [other, thread], at, resident)
+    const report = (): void => this.#find('shared-memory-race', message, [other, thread], at, resident)
+    if (isOfWrites) this.#reportIfChanged(resident.shared + address, bytes, report)
+    else report()
+  }
+
+  /** A write that is under way and races with one before it, if it writes something else. */
+  #unsettled: { readonly at: number; readonly before: Uint8Array; readonly report: () => void } | undefined
+
+  #reportIfChanged(at: number, bytes: number, report: () => void): void {
+    this.#unsettled = { at, before: this.#memory.bytes.slice(at, at + bytes), report }
+  }
+
+  /** After that write: threads that write the same do no harm. */
+  #settleWrite(): void {
+    const unsettled = this.#unsettled
+    if (unsettled === undefined) return
+    this.#unsettled = undefined
+    const { at, before, report } = unsettled
+    const { bytes } = this.#memory
+    if (before.some((byte, index) => byte !== bytes[at + index])) report()
   }
 
   // Services ------------------------------------------------------------------------------------------------------------

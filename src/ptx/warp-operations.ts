@@ -34,6 +34,11 @@ export class Gathering {
     return at
   }
 
+  get operation(): string {
+    const { meaning } = this.decoded.form
+    return meaning.kind === 'meeting' ? meaning.operation : ''
+  }
+
   get mask(): number {
     let mask = 0
     for (const lane of this.lanes) mask |= 1 << lane
