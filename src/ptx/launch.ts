@@ -16,6 +16,7 @@ import {
   type TouchedBlock,
 } from './device-memory.js'
 import { type FaultCode, KernelFault, type KernelFinding, type Triple } from './faults.js'
+import { BlockOrder, type GlobalRace, GlobalRaces, type SiteFacts } from './global-races.js'
 import type { KernelCode, RunTime } from './kernel-code.js'
 import {
   align,
@@ -47,8 +48,13 @@ export interface LaunchOptions {
   readonly print?: (text: string) => void
   /** Sets the condition of a graph. Default: there is none. */
   readonly setConditional?: (handle: bigint, value: number) => void
-  /** Picks one of so many blocks that could run next. Default: in order, and in turns where blocks wait. */
+  /**
+   * Picks one of so many blocks that could run next, and of the warps of a block. Default: in order, and in turns where blocks
+   * wait. With it, and with `report`, shared memory that nothing wrote has a pattern.
+   */
   readonly choose?: (count: number) => number
+  /** Whether the launch may write the memory with these addresses: races are looked for there. Default: all of it. */
+  readonly mayWrite?: (begin: number, byteLength: number) => boolean
   /** After about so many instructions the launch ends with CUDA_ERROR_LAUNCH_TIMEOUT. Default: 2e11. */
   readonly instructionLimit?: number
   /** How many blocks are on the device at once. Default: what 132 multiprocessors of 2048 threads take. */
@@ -116,6 +122,11 @@ const YIELDED = 3
 /** So many turns a lane has to come to a meeting without a mask, where others of its warp wait. It may itself wait for them. */
 const MOST_PATIENCE = 16
 
+/** Blocks that wait for none are begun in any order; it is picked among so many. */
+const UPCOMING = 32
+/** What shared memory has that nothing wrote, where that shall show: a number that is large in each type. */
+const UNWRITTEN = 0x7f
+
 interface Resident {
   /** Where its cells lie. */
   readonly cells: number
@@ -130,6 +141,7 @@ interface Resident {
   /** By warp: how often lanes that meet without a mask have waited for others that used up their turn. */
   readonly patience: Uint8Array
   races: SharedRaces | undefined
+  order: BlockOrder | undefined
 }
 
 /** A value that a shuffle takes: its word within the frame, or -1 and a constant. */
@@ -179,6 +191,8 @@ export class KernelLaunch implements RunTime {
   readonly #threads: number
   readonly #total: number
   readonly #sharedBytes: number
+  /** Of these, what the kernel itself asked for. */
+  readonly #ownSharedBytes: number
   readonly #cells: number
   readonly #workspace: number
   readonly #resident: Resident[] = []
@@ -193,6 +207,9 @@ export class KernelLaunch implements RunTime {
   #instructions = 0
   #stopped = 0
   readonly #turn: number
+  /** Whether its blocks may wait in a loop for those before them. */
+  readonly #startsInOrder: boolean
+  readonly #globalRaces: GlobalRaces | undefined
   readonly #gridId: bigint
   /** For other blocks, or it is a schedule's turn: then blocks go on in turns wherever a thread has used up its own. */
   readonly #mayWait: boolean
@@ -233,12 +250,18 @@ export class KernelLaunch implements RunTime {
     if (parameters.byteLength < program.parameters.byteLength)
       throw outOfRange('parameters', `at least ${program.parameters.byteLength} bytes`, parameters.byteLength)
     const ownShared = program.shared.staticBytes + dynamicSharedBytes
+    this.#ownSharedBytes = ownShared
     this.#sharedBytes = program.shared.usesReserved ? align(ownShared, 128) + RESERVED_SHARED_BYTES : ownShared
     const { least, ofThread, most } = DEFAULT_LIMIT
     this.#limit = options.instructionLimit ?? Math.min(most, least + ofThread * this.#threads * this.#total)
     const waits = program.waiting.has(program.kernel.fn.name)
     this.#turn = waits ? TURN.whereItMayWait : TURN.ofBlock
     this.#mayWait = waits || options.choose !== undefined
+    this.#startsInOrder =
+      configuration.cooperative === true || (waits && program.stops.some(({ kind }) => kind === 'turn'))
+    if (code.options.checked && code.options.recorded && options.report !== undefined) {
+      this.#globalRaces = new GlobalRaces()
+    }
     const occupancy = Math.max(1, Math.floor(2048 / (32 * Math.ceil(this.#threads / 32))))
     this.#residentLimit = configuration.cooperative
       ? this.#total
@@ -402,7 +425,7 @@ export class KernelLaunch implements RunTime {
   #step(): void {
     const count = this.#resident.length + (this.#canStart() ? 1 : 0)
     const { choose } = this.options
-    let index = choose === undefined ? this.#at % count : Math.min(count - 1, Math.max(0, Math.trunc(choose(count))))
+    let index = choose === undefined ? this.#at % count : pickFrom(count, choose)
     if (index >= this.#resident.length) index = this.#start()
     const resident = this.#resident[index]
     if (resident === undefined) throw new Error('There is no block to run')
@@ -410,6 +433,7 @@ export class KernelLaunch implements RunTime {
     const done = this.#round(resident)
     this.#account(resident)
     if (done) {
+      this.#reportEarlyReads(resident)
       this.#finished++
       if (index === this.#resident.length - 1) this.#resident.pop()
       else this.#resident.splice(index, 1)
@@ -425,27 +449,57 @@ export class KernelLaunch implements RunTime {
     if (resident.arrived.size > 0) resident.arrived.clear()
     resident.patience.fill(0)
     resident.races = undefined
-    this.#place(resident, this.#started++)
+    const number = this.#nextBlock()
+    resident.order = this.#globalRaces && new BlockOrder(number)
+    this.#place(resident, number)
+    this.#clearShared(resident.shared)
     const { bytes } = this.#memory
-    if (this.#sharedBytes > 0) bytes.fill(0, resident.shared, resident.shared + this.#sharedBytes)
     const { hasLocalMemory, threadBytes } = this.code.program
     if (hasLocalMemory) bytes.fill(0, resident.frames, resident.frames + threadBytes * this.#threads)
     return this.#resident.push(resident) - 1
+  }
+
+  readonly #upcoming: number[] = []
+  #listed = 0
+
+  /** The number of the block that starts next. */
+  #nextBlock(): number {
+    const { choose } = this.options
+    const next = this.#started++
+    if (choose === undefined || this.#startsInOrder) return next
+    const upcoming = this.#upcoming
+    while (upcoming.length < UPCOMING && this.#listed < this.#end) upcoming.push(this.#listed++)
+    const at = pickFrom(upcoming.length, choose)
+    const number = upcoming[at] ?? next
+    upcoming[at] = upcoming.at(-1) ?? next
+    upcoming.pop()
+    return number
+  }
+
+  /** Shared memory is what a block before has left there; zeros hide that nothing was written. */
+  #clearShared(begin: number): void {
+    if (this.#sharedBytes === 0) return
+    const { bytes } = this.#memory
+    const isShown = this.options.choose !== undefined || this.options.report !== undefined
+    bytes.fill(0, begin, begin + this.#sharedBytes)
+    if (isShown) bytes.fill(UNWRITTEN, begin, begin + this.#ownSharedBytes)
   }
 
   /** Makes a block that of this number in the grid. */
   #place(resident: Resident, number: number): void {
     const { words } = this.#memory
     const cells = resident.cells >> 2
-    const ctaid = cells + (BLOCK.ctaid >> 2)
-    const { grid } = this.configuration
-    const row = Math.floor(number / grid[0])
-    words[ctaid] = number - row * grid[0]
-    words[ctaid + 1] = row % grid[1]
-    words[ctaid + 2] = Math.floor(row / grid[1])
+    words.set(this.#tripleOf(number), cells + (BLOCK.ctaid >> 2))
     words[cells + (BLOCK.smid >> 2)] = number % MULTIPROCESSORS
     words[cells + (BLOCK.spent >> 2)] = 0
     words[cells + (BLOCK.spent >> 2) + 1] = 0
+  }
+
+  /** Where the block of this number lies in the grid. */
+  #tripleOf(number: number): Triple {
+    const { grid } = this.configuration
+    const row = Math.floor(number / grid[0])
+    return [number - row * grid[0], row % grid[1], Math.floor(row / grid[1])]
   }
 
   /** Where a block lies in the grid. */
@@ -459,7 +513,8 @@ export class KernelLaunch implements RunTime {
   /** Whether blocks run one after the other, each from its start to its end. */
   get #runsThrough(): boolean {
     const { stopsThreads, readsClock } = this.code.program
-    return !stopsThreads && !readsClock && this.#sharedBytes === 0 && this.options.choose === undefined
+    const inOrder = this.options.choose === undefined && this.#globalRaces === undefined
+    return inOrder && !stopsThreads && !readsClock && this.#sharedBytes === 0
   }
 
   /** Runs several blocks without coming back between them, as many as the budget and the limit have room for. */
@@ -502,6 +557,7 @@ export class KernelLaunch implements RunTime {
       arrived: new Map(),
       patience: new Uint8Array(32),
       races: undefined,
+      order: undefined,
     }
   }
 
@@ -563,6 +619,33 @@ export class KernelLaunch implements RunTime {
     return state
   }
 
+  /** Runs all threads of a block from one place: in order, or in that of a schedule, warp by warp. */
+  #runAll(resident: Resident, stop: number): number {
+    const { choose } = this.options
+    if (choose === undefined || this.#threads <= 32) return this.#run(resident, stop, 0, this.#threads)
+    let state: number | undefined
+    for (const first of this.#warps(choose)) {
+      const next = this.#run(resident, stop, first, Math.min(first + 32, this.#threads))
+      // It is one stop of the block, as without a schedule.
+      if (state !== undefined) this.#stopped--
+      state = state === undefined || state === next ? next : MIXED
+    }
+    return state ?? EXITED
+  }
+
+  /** The first threads of the warps of a block, in the order in which they run. */
+  #warps(choose: ((count: number) => number) | undefined): readonly number[] {
+    const warps = Array.from({ length: Math.ceil(this.#threads / 32) }, (_, warp) => 32 * warp)
+    if (choose === undefined) return warps
+    for (let last = warps.length - 1; last > 0; last--) {
+      const at = pickFrom(last + 1, choose)
+      const picked = warps[at] ?? 0
+      warps[at] = warps[last] ?? 0
+      warps[last] = picked
+    }
+    return warps
+  }
+
   get #effort(): number {
     return this.#instructions + STOP_EFFORT * this.#stopped
   }
@@ -581,7 +664,7 @@ export class KernelLaunch implements RunTime {
         if (result !== undefined) return result
         continue
       }
-      const state = this.#run(resident, resident.uniform, 0, this.#threads)
+      const state = this.#runAll(resident, resident.uniform)
       resident.uniform = state
       if (state === EXITED) return true
       if (state === MIXED) {
@@ -684,11 +767,24 @@ export class KernelLaunch implements RunTime {
     const operation = this.#operationOf(stop)
     if (operation === 'barrier') {
       if (stop.cells?.sources.some(({ name, constant }) => name === 'b' || constant === undefined)) return false
-      resident.races?.barrier()
+      this.#passBarrier(resident)
       return true
     }
     if (operation.startsWith('barrier')) return false
     return this.#meetRange(resident, stop, 0, this.#threads)
+  }
+
+  #passBarrier(resident: Resident): void {
+    this.#reportEarlyReads(resident)
+    resident.races?.barrier()
+    resident.order?.barrier()
+  }
+
+  #reportEarlyReads(resident: Resident): void {
+    for (const { address, bytes, thread, at } of resident.races?.takeEarlyReads() ?? []) {
+      const message = `${bytes} bytes at byte ${address} of shared memory are read, and nothing wrote them: they are what a block before left there`
+      this.#find('uninitialised-read', message, [thread], at, resident)
+    }
   }
 
   /** Threads of whole warps, or all that are left of one, meet at an operation of warps; false where a lane is missing. */
@@ -918,7 +1014,7 @@ export class KernelLaunch implements RunTime {
     for (let progress = true; progress; ) {
       progress = false
       const end = this.#turnEnd
-      for (let first = 0; first < this.#threads; first += 32) {
+      for (const first of this.#warps(this.options.choose)) {
         this.#turnEnd = this.#effort + this.#turn
         if (this.#runWarp(resident, first, Math.min(first + 32, this.#threads))) progress = true
       }
@@ -1163,7 +1259,7 @@ export class KernelLaunch implements RunTime {
       this.#reduceAtBarrier(resident, threads, stops)
       resident.arrived.delete(id)
       for (const thread of threads) status[thread] = READY
-      resident.races?.barrier()
+      this.#passBarrier(resident)
       any = true
     }
     return any
@@ -1347,6 +1443,7 @@ export class KernelLaunch implements RunTime {
         for (let index = offset; index < offset + bytes; index++)
           block.marks[index] = (block.marks[index] ?? 0) | access
       }
+      if (this.#isLookedAt(block)) this.#global(address, bytes, access, thread, at, block)
       const { bytes: all } = this.#memory
       all.set(block.external().subarray(offset, offset + bytes), BOUNCE)
       return BOUNCE
@@ -1357,6 +1454,7 @@ export class KernelLaunch implements RunTime {
     this.#memory.updateTable()
     if (window !== 0) this.#moveWindow(window, block, bytes)
     this.#noteInShadow(block, offset, bytes, access, at, thread)
+    if (this.#isLookedAt(block)) this.#global(address, bytes, access, thread, at, block)
     return block.base + offset
   }
 
@@ -1381,6 +1479,7 @@ export class KernelLaunch implements RunTime {
     view.setBigUint64(window + 8, BigInt(Math.floor(block.byteLength / bytes)), true)
     view.setInt32(window + 16, block.base ?? 0, true)
     view.setInt32(window + 20, block.shadow ?? 0, true)
+    view.setInt32(window + 28, this.#isLookedAt(block) ? 1 : 0, true)
   }
 
   #noteInShadow(
@@ -1462,6 +1561,10 @@ export class KernelLaunch implements RunTime {
     if (resident === undefined || this.options.report === undefined) return
     this.#settleWrite()
     resident.races ??= new SharedRaces(this.#sharedBytes)
+    // What CUDA's headers have for themselves is made for them.
+    if (address < this.#ownSharedBytes) {
+      resident.races.noteContents(address, bytes, isInitialisation(at) ? SHADOW.written : access, thread, at)
+    }
     // Who waits at an mbarrier is behind all that arrived there: which ones they are, is not followed.
     if (at?.form.opcode === 'mbarrier' && /_wait$/.test(at.modifiers['op'] ?? '')) resident.races.barrier()
     const race = resident.races.access(address, bytes, access, thread, at)
@@ -1472,6 +1575,79 @@ export class KernelLaunch implements RunTime {
     const report = (): void => this.#find('shared-memory-race', message, [other, thread], at, resident)
     if (isOfWrites) this.#reportIfChanged(resident.shared + address, bytes, report)
     else report()
+  }
+
+  readonly #lookedAt = new Map<DeviceBlock, boolean>()
+
+  /** Whether races are looked for in a block: what the launch cannot write has none. */
+  #isLookedAt(block: DeviceBlock): boolean {
+    if (this.#globalRaces === undefined) return false
+    const known = this.#lookedAt.get(block)
+    if (known !== undefined) return known
+    const { begin, byteLength } = block
+    const isLookedAt = begin >= ENGINE_BEGIN || (this.options.mayWrite?.(begin, byteLength) ?? true)
+    this.#lookedAt.set(block, isLookedAt)
+    return isLookedAt
+  }
+
+  global(site: number, low: number, high: number, bytes: number, access: number, thread: number): void {
+    const address = (low >>> 0) + (high >>> 0) * 2 ** 32
+    const [order, races] = [this.#current?.order, this.#globalRaces]
+    if (order === undefined || races === undefined) return
+    let facts = this.#siteFacts[site]
+    if (facts === undefined) {
+      facts = races.factsOf(this.code.sites[site])
+      this.#siteFacts[site] = facts
+    }
+    this.#settleWrite()
+    const race = races.access(order, thread >> 5, address, bytes, access, facts)
+    if (race !== undefined) this.#foundInGlobal(race, address, bytes, thread, this.code.sites[site], undefined)
+  }
+
+  readonly #siteFacts: (SiteFacts | undefined)[] = []
+
+  #global(
+    address: number,
+    bytes: number,
+    access: number,
+    thread: number,
+    at: Decoded | undefined,
+    within: DeviceBlock | undefined,
+  ): void {
+    const [order, races] = [this.#current?.order, this.#globalRaces]
+    if (order === undefined || races === undefined) return
+    this.#settleWrite()
+    const race = races.access(order, thread >> 5, address, bytes, access, races.factsOf(at))
+    if (race !== undefined) this.#foundInGlobal(race, address, bytes, thread, at, within)
+  }
+
+  #foundInGlobal(
+    race: GlobalRace,
+    address: number,
+    bytes: number,
+    thread: number,
+    at: Decoded | undefined,
+    within: DeviceBlock | undefined,
+  ): void {
+    const resident = this.#current
+    const { other, before, isOfWrites } = race
+    const first = before === undefined ? '' : `, first by ${describeInstruction(before.instruction)}`
+    const block = within ?? this.#memory.find(address)
+    const where = block === undefined ? '' : `, ${address - block.begin} bytes behind the start of its block`
+    const earlier = this.#tripleOf(other.block).join()
+    const pair =
+      other.block === resident?.order?.number
+        ? `Warps ${other.warp} and ${thread >> 5} of one block`
+        : `Warp ${other.warp} of block (${earlier}) and warp ${thread >> 5} of another block`
+    const message = `${pair} access ${bytes} bytes of global memory at ${hex(address)}${where}, and nothing orders them${first}`
+    const report = (): void => this.#find('global-memory-race', message, [thread], at, resident)
+    if (!isOfWrites) report()
+    else if (block?.base !== undefined) this.#reportIfChanged(block.base + address - block.begin, bytes, report)
+  }
+
+  fence(): void {
+    const order = this.#current?.order
+    if (order !== undefined) this.#globalRaces?.release(order)
   }
 
   /** A write that is under way and races with one before it, if it writes something else. */
@@ -1624,8 +1800,17 @@ function takeMarks(words: Int32Array, shadow: number, parts: TouchedBlock['parts
   return { block: begin, reads, writes, atomics }
 }
 
+/** Whether an instruction writes its memory, though it is one of those that read it, too. */
+function isInitialisation(at: Decoded | undefined): boolean {
+  return at?.form.opcode === 'mbarrier' && at.modifiers['op'] === 'init'
+}
+
 /** A word of a shadow whose bytes are written and nothing else. */
 const ALL_INITIALISED = 0x01010101 * SHADOW.initialised
+
+function pickFrom(count: number, choose: (count: number) => number): number {
+  return Math.min(count - 1, Math.max(0, Math.trunc(choose(count))))
+}
 
 function hex(address: number): string {
   return `0x${address.toString(16)}`

@@ -10,6 +10,20 @@ export interface SharedRace {
   readonly isOfWrites: boolean
 }
 
+/** A read of shared memory that nothing had written. */
+export interface EarlyRead {
+  readonly address: number
+  readonly bytes: number
+  readonly thread: number
+  readonly isAtomic: boolean
+  readonly at: Decoded | undefined
+  /** Another thread has written it without a barrier between, so that it is no other mistake than that race. */
+  isRace: boolean
+}
+
+const WRITTEN = 1
+const READ = 2
+
 interface Access {
   readonly thread: number
   readonly epoch: number
@@ -51,10 +65,15 @@ export class SharedRaces {
   /** Readers and atomics are kept apart from writers: a thread that reads or writes its own byte must not hide another thread. */
   readonly #readers: (LatestAccesses | undefined)[]
   readonly #atomics: (LatestAccesses | undefined)[]
+  /** By byte, whether something wrote it, or read it before. */
+  readonly #contents: (typeof WRITTEN | typeof READ | undefined)[]
+  /** By byte, who read it first though nothing had written it, since the last barrier. */
+  readonly #early = new Map<number, EarlyRead>()
   #epoch = 0
   readonly #warpEpochs = new Int32Array(32)
 
   constructor(byteLength: number) {
+    this.#contents = new Array<typeof WRITTEN | undefined>(byteLength)
     this.#writers = new Array<Access | undefined>(byteLength)
     this.#readers = new Array<LatestAccesses | undefined>(byteLength)
     this.#atomics = new Array<LatestAccesses | undefined>(byteLength)
@@ -69,6 +88,36 @@ export class SharedRaces {
   warpBarrier(warp: number): void {
     if (warp < 0) for (let each = 0; each < 32; each++) this.#warpEpochs[each] = (this.#warpEpochs[each] ?? 0) + 1
     else this.#warpEpochs[warp] = (this.#warpEpochs[warp] ?? 0) + 1
+  }
+
+  /** Notes which bytes an access writes, and whether it reads some that nothing wrote. */
+  noteContents(address: number, bytes: number, access: number, thread: number, at: Decoded | undefined): void {
+    let early: EarlyRead | undefined
+    for (let byte = address; byte < address + bytes; byte++) {
+      const contents = this.#contents[byte]
+      if (contents === WRITTEN) continue
+      if (contents === READ && (access & SHADOW.written) !== 0) this.#overtake(byte, access, thread)
+      if (contents === undefined && (access & SHADOW.read) !== 0) {
+        early ??= { address, bytes, thread, isAtomic: (access & SHADOW.atomic) !== 0, at, isRace: false }
+        this.#early.set(byte, early)
+      }
+      this.#contents[byte] = (access & SHADOW.written) !== 0 ? WRITTEN : READ
+    }
+  }
+
+  /** A byte that nothing had written when it was read is written: by another thread, that is a race and nothing else. */
+  #overtake(byte: number, access: number, thread: number): void {
+    const early = this.#early.get(byte)
+    if (early === undefined || early.thread === thread || (early.isAtomic && (access & SHADOW.atomic) !== 0)) return
+    early.isRace = true
+  }
+
+  /** The reads up to this barrier, or the end of the block, of bytes that nothing wrote. */
+  takeEarlyReads(): readonly EarlyRead[] {
+    if (this.#early.size === 0) return []
+    const found = [...new Set(this.#early.values())].filter(({ isRace }) => !isRace)
+    this.#early.clear()
+    return found
   }
 
   access(

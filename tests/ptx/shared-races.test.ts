@@ -5,7 +5,7 @@ import type { KernelFinding } from '../../src/ptx/faults.js'
 import { kernelTest } from './kernel-test.js'
 import { integers, Machine } from './machine.js'
 
-/** A kernel (u64 out): %r1 is the thread, %p1 whether it is not the first, %r3 where its own word of shared memory lies, behind four others. */
+/** A kernel (u64 out): %r1 is the thread, %p1 whether it is not the first, %r3 where its own word of shared memory lies; others are behind and before it. */
 const kernel = (body: string): string => `.version 8.0
 .target sm_80
 .address_size 64
@@ -15,7 +15,7 @@ const kernel = (body: string): string => `.version 8.0
 .shared .align 8 .b8 all[8192];
 mov.u32 %r1, %tid.x; setp.ne.u32 %p1, %r1, 0; shl.b32 %r2, %r1, 2; mov.u32 %r3, all; add.u32 %r3, %r3, %r2;
 st.shared.u32 [%r3+16], %r1; @!%p1 st.shared.v4.u32 [all], {%r1, %r1, %r1, %r1};
-@!%p1 st.shared.v4.u32 [%r3+1040], {%r1, %r1, %r1, %r1};
+mov.u32 %r4, %ntid.x; shl.b32 %r4, %r4, 2; add.u32 %r4, %r4, %r3; st.shared.u32 [%r4+16], %r1;
 add.u32 %r3, %r3, 16; bar.sync 0;
 ${body}
 ret;

@@ -199,17 +199,27 @@ export class PtxKernel {
     const compare = this.host === undefined ? undefined : compareWithHost(this.host, work, this.parts.memory)
     const run = (): void => {
       const check = compare?.()
-      this.#run(shape, parameters, observer)
+      this.#run(shape, parameters, observer, touches)
       check?.()
     }
     const effect = new PtxWork(kernel.name, touches, held, run)
     return { amount: kernel.nanoseconds ?? this.#durationOf(shape, multiprocessors), work: effect }
   }
 
-  #run(shape: LaunchShape, parameters: Uint8Array, observer: LaunchObserver | undefined): void {
+  #run(
+    shape: LaunchShape,
+    parameters: Uint8Array,
+    observer: LaunchObserver | undefined,
+    touches: readonly Touch[],
+  ): void {
     const { grid, block, sharedMemory, cooperative } = shape
     const mistakes: Ptx.KernelFinding[] = []
-    const checks = { recorded: true, checked: true, report: (found: Ptx.KernelFinding) => void mistakes.push(found) }
+    const mayWrite = (begin: number, bytes: number): boolean =>
+      touches.some(
+        ({ pointer, byteLength, writes }) => writes && pointer < begin + bytes && begin < pointer + byteLength,
+      )
+    const report = (found: Ptx.KernelFinding): void => void mistakes.push(found)
+    const checks = { recorded: true, checked: true, report, mayWrite }
     const configuration = { grid, block, parameters, dynamicSharedBytes: sharedMemory, cooperative }
     const { choose, instructions: instructionLimit } = this.parts
     const launch = this.module.launch(this.name, configuration, {
