@@ -98,7 +98,7 @@ export class PtxModule {
       const why = `The code is PTX ${version}, and drivers for CUDA 13 know PTX up to 9.x, this one, for 13.0, up to ${NEWEST_PTX}: compile it with an older toolkit`
       throw explained(cudaError(LOAD, CUresult.UNSUPPORTED_PTX_VERSION), why)
     }
-    const whyNot = whyTargetIsRefused(version, target, parts.computeCapability)
+    const whyNot = whyTargetIsRefused(version, target, parts.computeCapability) ?? this.#module.refusal
     if (whyNot !== undefined) throw explained(cudaError(LOAD, CUresult.INVALID_PTX), whyNot)
     if (constantBytes > MOST_CONSTANT) {
       throw tooLarge(`The module has ${constantBytes} bytes of constant memory, and at most ${MOST_CONSTANT} fit`)
