@@ -53,7 +53,7 @@ export interface LaunchOptions {
    * wait. With it, and with `report`, shared memory that nothing wrote has a pattern.
    */
   readonly choose?: (count: number) => number
-  /** Whether the launch may write the memory with these addresses: races are looked for there. Default: all of it. */
+  /** Whether the launch may write the memory with these addresses: races between blocks and warps are looked for there. Default: nowhere. */
   readonly mayWrite?: (begin: number, byteLength: number) => boolean
   /** After about so many instructions the launch ends with CUDA_ERROR_LAUNCH_TIMEOUT. Default: 2e11. */
   readonly instructionLimit?: number
@@ -242,6 +242,8 @@ export class KernelLaunch implements RunTime {
     this.#memory = code.memory
     this.#threads = block[0] * block[1] * block[2]
     this.#total = grid[0] * grid[1] * grid[2]
+    this.#warpsInOrder = []
+    for (let first = 0; first < Math.min(this.#threads, 1024); first += 32) this.#warpsInOrder.push(first)
     this.#end = this.#total
     if (!(this.#threads > 0 && this.#threads <= 1024 && Number.isInteger(this.#threads)))
       throw outOfRange('block', '1 to 1024 threads', block.join('×'))
@@ -259,7 +261,8 @@ export class KernelLaunch implements RunTime {
     this.#mayWait = waits || options.choose !== undefined
     this.#startsInOrder =
       configuration.cooperative === true || (waits && program.stops.some(({ kind }) => kind === 'turn'))
-    if (code.options.checked && code.options.recorded && options.report !== undefined) {
+    const { checked, recorded } = code.options
+    if (checked && recorded && options.report !== undefined && options.mayWrite !== undefined) {
       this.#globalRaces = new GlobalRaces()
     }
     const occupancy = Math.max(1, Math.floor(2048 / (32 * Math.ceil(this.#threads / 32))))
@@ -481,15 +484,21 @@ export class KernelLaunch implements RunTime {
     if (this.#sharedBytes === 0) return
     const { bytes } = this.#memory
     const isShown = this.options.choose !== undefined || this.options.report !== undefined
-    bytes.fill(0, begin, begin + this.#sharedBytes)
-    if (isShown) bytes.fill(UNWRITTEN, begin, begin + this.#ownSharedBytes)
+    const own = begin + this.#ownSharedBytes
+    bytes.fill(isShown ? UNWRITTEN : 0, begin, own)
+    if (this.#sharedBytes > this.#ownSharedBytes) bytes.fill(0, own, begin + this.#sharedBytes)
   }
 
   /** Makes a block that of this number in the grid. */
   #place(resident: Resident, number: number): void {
     const { words } = this.#memory
     const cells = resident.cells >> 2
-    words.set(this.#tripleOf(number), cells + (BLOCK.ctaid >> 2))
+    const ctaid = cells + (BLOCK.ctaid >> 2)
+    const { grid } = this.configuration
+    const row = Math.floor(number / grid[0])
+    words[ctaid] = number - row * grid[0]
+    words[ctaid + 1] = row % grid[1]
+    words[ctaid + 2] = Math.floor(row / grid[1])
     words[cells + (BLOCK.smid >> 2)] = number % MULTIPROCESSORS
     words[cells + (BLOCK.spent >> 2)] = 0
     words[cells + (BLOCK.spent >> 2) + 1] = 0
@@ -615,7 +624,10 @@ export class KernelLaunch implements RunTime {
     this.#instructions += cost
     if (this.#effort > this.#limit) this.#endless()
     const state = this.code.entry(stop)(resident.cells, from, to)
-    this.#settleWrite()
+    // Between meetings it is enough to add up what a whole round took: a loop that used up its turn must count at once.
+    if (state === MIXED || (state !== EXITED && this.code.program.stops[state]?.kind === 'turn'))
+      this.#account(resident)
+    if (this.#unsettled !== undefined) this.#settleWrite()
     return state
   }
 
@@ -633,9 +645,12 @@ export class KernelLaunch implements RunTime {
     return state ?? EXITED
   }
 
+  /** The first threads of the warps of a block; a schedule changes their order. */
+  readonly #warpsInOrder: number[]
+
   /** The first threads of the warps of a block, in the order in which they run. */
   #warps(choose: ((count: number) => number) | undefined): readonly number[] {
-    const warps = Array.from({ length: Math.ceil(this.#threads / 32) }, (_, warp) => 32 * warp)
+    const warps = this.#warpsInOrder
     if (choose === undefined) return warps
     for (let last = warps.length - 1; last > 0; last--) {
       const at = pickFrom(last + 1, choose)
@@ -781,7 +796,8 @@ export class KernelLaunch implements RunTime {
   }
 
   #reportEarlyReads(resident: Resident): void {
-    for (const { address, bytes, thread, at } of resident.races?.takeEarlyReads() ?? []) {
+    if (resident.races === undefined) return
+    for (const { address, bytes, thread, at } of resident.races.takeEarlyReads()) {
       const message = `${bytes} bytes at byte ${address} of shared memory are read, and nothing wrote them: they are what a block before left there`
       this.#find('uninitialised-read', message, [thread], at, resident)
     }
@@ -810,7 +826,8 @@ export class KernelLaunch implements RunTime {
       begin = gather(begin)
       this.#perform(resident, gathering, warp)
     }
-    if (this.#operationOf(stop) === 'warp.sync') resident.races?.warpBarrier(to - from > 32 ? -1 : from >> 5)
+    const { races } = resident
+    if (races !== undefined && gathering.operation === 'warp.sync') races.warpBarrier(to - from > 32 ? -1 : from >> 5)
     return true
   }
 
@@ -1014,7 +1031,9 @@ export class KernelLaunch implements RunTime {
     for (let progress = true; progress; ) {
       progress = false
       const end = this.#turnEnd
-      for (const first of this.#warps(this.options.choose)) {
+      const warps = this.#warps(this.options.choose)
+      for (let index = 0; index < warps.length; index++) {
+        const first = warps[index] ?? 0
         this.#turnEnd = this.#effort + this.#turn
         if (this.#runWarp(resident, first, Math.min(first + 32, this.#threads))) progress = true
       }
@@ -1585,7 +1604,7 @@ export class KernelLaunch implements RunTime {
     const known = this.#lookedAt.get(block)
     if (known !== undefined) return known
     const { begin, byteLength } = block
-    const isLookedAt = begin >= ENGINE_BEGIN || (this.options.mayWrite?.(begin, byteLength) ?? true)
+    const isLookedAt = begin >= ENGINE_BEGIN || (this.options.mayWrite?.(begin, byteLength) ?? false)
     this.#lookedAt.set(block, isLookedAt)
     return isLookedAt
   }

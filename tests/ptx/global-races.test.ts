@@ -28,19 +28,12 @@ interface Shape {
   readonly block: number
 }
 
-function races(body: string, { grid, block }: Shape, mayWrite?: () => boolean): readonly KernelFinding[] {
+function races(body: string, { grid, block }: Shape, mayWrite = (): boolean => true): readonly KernelFinding[] {
   const machine = new Machine()
   const findings: KernelFinding[] = []
   const words = machine.put(new Uint32Array(4096))
   const report = (found: KernelFinding): void => void findings.push(found)
-  const options = {
-    grid,
-    block,
-    checked: true,
-    recorded: true,
-    report,
-    ...(mayWrite === undefined ? {} : { mayWrite }),
-  }
+  const options = { grid, block, checked: true, recorded: true, report, mayWrite }
   machine.run(machine.load(kernel(body)), 'k', options, [words])
   return findings
 }
