@@ -112,6 +112,12 @@ function ofToolkit(title: string, versions: readonly number[]): LibraryVariable 
   })
 }
 
+/** Those that the simulator can have: of GPUs that a driver for CUDA 13.0 has known. */
+export const COMPUTE_CAPABILITIES = [
+  ...['5.0', '5.2', '5.3', '6.0', '6.1', '6.2', '7.0', '7.2', '7.5', '8.0', '8.2', '8.6', '8.7', '8.8', '8.9', '9.0'],
+  ...['10.0', '10.1', '10.3', '11.0', '12.0', '12.1'],
+]
+
 export const VARIABLES = {
   driver: new EnvironmentVariable<'cuda' | 'sim' | 'auto'>('CUDA_STREAMS_DRIVER', {
     values: "'cuda', 'sim' or 'auto'",
@@ -146,6 +152,12 @@ export const VARIABLES = {
     defaultText: '10¹⁰, and 10⁶ more for each thread',
     parse: wholeNumber(1, Number.MAX_SAFE_INTEGER),
     doc: 'instructions of all threads after which the simulator ends a launch with CUDA_ERROR_LAUNCH_TIMEOUT',
+  }),
+  simComputeCapability: new EnvironmentVariable('CUDA_STREAMS_SIM_COMPUTE_CAPABILITY', {
+    values: 'a compute capability, such as 8.6 or 10.0',
+    default: '9.0',
+    parse: oneOf(...COMPUTE_CAPABILITIES),
+    doc: 'which GPU the default simulator is: PTX for later ones is [refused](../guides/kernels.md#modules), as by its driver',
   }),
   simCores: new EnvironmentVariable('CUDA_STREAMS_SIM_CORES', {
     values: 'a whole number from 1 to 64',

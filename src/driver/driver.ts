@@ -812,6 +812,7 @@ export interface LaunchedKernel {
 /** What a GPU leaves undefined in a kernel, and the simulator has seen. */
 export type KernelMistakeKind =
   | 'shared-memory-race'
+  | 'global-memory-race'
   | 'diverging-barrier'
   | 'shuffle-from-absent-lane'
   | 'lane-not-in-mask'

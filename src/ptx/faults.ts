@@ -66,6 +66,7 @@ export class KernelFault extends Error {
 export interface KernelFinding {
   readonly kind:
     | 'shared-memory-race'
+    | 'global-memory-race'
     | 'diverging-barrier'
     | 'shuffle-from-absent-lane'
     | 'lane-not-in-mask'

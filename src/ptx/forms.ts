@@ -414,10 +414,18 @@ function clamped(value: string, t: 'f32' | 'f64'): string {
   return `(let v ${value} (let w (select v ${zero} (${t}.gt v ${zero})) (select w ${one} (${t}.lt w ${one}))))`
 }
 
-/** What `.sat` and `.ftz` do to a result of f32. */
-function finished(value: string, m: Modifiers): string {
-  const flat = m['ftz'] ? flushed(value) : value
+/**
+ * What `.sat` and `.ftz` do to a result of f32. A GPU flushes what is less than the smallest normal number when it is rounded to
+ * 24 bits. A denormal result has fewer, so that it may be rounded up to that number: then `again` rounds it to 24 bits.
+ */
+function finished(value: string, m: Modifiers, again?: string): string {
+  const flat = !m['ftz'] ? value : again === undefined ? flushed(value) : flushedAgain(value, again)
   return m['sat'] ? clamped(flat, 'f32') : flat
+}
+
+function flushedAgain(value: string, again: string): string {
+  const isLeast = '(f32.eq (f32.abs v) f:1.1754943508222875e-38)'
+  return `(let v ${value} (if f32 ${isLeast} ${again} ${flushed('v')}))`
 }
 
 const operand = (name: string, m: Modifiers): string => (m['ftz'] ? `${name}~` : name)
@@ -427,9 +435,11 @@ for (const operation of ['add', 'sub', 'mul']) {
   float(`${operation}.${ROUND}.?ftz.?sat.T=f32`, 'd:T a:T b:T', (m) => {
     const [a, b] = [operand('a', m), operand('b', m)]
     const direction = mode(m)
-    if (direction === 0) return finished(`(f32.${operation} ${a} ${b})`, m)
+    // Sums are exact where they are that small.
+    const again = operation === 'mul' ? `($mul32_ftz ${a} ${b} ${direction})` : undefined
+    if (direction === 0) return finished(`(f32.${operation} ${a} ${b})`, m, again)
     const other = operation === 'sub' ? `(f32.neg ${b})` : b
-    return finished(`($${operation === 'mul' ? 'mul' : 'add'}32_mode ${a} ${other} ${direction})`, m)
+    return finished(`($${operation === 'mul' ? 'mul' : 'add'}32_mode ${a} ${other} ${direction})`, m, again)
   })
   float(`${operation}.${ROUND}.T=f64`, 'd:T a:T b:T', (m) => {
     const direction = mode(m)
@@ -450,9 +460,10 @@ for (const opcode of ['fma', 'mad']) {
   float(`${opcode}.rnd=rn|rz|rm|rp.?ftz.?sat.T=f32`, 'd:T a:T b:T c:T', (m) => {
     const list = ['a', 'b', 'c'].map((name) => operand(name, m))
     const [a = '', b = '', c = ''] = list
-    if (mode(m) === 0) return finished(`(fma32 ${a} ${b} ${c})`, m)
-    if (mode(m) === 2) return finished(`($fma32_down ${a} ${b} ${c})`, m)
-    return finished(`($fma32_mode ${a} ${b} ${c} ${mode(m)})`, m)
+    const again = `($fma32_ftz ${a} ${b} ${c} ${mode(m)})`
+    if (mode(m) === 0) return finished(`(fma32 ${a} ${b} ${c})`, m, again)
+    if (mode(m) === 2) return finished(`($fma32_down ${a} ${b} ${c})`, m, again)
+    return finished(`($fma32_mode ${a} ${b} ${c} ${mode(m)})`, m, again)
   })
   float(`${opcode}.rnd=rn|rz|rm|rp.T=f64`, 'd:T a:T b:T c:T', (m) =>
     mode(m) === 0 ? '(fma64 a b c)' : `($fma64_mode a b c ${mode(m)})`,
@@ -480,7 +491,8 @@ export function hardwareFma(formula: string): string {
 
 float(`div.rnd=rn|rz|rm|rp.?ftz.T=f32`, 'd:T a:T b:T', (m) => {
   const [a, b] = [operand('a', m), operand('b', m)]
-  return finished(mode(m) === 0 ? `(f32.div ${a} ${b})` : `($div32_mode ${a} ${b} ${mode(m)})`, m)
+  const quotient = mode(m) === 0 ? `(f32.div ${a} ${b})` : `($div32_mode ${a} ${b} ${mode(m)})`
+  return finished(quotient, m, `($div32_ftz ${a} ${b} ${mode(m)})`)
 })
 /** Both approximations multiply by a reciprocal of 24 bits: of .approx it is an f32, and none of 2^-126 or less. */
 float('div.M=approx|full.?ftz.T=f32', 'd:T a:T b:T', (m) => {
@@ -488,20 +500,23 @@ float('div.M=approx|full.?ftz.T=f32', 'd:T a:T b:T', (m) => {
   if (m['M'] === 'approx') {
     // A divisor below 2^-126 is made larger first, and the quotient after.
     const product = (divisor: string): string => `(f32.mul ${a} ${flushed(`(f32.div f:1 ${divisor})`)})`
-    if (m['ftz']) return finished(product(b), m)
+    if (m['ftz'])
+      return `(let q ${flushed(`(f32.div f:1 ${b})`)} ${finished(`(f32.mul ${a} q)`, m, `($mul32_ftz ${a} q 0)`)})`
     const scale = '(select f:16777216 f:1 (f32.lt (f32.abs v) f:1.1754943508222875e-38))'
     return `(let v ${b} (let s ${scale} (f32.mul ${product('(f32.mul v s)')} s)))`
   }
   const reciprocal = `(let q (f64.div d:1 (f64.promote_f32 ${b}))
     (f64.reinterpret_i64 (i64.and (i64.add (i64.reinterpret_f64 q) 0x10000000L) -536870912L)))`
-  return finished(`(f32.demote_f64 (f64.mul (f64.promote_f32 ${a}) ${reciprocal}))`, m)
+  const product = `(f64.mul (f64.promote_f32 ${a}) ${reciprocal})`
+  return `(let p ${product} ${finished('(f32.demote_f64 p)', m, '($f64_to_f32_ftz p 0)')})`
 })
 float('div.rnd=rn|rz|rm|rp.T=f64', 'd:T a:T b:T', (m) =>
   mode(m) === 0 ? '(f64.div a b)' : `($div64_mode a b ${mode(m)})`,
 )
 float('rcp.rnd=approx|rn|rz|rm|rp.?ftz.T=f32', 'd:T a:T', (m) => {
   const a = operand('a', m)
-  return finished(mode(m) === 0 ? `(f32.div f:1 ${a})` : `($div32_mode f:1 ${a} ${mode(m)})`, m)
+  const reciprocal = mode(m) === 0 ? `(f32.div f:1 ${a})` : `($div32_mode f:1 ${a} ${mode(m)})`
+  return finished(reciprocal, m, `($div32_ftz f:1 ${a} ${mode(m)})`)
 })
 float('rcp.rnd=rn|rz|rm|rp.T=f64', 'd:T a:T', (m) =>
   mode(m) === 0 ? '(f64.div d:1 a)' : `($div64_mode d:1 a ${mode(m)})`,
@@ -571,7 +586,11 @@ for (const operation of ['min', 'max']) {
 }
 
 /** Two f32 in 64 bits. */
-function pairs32(names: string, each: (m: Modifiers) => string): (m: Modifiers) => string {
+function pairs32(
+  names: string,
+  each: (m: Modifiers) => string,
+  again: (m: Modifiers) => string | undefined,
+): (m: Modifiers) => string {
   return (m) => {
     const of = (half: (name: string) => string): string => {
       const value = (name: string): string => {
@@ -580,7 +599,7 @@ function pairs32(names: string, each: (m: Modifiers) => string): (m: Modifiers) 
       }
       const bound = names
         .split(' ')
-        .reduceRight((inner, name) => `(let ${name}${name} ${value(name)} ${inner})`, finished(each(m), m))
+        .reduceRight((inner, name) => `(let ${name}${name} ${value(name)} ${inner})`, finished(each(m), m, again(m)))
       return `(i64.extend_i32_u (let r ${bound} (i32.reinterpret_f32 (select r f#7fffffff (f32.eq r r)))))`
     }
     return `(i64.or ${of((name) => name)} (i64.shl ${of((name) => `(i64.shr_u ${name} 32L)`)} 32L))`
@@ -591,17 +610,25 @@ for (const operation of ['add', 'sub', 'mul']) {
   form(
     `${operation}.${ROUND}.?ftz.T=f32x2`,
     'd:T a:T b:T',
-    pairs32('a b', (m) => {
-      const other = operation === 'sub' ? '(f32.neg bb)' : 'bb'
-      if (mode(m) === 0) return `(f32.${operation} aa bb)`
-      return `($${operation === 'mul' ? 'mul' : 'add'}32_mode aa ${other} ${mode(m)})`
-    }),
+    pairs32(
+      'a b',
+      (m) => {
+        const other = operation === 'sub' ? '(f32.neg bb)' : 'bb'
+        if (mode(m) === 0) return `(f32.${operation} aa bb)`
+        return `($${operation === 'mul' ? 'mul' : 'add'}32_mode aa ${other} ${mode(m)})`
+      },
+      (m) => (operation === 'mul' ? `($mul32_ftz aa bb ${mode(m)})` : undefined),
+    ),
   )
 }
 form(
   'fma.rnd=rn|rz|rm|rp.?ftz.T=f32x2',
   'd:T a:T b:T c:T',
-  pairs32('a b c', (m) => (mode(m) === 0 ? '(fma32 aa bb cc)' : `($fma32_mode aa bb cc ${mode(m)})`)),
+  pairs32(
+    'a b c',
+    (m) => (mode(m) === 0 ? '(fma32 aa bb cc)' : `($fma32_mode aa bb cc ${mode(m)})`),
+    (m) => `($fma32_ftz aa bb cc ${mode(m)})`,
+  ),
 )
 
 /** The sign of the first operand, the size of the second. */
@@ -648,9 +675,9 @@ function fromFloat(type: string, value: string, from: 'f32' | 'f64', m: Modifier
   const clipped = m['sat'] ? clamped(value, from) : m['relu'] ? relu(value, from) : value
   const isBf16 = type.startsWith('bf16')
   if (m['ftz'] && !isBf16) {
-    // A denormal result of f16 becomes zero after it was rounded.
-    const bitsOfResult = `($${from}_to_half ${clipped})`
-    return `(let h ${bitsOfResult} (select h (i32.and h 0x8000) (i32.and h 0x7c00)))`
+    // A result of f16 becomes zero if it is denormal when it is rounded to eleven bits, as denormal ones are not.
+    const isLess = `(${from}.lt (${from}.abs s) ${from === 'f32' ? 'f' : 'd'}:${2 ** -14 - 2 ** -26})`
+    return `(let s ${clipped} (let h ($${from}_to_half s) (select (i32.and h 0x8000) h ${isLess})))`
   }
   return `($${from}_to_${isBf16 ? 'bf16' : 'half'} ${clipped})`
 }
@@ -831,6 +858,7 @@ form('cvt.rnd=rn|rz|rm|rp.?ftz.?sat.T=f32.S=f64', 'd:T a:S', (m) =>
   finished(
     mode(m) === 0 ? '(f32.demote_f64 a)' : `(if f32 (f64.eq a a) ($f64_to_f32_mode a ${mode(m)}) (f32.demote_f64 a))`,
     m,
+    `($f64_to_f32_ftz a ${mode(m)})`,
   ),
 )
 /** The sign and the highest bits of a NaN of f64. */

@@ -373,16 +373,16 @@ export class FunctionWriter {
 
   #writeRegion(entry: number): void {
     const region = regionFrom(this.fn.flow, entry)
-    for (const loop of region.loops) this.#loopWeights.set(loop, this.#weigh(region, loop))
+    const predecessors = this.#predecessorsIn(region)
+    for (const loop of region.loops) this.#loopWeights.set(loop, this.#weigh(region, loop, predecessors))
     if (region.loops.size > 0) this.#counts = true
     if (region.reducible) this.#nest(region, entry)
     else this.#dispatch(region)
   }
 
-  /** What a turn of a loop costs: the number of its instructions, or much where it may wait for another thread. */
-  #weigh(region: Region, header: number): LoopWeight {
-    const inside = new Set<number>([header])
+  #predecessorsIn(region: Region): ReadonlyMap<number, readonly number[]> {
     const predecessors = new Map<number, number[]>()
+    if (region.loops.size === 0) return predecessors
     for (const from of region.order) {
       const block = this.fn.flow.blocks[from]
       for (const target of block === undefined ? [] : edgesWithin(block)) {
@@ -391,10 +391,19 @@ export class FunctionWriter {
         else list.push(from)
       }
     }
+    return predecessors
+  }
+
+  /**
+   * What a turn of a loop costs: the number of its instructions, or much where it may wait for another thread. Blocks before its
+   * first one are none of its own: they lead to a loop that is entered in the middle.
+   */
+  #weigh(region: Region, header: number, predecessors: ReadonlyMap<number, readonly number[]>): LoopWeight {
+    const inside = new Set<number>([header])
     const own = region.position.get(header) ?? 0
     const queue = (predecessors.get(header) ?? []).filter((from) => (region.position.get(from) ?? 0) >= own)
     for (let at = queue.pop(); at !== undefined; at = queue.pop()) {
-      if (inside.has(at)) continue
+      if (inside.has(at) || (region.position.get(at) ?? 0) < own) continue
       inside.add(at)
       for (const each of predecessors.get(at) ?? []) queue.push(each)
     }

@@ -34,6 +34,8 @@ interface AccessGroup {
   local: number
 }
 
+/** Orders accesses for other blocks, too. */
+const FENCE_OF_BLOCKS = /^(?:membar\.(?:gl|sys)|fence\.(?!proxy|mbarrier).*(?:cluster|gpu|sys))/
 /** Accesses further apart are not checked together. */
 const GROUP_REACH = 1n << 20n
 
@@ -109,6 +111,9 @@ export class InstructionWriter {
     const { meaning } = decoded.form
     if (meaning.kind === 'formula') this.#formula(decoded, meaning.formula(decoded.modifiers), meaning.arithmetic)
     else if (meaning.kind === 'code') this.#code(meaning.code, decoded)
+    else if (this.writer.context.checked && FENCE_OF_BLOCKS.test(decoded.instruction.opcode)) {
+      this.#body.call(this.writer.context.runtime('fence'))
+    }
   }
 
   #error(message: string, decoded: Decoded): Error {
@@ -783,6 +788,15 @@ export class InstructionWriter {
 
   #recordAt(distance: number, window: number, bytes: number, access: number, decoded: Decoded): void {
     const body = this.#body
+    if (this.writer.context.checked) {
+      body.write(i32(0), memory('i32.load', window + 28))
+      body.if()
+      body.i32(this.writer.context.site(decoded).number)
+      body.write(distance, i32(0), memory('i64.load', window), 'i64.add')
+      this.#split()
+      body.write(i32(bytes), i32(access), this.writer.thread, call(this.writer.context.runtime('global')))
+      body.end()
+    }
     const shadow = body.temporary('i32')
     body.write(distance, 'i32.wrap_i64', i32(0), memory('i32.load', window + 20), 'i32.add', set(shadow))
     this.#record(shadow, 0, bytes, access, decoded)

@@ -56,6 +56,8 @@ export interface RunTime {
   clock(which: number): number
   sleep(nanoseconds: number): void
   shared(site: number, address: number, bytes: number, access: number, thread: number): void
+  global(site: number, low: number, high: number, bytes: number, access: number, thread: number): void
+  fence(): void
   uninitialised(site: number, low: number, high: number, bytes: number, thread: number): void
   host(name: string, site: number, parameters: number, results: number, frame: number, thread: number): void
 }
@@ -77,6 +79,8 @@ const IMPORTS: Readonly<Record<string, Signature>> = {
   clock: { parameters: [I], results: ['f64'] },
   sleep: { parameters: [I], results: [] },
   shared: { parameters: [I, I, I, I, I], results: [] },
+  global: { parameters: [I, I, I, I, I, I], results: [] },
+  fence: { parameters: [], results: [] },
   uninitialised: { parameters: [I, I, I, I, I], results: [] },
   pageTouched: { parameters: [I], results: [] },
   callable: { parameters: [I], results: [I] },
@@ -192,6 +196,9 @@ export class KernelCode {
       sleep: (nanoseconds: number) => runTime().sleep(nanoseconds >>> 0),
       shared: (site: number, address: number, bytes: number, access: number, thread: number) =>
         runTime().shared(site, address, bytes, access, thread),
+      global: (site: number, low: number, high: number, bytes: number, access: number, thread: number) =>
+        runTime().global(site, low, high, bytes, access, thread),
+      fence: () => runTime().fence(),
       uninitialised: (site: number, low: number, high: number, bytes: number, thread: number) =>
         runTime().uninitialised(site, low, high, bytes, thread),
       pageTouched: (page: number) => this.memory.pageTouched(page),
@@ -209,9 +216,9 @@ export class KernelCode {
     return { ...bound, ...NUMBERS, m: this.memory.memory }
   }
 
-  /** Clears the windows if blocks came or went since. */
+  /** Clears the windows if blocks came or went since, or if each launch looks for races in other blocks. */
   renewWindows(): void {
-    if (this.#generation === this.memory.generation) return
+    if (this.#generation === this.memory.generation && !this.options.checked) return
     this.#generation = this.memory.generation
     this.memory.bytes.fill(0, this.windows, this.windows + this.windowBytes)
   }

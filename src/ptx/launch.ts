@@ -16,6 +16,7 @@ import {
   type TouchedBlock,
 } from './device-memory.js'
 import { type FaultCode, KernelFault, type KernelFinding, type Triple } from './faults.js'
+import { BlockOrder, type GlobalRace, GlobalRaces, type SiteFacts } from './global-races.js'
 import type { KernelCode, RunTime } from './kernel-code.js'
 import {
   align,
@@ -36,7 +37,8 @@ import {
 } from './layout.js'
 import { MATRIX_OPERATIONS, type MatrixMemory } from './matrices.js'
 import { formatPrintf, readString } from './printf.js'
-import type { Stop } from './program.js'
+import type { PreparedFunction, Stop } from './program.js'
+import { programOrder } from './program-order.js'
 import { SharedRaces } from './shared-races.js'
 import { FAILURES } from './value-writer.js'
 import { Gathering, maskOperand, WARP_OPERATIONS } from './warp-operations.js'
@@ -46,8 +48,13 @@ export interface LaunchOptions {
   readonly print?: (text: string) => void
   /** Sets the condition of a graph. Default: there is none. */
   readonly setConditional?: (handle: bigint, value: number) => void
-  /** Picks one of so many blocks that could run next. Default: in order, and in turns where blocks wait. */
+  /**
+   * Picks one of so many blocks that could run next, and of the warps of a block. Default: in order, and in turns where blocks
+   * wait. With it, and with `report`, shared memory that nothing wrote has a pattern.
+   */
   readonly choose?: (count: number) => number
+  /** Whether the launch may write the memory with these addresses: races between blocks and warps are looked for there. Default: nowhere. */
+  readonly mayWrite?: (begin: number, byteLength: number) => boolean
   /** After about so many instructions the launch ends with CUDA_ERROR_LAUNCH_TIMEOUT. Default: 2e11. */
   readonly instructionLimit?: number
   /** How many blocks are on the device at once. Default: what 132 multiprocessors of 2048 threads take. */
@@ -112,6 +119,13 @@ const WAITING = 1
 const GONE = 2
 /** It used up its turn, and has another in the next round. */
 const YIELDED = 3
+/** So many turns a lane has to come to a meeting without a mask, where others of its warp wait. It may itself wait for them. */
+const MOST_PATIENCE = 16
+
+/** Blocks that wait for none are begun in any order; it is picked among so many. */
+const UPCOMING = 32
+/** What shared memory has that nothing wrote, where that shall show: a number that is large in each type. */
+const UNWRITTEN = 0x7f
 
 interface Resident {
   /** Where its cells lie. */
@@ -124,7 +138,10 @@ interface Resident {
   readonly status: Uint8Array
   /** Threads that arrived at a barrier without waiting, by its number. */
   readonly arrived: Map<number, number>
+  /** By warp: how often lanes that meet without a mask have waited for others that used up their turn. */
+  readonly patience: Uint8Array
   races: SharedRaces | undefined
+  order: BlockOrder | undefined
 }
 
 /** A value that a shuffle takes: its word within the frame, or -1 and a constant. */
@@ -174,6 +191,8 @@ export class KernelLaunch implements RunTime {
   readonly #threads: number
   readonly #total: number
   readonly #sharedBytes: number
+  /** Of these, what the kernel itself asked for. */
+  readonly #ownSharedBytes: number
   readonly #cells: number
   readonly #workspace: number
   readonly #resident: Resident[] = []
@@ -188,6 +207,9 @@ export class KernelLaunch implements RunTime {
   #instructions = 0
   #stopped = 0
   readonly #turn: number
+  /** Whether its blocks may wait in a loop for those before them. */
+  readonly #startsInOrder: boolean
+  readonly #globalRaces: GlobalRaces | undefined
   readonly #gridId: bigint
   /** For other blocks, or it is a schedule's turn: then blocks go on in turns wherever a thread has used up its own. */
   readonly #mayWait: boolean
@@ -220,6 +242,8 @@ export class KernelLaunch implements RunTime {
     this.#memory = code.memory
     this.#threads = block[0] * block[1] * block[2]
     this.#total = grid[0] * grid[1] * grid[2]
+    this.#warpsInOrder = []
+    for (let first = 0; first < Math.min(this.#threads, 1024); first += 32) this.#warpsInOrder.push(first)
     this.#end = this.#total
     if (!(this.#threads > 0 && this.#threads <= 1024 && Number.isInteger(this.#threads)))
       throw outOfRange('block', '1 to 1024 threads', block.join('×'))
@@ -228,12 +252,19 @@ export class KernelLaunch implements RunTime {
     if (parameters.byteLength < program.parameters.byteLength)
       throw outOfRange('parameters', `at least ${program.parameters.byteLength} bytes`, parameters.byteLength)
     const ownShared = program.shared.staticBytes + dynamicSharedBytes
+    this.#ownSharedBytes = ownShared
     this.#sharedBytes = program.shared.usesReserved ? align(ownShared, 128) + RESERVED_SHARED_BYTES : ownShared
     const { least, ofThread, most } = DEFAULT_LIMIT
     this.#limit = options.instructionLimit ?? Math.min(most, least + ofThread * this.#threads * this.#total)
     const waits = program.waiting.has(program.kernel.fn.name)
     this.#turn = waits ? TURN.whereItMayWait : TURN.ofBlock
     this.#mayWait = waits || options.choose !== undefined
+    this.#startsInOrder =
+      configuration.cooperative === true || (waits && program.stops.some(({ kind }) => kind === 'turn'))
+    const { checked, recorded } = code.options
+    if (checked && recorded && options.report !== undefined && options.mayWrite !== undefined) {
+      this.#globalRaces = new GlobalRaces()
+    }
     const occupancy = Math.max(1, Math.floor(2048 / (32 * Math.ceil(this.#threads / 32))))
     this.#residentLimit = configuration.cooperative
       ? this.#total
@@ -397,7 +428,7 @@ export class KernelLaunch implements RunTime {
   #step(): void {
     const count = this.#resident.length + (this.#canStart() ? 1 : 0)
     const { choose } = this.options
-    let index = choose === undefined ? this.#at % count : Math.min(count - 1, Math.max(0, Math.trunc(choose(count))))
+    let index = choose === undefined ? this.#at % count : pickFrom(count, choose)
     if (index >= this.#resident.length) index = this.#start()
     const resident = this.#resident[index]
     if (resident === undefined) throw new Error('There is no block to run')
@@ -405,6 +436,7 @@ export class KernelLaunch implements RunTime {
     const done = this.#round(resident)
     this.#account(resident)
     if (done) {
+      this.#reportEarlyReads(resident)
       this.#finished++
       if (index === this.#resident.length - 1) this.#resident.pop()
       else this.#resident.splice(index, 1)
@@ -418,13 +450,43 @@ export class KernelLaunch implements RunTime {
     const resident = this.#idle.pop() ?? this.#newResident()
     resident.uniform = 0
     if (resident.arrived.size > 0) resident.arrived.clear()
+    resident.patience.fill(0)
     resident.races = undefined
-    this.#place(resident, this.#started++)
+    const number = this.#nextBlock()
+    resident.order = this.#globalRaces && new BlockOrder(number)
+    this.#place(resident, number)
+    this.#clearShared(resident.shared)
     const { bytes } = this.#memory
-    if (this.#sharedBytes > 0) bytes.fill(0, resident.shared, resident.shared + this.#sharedBytes)
     const { hasLocalMemory, threadBytes } = this.code.program
     if (hasLocalMemory) bytes.fill(0, resident.frames, resident.frames + threadBytes * this.#threads)
     return this.#resident.push(resident) - 1
+  }
+
+  readonly #upcoming: number[] = []
+  #listed = 0
+
+  /** The number of the block that starts next. */
+  #nextBlock(): number {
+    const { choose } = this.options
+    const next = this.#started++
+    if (choose === undefined || this.#startsInOrder) return next
+    const upcoming = this.#upcoming
+    while (upcoming.length < UPCOMING && this.#listed < this.#end) upcoming.push(this.#listed++)
+    const at = pickFrom(upcoming.length, choose)
+    const number = upcoming[at] ?? next
+    upcoming[at] = upcoming.at(-1) ?? next
+    upcoming.pop()
+    return number
+  }
+
+  /** Shared memory is what a block before has left there; zeros hide that nothing was written. */
+  #clearShared(begin: number): void {
+    if (this.#sharedBytes === 0) return
+    const { bytes } = this.#memory
+    const isShown = this.options.choose !== undefined || this.options.report !== undefined
+    const own = begin + this.#ownSharedBytes
+    bytes.fill(isShown ? UNWRITTEN : 0, begin, own)
+    if (this.#sharedBytes > this.#ownSharedBytes) bytes.fill(0, own, begin + this.#sharedBytes)
   }
 
   /** Makes a block that of this number in the grid. */
@@ -442,6 +504,13 @@ export class KernelLaunch implements RunTime {
     words[cells + (BLOCK.spent >> 2) + 1] = 0
   }
 
+  /** Where the block of this number lies in the grid. */
+  #tripleOf(number: number): Triple {
+    const { grid } = this.configuration
+    const row = Math.floor(number / grid[0])
+    return [number - row * grid[0], row % grid[1], Math.floor(row / grid[1])]
+  }
+
   /** Where a block lies in the grid. */
   #ctaid(resident: Resident | undefined): Triple {
     if (resident === undefined) return [0, 0, 0]
@@ -453,7 +522,8 @@ export class KernelLaunch implements RunTime {
   /** Whether blocks run one after the other, each from its start to its end. */
   get #runsThrough(): boolean {
     const { stopsThreads, readsClock } = this.code.program
-    return !stopsThreads && !readsClock && this.#sharedBytes === 0 && this.options.choose === undefined
+    const inOrder = this.options.choose === undefined && this.#globalRaces === undefined
+    return inOrder && !stopsThreads && !readsClock && this.#sharedBytes === 0
   }
 
   /** Runs several blocks without coming back between them, as many as the budget and the limit have room for. */
@@ -494,7 +564,9 @@ export class KernelLaunch implements RunTime {
       uniform: 0,
       status: new Uint8Array(this.#threads),
       arrived: new Map(),
+      patience: new Uint8Array(32),
       races: undefined,
+      order: undefined,
     }
   }
 
@@ -551,7 +623,42 @@ export class KernelLaunch implements RunTime {
     this.#stopped++
     this.#instructions += cost
     if (this.#effort > this.#limit) this.#endless()
-    return this.code.entry(stop)(resident.cells, from, to)
+    const state = this.code.entry(stop)(resident.cells, from, to)
+    // Between meetings it is enough to add up what a whole round took: a loop that used up its turn must count at once.
+    if (state === MIXED || (state !== EXITED && this.code.program.stops[state]?.kind === 'turn'))
+      this.#account(resident)
+    if (this.#unsettled !== undefined) this.#settleWrite()
+    return state
+  }
+
+  /** Runs all threads of a block from one place: in order, or in that of a schedule, warp by warp. */
+  #runAll(resident: Resident, stop: number): number {
+    const { choose } = this.options
+    if (choose === undefined || this.#threads <= 32) return this.#run(resident, stop, 0, this.#threads)
+    let state: number | undefined
+    for (const first of this.#warps(choose)) {
+      const next = this.#run(resident, stop, first, Math.min(first + 32, this.#threads))
+      // It is one stop of the block, as without a schedule.
+      if (state !== undefined) this.#stopped--
+      state = state === undefined || state === next ? next : MIXED
+    }
+    return state ?? EXITED
+  }
+
+  /** The first threads of the warps of a block; a schedule changes their order. */
+  readonly #warpsInOrder: number[]
+
+  /** The first threads of the warps of a block, in the order in which they run. */
+  #warps(choose: ((count: number) => number) | undefined): readonly number[] {
+    const warps = this.#warpsInOrder
+    if (choose === undefined) return warps
+    for (let last = warps.length - 1; last > 0; last--) {
+      const at = pickFrom(last + 1, choose)
+      const picked = warps[at] ?? 0
+      warps[at] = warps[last] ?? 0
+      warps[last] = picked
+    }
+    return warps
   }
 
   get #effort(): number {
@@ -572,7 +679,7 @@ export class KernelLaunch implements RunTime {
         if (result !== undefined) return result
         continue
       }
-      const state = this.#run(resident, resident.uniform, 0, this.#threads)
+      const state = this.#runAll(resident, resident.uniform)
       resident.uniform = state
       if (state === EXITED) return true
       if (state === MIXED) {
@@ -616,23 +723,56 @@ export class KernelLaunch implements RunTime {
   }
 
   /** Where the functions that a thread is in were called, from the innermost on. */
-  #callersOf(resident: Resident, thread: number, { fn }: Stop): string {
+  #callersOf(resident: Resident, thread: number, { fn }: Stop): readonly Stop[] {
     const { words } = this.#memory
     let link = words[(this.#frame(resident, thread) + FRAME.stack) >>> 2] ?? 0
-    let callers = ''
+    const callers: Stop[] = []
     for (let at = fn; !at.fn.entry; ) {
-      const state = words[link >>> 2] ?? 0
-      callers += `${state} `
+      const caller = this.#stop(words[link >>> 2] ?? 0)
+      callers.push(caller)
       link = words[(link >> 2) + 1] ?? 0
-      at = this.#stop(state).fn
+      at = caller.fn
     }
     return callers
   }
 
+  #callersInWords(resident: Resident, thread: number, stop: Stop): string {
+    return this.#callersOf(resident, thread, stop)
+      .map(({ id }) => id)
+      .join(' ')
+  }
+
+  readonly #orders = new Map<PreparedFunction, Int32Array>()
+
+  /** Where a stop stands in the order of its function. */
+  #placeOf({ fn, block }: Stop): number {
+    let order = this.#orders.get(fn)
+    if (order === undefined) {
+      order = programOrder(fn.flow)
+      this.#orders.set(fn, order)
+    }
+    return order[block] ?? 0
+  }
+
+  /** Whether a thread is behind another one: in the kernel, or in what both have called. */
+  #isBehind(resident: Resident, thread: number, other: number): boolean {
+    const placesOf = (each: number): readonly number[] => {
+      const stop = this.#stop(this.#stateOf(resident, each))
+      return [stop, ...this.#callersOf(resident, each, stop)].reverse().map((at) => this.#placeOf(at))
+    }
+    const [own, others] = [placesOf(thread), placesOf(other)]
+    for (const [depth, place] of own.entries()) {
+      const against = others[depth]
+      if (against === undefined) return true
+      if (place !== against) return place < against
+    }
+    return false
+  }
+
   #haveSameCallers(resident: Resident, stop: Stop, from: number, to: number): boolean {
-    const callers = this.#callersOf(resident, from, stop)
+    const callers = this.#callersInWords(resident, from, stop)
     for (let thread = from + 1; thread < to; thread++) {
-      if (this.#callersOf(resident, thread, stop) !== callers) return false
+      if (this.#callersInWords(resident, thread, stop) !== callers) return false
     }
     return true
   }
@@ -642,11 +782,25 @@ export class KernelLaunch implements RunTime {
     const operation = this.#operationOf(stop)
     if (operation === 'barrier') {
       if (stop.cells?.sources.some(({ name, constant }) => name === 'b' || constant === undefined)) return false
-      resident.races?.barrier()
+      this.#passBarrier(resident)
       return true
     }
     if (operation.startsWith('barrier')) return false
     return this.#meetRange(resident, stop, 0, this.#threads)
+  }
+
+  #passBarrier(resident: Resident): void {
+    this.#reportEarlyReads(resident)
+    resident.races?.barrier()
+    resident.order?.barrier()
+  }
+
+  #reportEarlyReads(resident: Resident): void {
+    if (resident.races === undefined) return
+    for (const { address, bytes, thread, at } of resident.races.takeEarlyReads()) {
+      const message = `${bytes} bytes at byte ${address} of shared memory are read, and nothing wrote them: they are what a block before left there`
+      this.#find('uninitialised-read', message, [thread], at, resident)
+    }
   }
 
   /** Threads of whole warps, or all that are left of one, meet at an operation of warps; false where a lane is missing. */
@@ -672,7 +826,8 @@ export class KernelLaunch implements RunTime {
       begin = gather(begin)
       this.#perform(resident, gathering, warp)
     }
-    resident.races?.warpBarrier(to - from > 32 ? -1 : from >> 5)
+    const { races } = resident
+    if (races !== undefined && gathering.operation === 'warp.sync') races.warpBarrier(to - from > 32 ? -1 : from >> 5)
     return true
   }
 
@@ -717,7 +872,6 @@ export class KernelLaunch implements RunTime {
       this.code.shuffle(start, (to - from) >> 5, 4 * value.at, result, inside)
     } else
       this.#shuffleByLane(start >> 2, (to - from) >> 5, mode, value.at, distance, control, result >> 2, inside >> 2)
-    resident.races?.warpBarrier(to - from > 32 ? -1 : from >> 5)
     return true
   }
 
@@ -772,8 +926,7 @@ export class KernelLaunch implements RunTime {
   }
 
   #perform(resident: Resident, gathering: Gathering, first: number): void {
-    const { decoded } = gathering
-    const operation = decoded.form.meaning.kind === 'meeting' ? decoded.form.meaning.operation : ''
+    const { decoded, operation } = gathering
     const apply = WARP_OPERATIONS[operation]
     if (apply !== undefined) {
       apply(gathering, (kind, lane, other) => {
@@ -878,7 +1031,9 @@ export class KernelLaunch implements RunTime {
     for (let progress = true; progress; ) {
       progress = false
       const end = this.#turnEnd
-      for (let first = 0; first < this.#threads; first += 32) {
+      const warps = this.#warps(this.options.choose)
+      for (let index = 0; index < warps.length; index++) {
+        const first = warps[index] ?? 0
         this.#turnEnd = this.#effort + this.#turn
         if (this.#runWarp(resident, first, Math.min(first + 32, this.#threads))) progress = true
       }
@@ -983,14 +1138,15 @@ export class KernelLaunch implements RunTime {
   #meetInWarp(resident: Resident, first: number, end: number): boolean {
     if (!this.#waitsInWarp(resident, first, end)) return false
     const { status } = resident
-    let live = 0
+    let [live, yielded] = [0, 0]
     const groups = new Map<string, { mask: number; lanes: number }>()
-    const withoutMask = new Map<string, number>()
+    const withoutMask = new Map<string, { readonly thread: number; lanes: number }>()
     // Most lanes wait where the one before does.
     let [last, lastGroup]: [number, { mask: number; lanes: number } | undefined] = [EXITED, undefined]
     for (let thread = first; thread < end; thread++) {
       const lane = thread - first
       if (status[thread] !== GONE) live |= 1 << lane
+      if (status[thread] === YIELDED) yielded++
       if (status[thread] !== WAITING) continue
       const state = this.#stateOf(resident, thread)
       if (state === last && lastGroup !== undefined && ((lastGroup.mask >>> lane) & 1) !== 0) {
@@ -1008,8 +1164,10 @@ export class KernelLaunch implements RunTime {
           if (group === undefined) groups.set(operation, { mask: -1, lanes: 1 << lane })
           else group.lanes |= 1 << lane
         } else {
-          const key = `${stop.id} ${this.#comesTogether(stop) ? this.#callersOf(resident, thread, stop) : ''}`
-          withoutMask.set(key, (withoutMask.get(key) ?? 0) | (1 << lane))
+          const key = `${stop.id} ${this.#comesTogether(stop) ? this.#callersInWords(resident, thread, stop) : ''}`
+          const group = withoutMask.get(key)
+          if (group === undefined) withoutMask.set(key, { thread, lanes: 1 << lane })
+          else group.lanes |= 1 << lane
         }
         continue
       }
@@ -1036,11 +1194,21 @@ export class KernelLaunch implements RunTime {
         return true
       }
     }
-    for (const lanes of withoutMask.values()) {
-      this.#meetLanes(resident, first, lanes)
-      return true
+    // The lanes that are behind go first, as on a GPU: those ahead of them wait where the branches come together.
+    let chosen: { readonly thread: number; lanes: number } | undefined
+    for (const group of withoutMask.values()) {
+      if (chosen === undefined || this.#isBehind(resident, group.thread, chosen.thread)) chosen = group
     }
-    return false
+    if (chosen === undefined) return false
+    const { patience } = resident
+    const waited = patience[first >> 5] ?? 0
+    if (yielded === 0) patience[first >> 5] = 0
+    else if (waited < MOST_PATIENCE) {
+      patience[first >> 5] = waited + 1
+      return false
+    }
+    this.#meetLanes(resident, first, chosen.lanes)
+    return true
   }
 
   /** Whether a lane waits for others of its warp. */
@@ -1062,7 +1230,7 @@ export class KernelLaunch implements RunTime {
       resident.status[thread] = READY
     }
     this.#perform(resident, gathering, first)
-    resident.races?.warpBarrier(first >> 5)
+    if (gathering.operation === 'warp.sync') resident.races?.warpBarrier(first >> 5)
   }
 
   /** Lets threads go on that wait at a barrier, if enough are there. */
@@ -1110,7 +1278,7 @@ export class KernelLaunch implements RunTime {
       this.#reduceAtBarrier(resident, threads, stops)
       resident.arrived.delete(id)
       for (const thread of threads) status[thread] = READY
-      resident.races?.barrier()
+      this.#passBarrier(resident)
       any = true
     }
     return any
@@ -1294,6 +1462,7 @@ export class KernelLaunch implements RunTime {
         for (let index = offset; index < offset + bytes; index++)
           block.marks[index] = (block.marks[index] ?? 0) | access
       }
+      if (this.#isLookedAt(block)) this.#global(address, bytes, access, thread, at, block)
       const { bytes: all } = this.#memory
       all.set(block.external().subarray(offset, offset + bytes), BOUNCE)
       return BOUNCE
@@ -1304,6 +1473,7 @@ export class KernelLaunch implements RunTime {
     this.#memory.updateTable()
     if (window !== 0) this.#moveWindow(window, block, bytes)
     this.#noteInShadow(block, offset, bytes, access, at, thread)
+    if (this.#isLookedAt(block)) this.#global(address, bytes, access, thread, at, block)
     return block.base + offset
   }
 
@@ -1328,6 +1498,7 @@ export class KernelLaunch implements RunTime {
     view.setBigUint64(window + 8, BigInt(Math.floor(block.byteLength / bytes)), true)
     view.setInt32(window + 16, block.base ?? 0, true)
     view.setInt32(window + 20, block.shadow ?? 0, true)
+    view.setInt32(window + 28, this.#isLookedAt(block) ? 1 : 0, true)
   }
 
   #noteInShadow(
@@ -1407,13 +1578,112 @@ export class KernelLaunch implements RunTime {
   #shared(at: Decoded | undefined, address: number, bytes: number, access: number, thread: number): void {
     const resident = this.#current
     if (resident === undefined || this.options.report === undefined) return
+    this.#settleWrite()
     resident.races ??= new SharedRaces(this.#sharedBytes)
+    // What CUDA's headers have for themselves is made for them.
+    if (address < this.#ownSharedBytes) {
+      resident.races.noteContents(address, bytes, isInitialisation(at) ? SHADOW.written : access, thread, at)
+    }
+    // Who waits at an mbarrier is behind all that arrived there: which ones they are, is not followed.
+    if (at?.form.opcode === 'mbarrier' && /_wait$/.test(at.modifiers['op'] ?? '')) resident.races.barrier()
     const race = resident.races.access(address, bytes, access, thread, at)
     if (race === undefined) return
-    const { other, before } = race
+    const { other, before, isOfWrites } = race
     const first = before === undefined ? '' : `, first by ${describeInstruction(before.instruction)}`
     const message = `Threads ${other} and ${thread} access byte ${address} of shared memory without a barrier between them${first}`
-    this.#find('shared-memory-race', message, [other, thread], at, resident)
+    const report = (): void => this.#find('shared-memory-race', message, [other, thread], at, resident)
+    if (isOfWrites) this.#reportIfChanged(resident.shared + address, bytes, report)
+    else report()
+  }
+
+  readonly #lookedAt = new Map<DeviceBlock, boolean>()
+
+  /** Whether races are looked for in a block: what the launch cannot write has none. */
+  #isLookedAt(block: DeviceBlock): boolean {
+    if (this.#globalRaces === undefined) return false
+    const known = this.#lookedAt.get(block)
+    if (known !== undefined) return known
+    const { begin, byteLength } = block
+    const isLookedAt = begin >= ENGINE_BEGIN || (this.options.mayWrite?.(begin, byteLength) ?? false)
+    this.#lookedAt.set(block, isLookedAt)
+    return isLookedAt
+  }
+
+  global(site: number, low: number, high: number, bytes: number, access: number, thread: number): void {
+    const address = (low >>> 0) + (high >>> 0) * 2 ** 32
+    const [order, races] = [this.#current?.order, this.#globalRaces]
+    if (order === undefined || races === undefined) return
+    let facts = this.#siteFacts[site]
+    if (facts === undefined) {
+      facts = races.factsOf(this.code.sites[site])
+      this.#siteFacts[site] = facts
+    }
+    this.#settleWrite()
+    const race = races.access(order, thread >> 5, address, bytes, access, facts)
+    if (race !== undefined) this.#foundInGlobal(race, address, bytes, thread, this.code.sites[site], undefined)
+  }
+
+  readonly #siteFacts: (SiteFacts | undefined)[] = []
+
+  #global(
+    address: number,
+    bytes: number,
+    access: number,
+    thread: number,
+    at: Decoded | undefined,
+    within: DeviceBlock | undefined,
+  ): void {
+    const [order, races] = [this.#current?.order, this.#globalRaces]
+    if (order === undefined || races === undefined) return
+    this.#settleWrite()
+    const race = races.access(order, thread >> 5, address, bytes, access, races.factsOf(at))
+    if (race !== undefined) this.#foundInGlobal(race, address, bytes, thread, at, within)
+  }
+
+  #foundInGlobal(
+    race: GlobalRace,
+    address: number,
+    bytes: number,
+    thread: number,
+    at: Decoded | undefined,
+    within: DeviceBlock | undefined,
+  ): void {
+    const resident = this.#current
+    const { other, before, isOfWrites } = race
+    const first = before === undefined ? '' : `, first by ${describeInstruction(before.instruction)}`
+    const block = within ?? this.#memory.find(address)
+    const where = block === undefined ? '' : `, ${address - block.begin} bytes behind the start of its block`
+    const earlier = this.#tripleOf(other.block).join()
+    const pair =
+      other.block === resident?.order?.number
+        ? `Warps ${other.warp} and ${thread >> 5} of one block`
+        : `Warp ${other.warp} of block (${earlier}) and warp ${thread >> 5} of another block`
+    const message = `${pair} access ${bytes} bytes of global memory at ${hex(address)}${where}, and nothing orders them${first}`
+    const report = (): void => this.#find('global-memory-race', message, [thread], at, resident)
+    if (!isOfWrites) report()
+    else if (block?.base !== undefined) this.#reportIfChanged(block.base + address - block.begin, bytes, report)
+  }
+
+  fence(): void {
+    const order = this.#current?.order
+    if (order !== undefined) this.#globalRaces?.release(order)
+  }
+
+  /** A write that is under way and races with one before it, if it writes something else. */
+  #unsettled: { readonly at: number; readonly before: Uint8Array; readonly report: () => void } | undefined
+
+  #reportIfChanged(at: number, bytes: number, report: () => void): void {
+    this.#unsettled = { at, before: this.#memory.bytes.slice(at, at + bytes), report }
+  }
+
+  /** After that write: threads that write the same do no harm. */
+  #settleWrite(): void {
+    const unsettled = this.#unsettled
+    if (unsettled === undefined) return
+    this.#unsettled = undefined
+    const { at, before, report } = unsettled
+    const { bytes } = this.#memory
+    if (before.some((byte, index) => byte !== bytes[at + index])) report()
   }
 
   // Services ------------------------------------------------------------------------------------------------------------
@@ -1549,8 +1819,17 @@ function takeMarks(words: Int32Array, shadow: number, parts: TouchedBlock['parts
   return { block: begin, reads, writes, atomics }
 }
 
+/** Whether an instruction writes its memory, though it is one of those that read it, too. */
+function isInitialisation(at: Decoded | undefined): boolean {
+  return at?.form.opcode === 'mbarrier' && at.modifiers['op'] === 'init'
+}
+
 /** A word of a shadow whose bytes are written and nothing else. */
 const ALL_INITIALISED = 0x01010101 * SHADOW.initialised
+
+function pickFrom(count: number, choose: (count: number) => number): number {
+  return Math.min(count - 1, Math.max(0, Math.trunc(choose(count))))
+}
 
 function hex(address: number): string {
   return `0x${address.toString(16)}`

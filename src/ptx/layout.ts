@@ -23,8 +23,8 @@ export const CELLS_END = SHUFFLED + 128
  */
 export const TABLE_ROW = 32
 /**
- * A window of a place that accesses memory: begin (i64), count of accesses that fit (i64), base (i32), shadow (i32). That
- * for a whole row of threads is as a row of the table of blocks.
+ * A window of a place that accesses memory: begin (i64), count of accesses that fit (i64), base (i32), shadow (i32), and,
+ * behind a word, whether races are looked for there (i32). That for a whole row of threads is as a row of the table of blocks.
  */
 export const WINDOW_BYTES = 32
 

@@ -14,6 +14,8 @@ interface Format {
 }
 
 const F32: Format = { precision: 24, leastExponent: -149, greatestExponent: 127 }
+/** As if an f32 had exponents without end: a GPU decides by such a result whether `.ftz` makes it zero. */
+const ENDLESS_F32: Format = { precision: 24, leastExponent: -900, greatestExponent: 127 }
 const F64: Format = { precision: 53, leastExponent: -1074, greatestExponent: 1023 }
 const HALF: Format = { precision: 11, leastExponent: -24, greatestExponent: 15 }
 const BF16: Format = { precision: 8, leastExponent: -133, greatestExponent: 127 }
@@ -110,6 +112,10 @@ function product(a: Exact, b: Exact): Exact {
 }
 
 const finite = Number.isFinite
+
+function flushed(value: number): number {
+  return Math.abs(value) < 2 ** -126 ? value * 0 : value
+}
 
 function fma(a: number, b: number, c: number, format: Format, mode: number): number {
   if (!finite(a) || !finite(b) || !finite(c)) return finite(a) && finite(b) ? c + c : a * b + c
@@ -405,6 +411,10 @@ export const NUMBERS: Readonly<Record<string, (...args: number[]) => number>> = 
     return permute(a, b, PRMT_MODES[mode]?.(selector) ?? 0)
   },
   fma64_exact: (a = 0, b = 0, c = 0) => fma(a, b, c, F64, 0),
+  fma32_ftz: (a = 0, b = 0, c = 0, mode = 0) => flushed(fma(a, b, c, ENDLESS_F32, mode)),
+  mul32_ftz: (a = 0, b = 0, mode = 0) => flushed(multiply(a, b, ENDLESS_F32, mode)),
+  div32_ftz: (a = 0, b = 0, mode = 0) => flushed(divide(a, b, ENDLESS_F32, mode)),
+  f64_to_f32_ftz: (a = 0, mode = 0) => flushed(toFormat(a, ENDLESS_F32, mode)),
   fma32_mode: (a = 0, b = 0, c = 0, mode = 0) => fma(a, b, c, F32, mode),
   add32_mode: (a = 0, b = 0, mode = 0) => add(a, b, F32, mode),
   mul32_mode: (a = 0, b = 0, mode = 0) => multiply(a, b, F32, mode),

@@ -18,6 +18,7 @@ import {
 import { FUNCTION_WINDOW, type LaunchConfiguration } from './layout.js'
 import { parsePtx } from './parser.js'
 import { functionNumber, type KernelProgram, prepareProgram } from './program.js'
+import { whyFormsAreRefused } from './requirements.js'
 import { type PtxError, type PtxText, ptxError, type SourceLine, type Variable } from './syntax.js'
 
 export {
@@ -100,6 +101,11 @@ export class PtxModule {
   /** Of the text, such as 'sm_90a'. */
   get target(): string {
     return this.#text.target
+  }
+
+  /** Why an assembler refuses the text, since its own version or target has not all that it uses; undefined where it does not. */
+  get refusal(): string | undefined {
+    return whyFormsAreRefused(this.#text)
   }
 
   /** Of the variables in constant memory, together. */

@@ -6,25 +6,77 @@ export interface SharedRace {
   /** The thread of the earlier access. */
   readonly other: number
   readonly before: Decoded | undefined
+  /** Whether both write, and nothing else is wrong: that does no harm if they write the same. */
+  readonly isOfWrites: boolean
 }
+
+/** A read of shared memory that nothing had written. */
+export interface EarlyRead {
+  readonly address: number
+  readonly bytes: number
+  readonly thread: number
+  readonly isAtomic: boolean
+  readonly at: Decoded | undefined
+  /** Another thread has written it without a barrier between, so that it is no other mistake than that race. */
+  isRace: boolean
+}
+
+const WRITTEN = 1
+const READ = 2
 
 interface Access {
   readonly thread: number
   readonly epoch: number
   readonly warpEpoch: number
-  readonly atomic: boolean
   readonly at: Decoded | undefined
 }
 
+/**
+ * The accesses of one kind to one byte since the last barrier, as far as they matter: the last one, the last one of another
+ * thread, and the last one of another warp. If any of all accesses is unordered with an access to come, one of these three is.
+ */
+class LatestAccesses {
+  last: Access | undefined
+  ofOtherThread: Access | undefined
+  ofOtherWarp: Access | undefined
+
+  add(access: Access): void {
+    const { last } = this
+    if (last?.epoch !== access.epoch) {
+      this.ofOtherThread = undefined
+      this.ofOtherWarp = undefined
+    } else {
+      if (last.thread >> 5 !== access.thread >> 5) this.ofOtherWarp = last
+      if (last.thread !== access.thread) this.ofOtherThread = last
+    }
+    this.last = access
+  }
+}
+
+function addTo(all: (LatestAccesses | undefined)[], byte: number, access: Access): void {
+  const latest = all[byte] ?? new LatestAccesses()
+  latest.add(access)
+  all[byte] = latest
+}
+
 export class SharedRaces {
+  /** By byte, the last write is enough: it was compared with the write before. */
   readonly #writers: (Access | undefined)[]
-  readonly #readers: (Access | undefined)[]
+  /** Readers and atomics are kept apart from writers: a thread that reads or writes its own byte must not hide another thread. */
+  readonly #readers: (LatestAccesses | undefined)[]
+  readonly #atomics: (LatestAccesses | undefined)[]
+  /** By byte, whether something wrote it, or read it before. */
+  readonly #contents: (typeof WRITTEN | typeof READ | undefined)[]
+  /** By byte, who read it first though nothing had written it, since the last barrier. */
+  readonly #early = new Map<number, EarlyRead>()
   #epoch = 0
   readonly #warpEpochs = new Int32Array(32)
 
   constructor(byteLength: number) {
+    this.#contents = new Array<typeof WRITTEN | undefined>(byteLength)
     this.#writers = new Array<Access | undefined>(byteLength)
-    this.#readers = new Array<Access | undefined>(byteLength)
+    this.#readers = new Array<LatestAccesses | undefined>(byteLength)
+    this.#atomics = new Array<LatestAccesses | undefined>(byteLength)
   }
 
   /** All threads of the block met. */
@@ -32,10 +84,40 @@ export class SharedRaces {
     this.#epoch++
   }
 
-  /** The lanes of a warp met; of all warps for -1. */
+  /** The lanes of a warp met at `bar.warp.sync`; those of all warps for -1. Shuffles and votes order no memory. */
   warpBarrier(warp: number): void {
     if (warp < 0) for (let each = 0; each < 32; each++) this.#warpEpochs[each] = (this.#warpEpochs[each] ?? 0) + 1
     else this.#warpEpochs[warp] = (this.#warpEpochs[warp] ?? 0) + 1
+  }
+
+  /** Notes which bytes an access writes, and whether it reads some that nothing wrote. */
+  noteContents(address: number, bytes: number, access: number, thread: number, at: Decoded | undefined): void {
+    let early: EarlyRead | undefined
+    for (let byte = address; byte < address + bytes; byte++) {
+      const contents = this.#contents[byte]
+      if (contents === WRITTEN) continue
+      if (contents === READ && (access & SHADOW.written) !== 0) this.#overtake(byte, access, thread)
+      if (contents === undefined && (access & SHADOW.read) !== 0) {
+        early ??= { address, bytes, thread, isAtomic: (access & SHADOW.atomic) !== 0, at, isRace: false }
+        this.#early.set(byte, early)
+      }
+      this.#contents[byte] = (access & SHADOW.written) !== 0 ? WRITTEN : READ
+    }
+  }
+
+  /** A byte that nothing had written when it was read is written: by another thread, that is a race and nothing else. */
+  #overtake(byte: number, access: number, thread: number): void {
+    const early = this.#early.get(byte)
+    if (early === undefined || early.thread === thread || (early.isAtomic && (access & SHADOW.atomic) !== 0)) return
+    early.isRace = true
+  }
+
+  /** The reads up to this barrier, or the end of the block, of bytes that nothing wrote. */
+  takeEarlyReads(): readonly EarlyRead[] {
+    if (this.#early.size === 0) return []
+    const found = [...new Set(this.#early.values())].filter(({ isRace }) => !isRace)
+    this.#early.clear()
+    return found
   }
 
   access(
@@ -46,23 +128,29 @@ export class SharedRaces {
     at: Decoded | undefined,
   ): SharedRace | undefined {
     const warp = thread >> 5
-    const atomic = (access & SHADOW.atomic) !== 0
-    const own: Access = { thread, epoch: this.#epoch, warpEpoch: this.#warpEpochs[warp] ?? 0, atomic, at }
+    const isAtomic = (access & SHADOW.atomic) !== 0
+    const writes = (access & SHADOW.written) !== 0
+    const own: Access = { thread, epoch: this.#epoch, warpEpoch: this.#warpEpochs[warp] ?? 0, at }
     let race: SharedRace | undefined
-    const compare = (earlier: Access | undefined): void => {
+    const compare = (earlier: Access | undefined, isOfWrites = false): void => {
       if (earlier === undefined || earlier.thread === thread || earlier.epoch !== own.epoch) return
-      if (earlier.atomic && atomic) return
-      const sameWarp = earlier.thread >> 5 === warp
-      if (sameWarp && earlier.warpEpoch !== own.warpEpoch) return
-      race ??= { other: earlier.thread, before: earlier.at }
+      if (earlier.thread >> 5 === warp && earlier.warpEpoch !== own.warpEpoch) return
+      if (race === undefined || (race.isOfWrites && !isOfWrites)) {
+        race = { other: earlier.thread, before: earlier.at, isOfWrites }
+      }
+    }
+    const compareAll = (latest: LatestAccesses | undefined): void => {
+      compare(latest?.last)
+      compare(latest?.ofOtherThread)
+      compare(latest?.ofOtherWarp)
     }
     for (let byte = address; byte < address + bytes; byte++) {
-      compare(this.#writers[byte])
-      if ((access & SHADOW.written) !== 0) {
-        compare(this.#readers[byte])
-        this.#writers[byte] = own
-      }
-      if ((access & SHADOW.read) !== 0) this.#readers[byte] = own
+      compare(this.#writers[byte], writes && !isAtomic)
+      if (!isAtomic) compareAll(this.#atomics[byte])
+      if (writes) compareAll(this.#readers[byte])
+      if (isAtomic) addTo(this.#atomics, byte, own)
+      else if (writes) this.#writers[byte] = own
+      else addTo(this.#readers, byte, own)
     }
     return race
   }

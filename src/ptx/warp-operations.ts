@@ -34,6 +34,11 @@ export class Gathering {
     return at
   }
 
+  get operation(): string {
+    const { meaning } = this.decoded.form
+    return meaning.kind === 'meeting' ? meaning.operation : ''
+  }
+
   get mask(): number {
     let mask = 0
     for (const lane of this.lanes) mask |= 1 << lane
@@ -152,11 +157,10 @@ function shuffle(gathering: Gathering, report: Report): void {
       inside = from <= last
     }
     if (!inside) from = lane
-    else if (gathering.frames[from] === -1 || from < 0 || from > 31) {
-      report('shuffle-from-absent-lane', lane, from)
-      from = lane
-    }
-    gathering.result(lane, 0, shuffled[from] ?? 0)
+    const isAbsent = gathering.frames[from] === -1
+    if (isAbsent) report('shuffle-from-absent-lane', lane, from)
+    // A GPU gives 0 for a lane that is not there: beyond the end of the block, ended, or waiting elsewhere.
+    gathering.result(lane, 0, isAbsent ? 0 : (shuffled[from] ?? 0))
     gathering.result(lane, 1, inside ? 1 : 0)
   }
 }

@@ -213,16 +213,20 @@ function kindOf(first: CheckedOperation, second: CheckedOperation): ReportKind {
   return first.kind === 'javascript' || second.kind === 'javascript' ? 'host-access' : 'race'
 }
 
-/** One finding for each pair of operations, which spans all their bytes; the latest of the other operations first. */
+/**
+ * One finding for each pair of operations, which spans all their bytes; the latest of the other operations first. What is about
+ * one operation alone is one finding of each kind.
+ */
 function gathered(findings: readonly Finding[], operation: CheckedOperation): Finding[] {
   const other = ({ first, second }: Finding): CheckedOperation | undefined =>
     second.operation === operation ? first?.operation : second.operation
-  const pairs = new Map<CheckedOperation | undefined, Finding>()
+  const pairs = new Map<CheckedOperation | ReportKind, Finding>()
   for (const finding of findings) {
-    const known = pairs.get(other(finding))
+    const pair = other(finding) ?? finding.kind
+    const known = pairs.get(pair)
     const start = Math.min(known?.start ?? finding.start, finding.start)
     const end = Math.max(known?.end ?? finding.end, finding.end)
-    pairs.set(other(finding), { ...(known ?? finding), start, end })
+    pairs.set(pair, { ...(known ?? finding), start, end })
   }
   const age = (finding: Finding): number => other(finding)?.sequence ?? 0
   const sorted = [...pairs.values()].sort((a, b) => age(b) - age(a))
@@ -256,10 +260,11 @@ function latestOf(operations: readonly CheckedOperation[]): readonly CheckedOper
  * - `outside-argument`: a kernel touches bytes of a buffer beside the part that it was given
  * - `uninitialised-read`: a kernel reads memory of the device that nothing has written
  * - `shared-memory-race`: threads of a block access the same shared memory without a barrier between
+ * - `global-memory-race`: warps or blocks of a launch access the same global memory, and nothing orders them
  * - `diverging-barrier`: threads of a block wait at different barriers, or some at none
  * - `shuffle-from-absent-lane`, `lane-not-in-mask`: a warp's operation with lanes that do not take part
  *
- * The last six are found by the simulator alone, where it runs the code of a kernel.
+ * The last seven are found by the simulator alone, where it runs the code of a kernel.
  */
 export type ReportKind =
   | 'race'
@@ -272,6 +277,7 @@ export type ReportKind =
   | 'outside-argument'
   | 'uninitialised-read'
   | 'shared-memory-race'
+  | 'global-memory-race'
   | 'diverging-barrier'
   | 'shuffle-from-absent-lane'
   | 'lane-not-in-mask'
@@ -414,6 +420,7 @@ const HEADINGS: Readonly<Record<ReportKind, string>> = {
   'outside-argument': 'A kernel touches bytes of a buffer beside the part that it was given',
   'uninitialised-read': 'A kernel reads memory that nothing has written',
   'shared-memory-race': 'Threads of a kernel race for shared memory',
+  'global-memory-race': 'Blocks or warps of one launch race for global memory',
   'diverging-barrier': 'Threads of a kernel do not meet at one barrier',
   'shuffle-from-absent-lane': 'A lane of a warp takes a value from one that does not take part',
   'lane-not-in-mask': 'A lane of a warp takes part that its mask leaves out',

@@ -8,13 +8,14 @@ import {
   checkPointer,
   readOptions,
 } from '../base/arguments.js'
-import { MOST_DEVICES, MOST_MEMORY } from '../base/environment-variables.js'
+import { COMPUTE_CAPABILITIES, MOST_DEVICES, MOST_MEMORY } from '../base/environment-variables.js'
 import { invalidType, invalidValue, outOfRange, stateError } from '../base/errors.js'
 import { memoize } from '../base/memoize.js'
 import { shortCallSite } from '../base/stack.js'
 import { type Device, deviceOf, driverOf, isDevice, readOptionsOn } from '../device.js'
 import { CUresult } from '../driver/cuda-results.js'
 import type { StreamHandle } from '../driver/driver.js'
+import { type ComputeCapability, parseComputeCapability } from '../driver/sim/compute-capability.js'
 import { FAILING_CALLS, type FailingCall, type PlannedFault } from '../driver/sim/machine/fault-plan.js'
 import { SimOperationKind } from '../driver/sim/machine/work.js'
 import { SimDriver, simulatorOfHandle } from '../driver/sim/sim-driver.js'
@@ -85,6 +86,11 @@ export interface SimulationOptions {
    * which takes seconds.
    */
   readonly instructions?: number | undefined
+  /**
+   * Which GPU the devices are, such as '10.0', or as `device.computeCapability` has it: PTX for later ones is refused, as a GPU does.
+   * Default: CUDA_STREAMS_SIM_COMPUTE_CAPABILITY, or '9.0'. All else stays that of an H200.
+   */
+  readonly computeCapability?: string | { readonly major: number; readonly minor: number } | undefined
   /** The calls and operations that are to fail. `simulation.inject()` adds more. */
   readonly faults?: readonly Fault[] | undefined
 }
@@ -120,8 +126,9 @@ const foreignStreamsOf = memoize((_driver: SimDriver) => new Set<bigint>())
  * Makes a private machine beside the default driver, which is not opened by this. Its devices are used as all others:
  * `new Stream({ device })`.
  * @param options `devices` (default 1), `seed` for the order of work (default 0), `memory` of each device in bytes
- * (default: an equal part of half of this machine's), `instructions` of a launch at most, and `faults` (default none)
- * @throws {Error} ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE for an impossible fault; ERR_OUT_OF_RANGE for `devices`,
+ * (default: an equal part of half of this machine's), `instructions` of a launch at most,
+ * `computeCapability` (default '9.0'), and `faults` (default none)
+ * @throws {Error} ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE for an impossible fault or compute capability; ERR_OUT_OF_RANGE for `devices`,
  * `memory`, `instructions` and numbers in a fault
  * @example
  * ```ts
@@ -132,17 +139,31 @@ const foreignStreamsOf = memoize((_driver: SimDriver) => new Set<bigint>())
  * ```
  */
 export function simulate(options?: SimulationOptions): Simulation {
-  const given = readOptions(options, ['devices', 'seed', 'memory', 'instructions', 'faults'])
+  const given = readOptions(options, ['devices', 'seed', 'memory', 'instructions', 'computeCapability', 'faults'])
   const { devices = 1, seed = 0, memory, instructions, faults: wanted } = given
   checkInteger(devices, 'options.devices', 1, MOST_DEVICES)
   checkInteger(seed, 'options.seed')
   if (memory !== undefined) checkInteger(memory, 'options.memory', 1, MOST_MEMORY)
   if (instructions !== undefined) checkInteger(instructions, 'options.instructions', 1)
   const faults = checkFaults(wanted, 'options.faults')
-  const driver = new SimDriver({ devices, seed, memory, instructions })
+  const computeCapability = checkComputeCapability(given.computeCapability)
+  const driver = new SimDriver({ devices, seed, memory, instructions, computeCapability })
   for (const fault of faults) driver.machine.faults.add(fault)
   driverIsMade(wrappableOf(driver))
   return simulationFor(driver)
+}
+
+function checkComputeCapability(given: SimulationOptions['computeCapability']): ComputeCapability | undefined {
+  if (given === undefined) return undefined
+  const isText = typeof given === 'string'
+  if (!isText && (typeof given !== 'object' || given === null)) {
+    throw invalidType('options.computeCapability', "a text such as '9.0', or { major, minor }", given)
+  }
+  const known = parseComputeCapability(isText ? given : `${given.major}.${given.minor}`)
+  if (known !== undefined) return known
+  throw invalidValue(
+    `options.computeCapability is ${isText ? `'${given}'` : `${given.major}.${given.minor}`}: it must be one of ${COMPUTE_CAPABILITIES.join(', ')}`,
+  )
 }
 
 /**

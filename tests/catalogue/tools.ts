@@ -57,8 +57,12 @@ const toolCalls: readonly Call[] = [
   apart(COMPILES, 'compileCu()', 'compileCu', ['arch', 'cubins', 'options'], (o) => compileCu('none.cu', o)),
   apart(COMPILES, 'cuRollup()', 'cuRollup', ['arch', 'cubins', 'options', 'declarations'], (o) => cuRollup(o)),
 
-  apart(MACHINES, 'simulate()', 'simulate', ['devices', 'seed', 'memory', 'instructions', 'faults'], (o) =>
-    simulate(o),
+  apart(
+    MACHINES,
+    'simulate()',
+    'simulate',
+    ['devices', 'seed', 'memory', 'instructions', 'computeCapability', 'faults'],
+    (o) => simulate(o),
   ),
   apart(MACHINES, 'simulate({ faults })', undefined, FAULT, (fault) => simulate({ faults: [fault] })),
   {

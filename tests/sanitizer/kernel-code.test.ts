@@ -30,6 +30,12 @@ extern "C" __global__ void half_waits(int* out) {
   out[threadIdx.x] = 1;
 }
 extern "C" __global__ void add(int* sum) { atomicAdd(sum, 1); }
+extern "C" __global__ void unwritten(int* out) {
+  __shared__ int all[64];
+  all[threadIdx.x] = 1;
+  __syncthreads();
+  out[threadIdx.x] = all[threadIdx.x + 32];
+}
 `
 
 const N = 256
@@ -142,10 +148,10 @@ describe('kernels of which the code runs', { skip: lacksNvrtc() }, () => {
     const reports = await found((device, module, [one]) => {
       const kernel = module.kernel('shift', ['inout i32*', 'i32'])
       const x = device.alloc(4 * N, { stream: one })
-      one.fill(x, 1).launch(kernel, { grid: 1, block: 64 }, x.subarray(0, 4 * 64), 64)
+      one.fill(x, 1).launch(kernel, { grid: 1, block: 32 }, x.subarray(0, 4 * 32), 32)
     })
     assert.deepEqual(kinds(reports), ['outside-argument'])
-    assert.match(reports[0]?.message ?? '', /has 256 bytes, and it reads byte 256/)
+    assert.match(reports[0]?.message ?? '', /has 128 bytes, and it reads byte 128/)
   })
 
   it('a read of memory that nothing has written is found, once', async () => {
@@ -168,6 +174,38 @@ describe('kernels of which the code runs', { skip: lacksNvrtc() }, () => {
       reports[0]?.message ?? '',
       /access byte \d+ of shared memory.* first by '(ld|st)\.shared.*program\.cu:1[67]\)\. In block \(0,0,0\), by '(ld|st)\.shared.*program\.cu:1[67]\)/,
     )
+  })
+
+  it('races within global memory are found, beside other mistakes of the same launch, with the line of the source', async () => {
+    const reports = await found((device, module, [one]) => {
+      const kernel = module.kernel('shift', ['inout i32*', 'i32'])
+      const x = device.alloc(4 * N, { stream: one })
+      one.fill(x, 1).launch(kernel, { grid: 1, block: 64 }, x.subarray(0, 4 * 64), 64)
+    })
+    assert.deepEqual(kinds(reports), ['global-memory-race', 'outside-argument'])
+    assert.match(
+      reports[0]?.message ?? '',
+      /Warps 0 and 1 of one block access 4 bytes of global memory.*program\.cu:12/,
+    )
+  })
+
+  it('memory that a launch only reads is no race, nor are atomics', async () => {
+    const reports = await found((device, module, [one]) => {
+      const [to, from] = [device.alloc(4 * N, { stream: one }), device.alloc(4 * N, { stream: one })]
+      one.fill(from, 1).fill(to, 0)
+      one.launch(module.kernel('copy', ['out i32*', 'in i32*', 'i32']), { grid: 2, block: 128 }, to, from, N)
+      one.launch(module.kernel('add', ['inout i32*']), { grid: 2, block: 128 }, to)
+    })
+    assert.deepEqual(kinds(reports), [])
+  })
+
+  it('shared memory that nothing wrote is found', async () => {
+    const reports = await found((device, module, [one]) => {
+      const out = device.alloc(4 * 64, { stream: one })
+      one.launch(module.kernel('unwritten', ['out i32*']), { grid: 1, block: 32 }, out)
+    })
+    assert.deepEqual(kinds(reports), ['uninitialised-read'])
+    assert.match(reports[0]?.message ?? '', /shared memory are read, and nothing wrote them.*program\.cu:28/)
   })
 
   it('a node of a graph is looked at in each launch', async () => {

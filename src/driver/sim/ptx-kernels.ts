@@ -20,6 +20,7 @@ import type {
   SetConditional,
 } from '../driver.js'
 import { checkParameterSizes } from '../kernel-parameters.js'
+import { type ComputeCapability, isLater, NEWEST_PTX, whyTargetIsRefused } from './compute-capability.js'
 import { exactMemory } from './exact-memory.js'
 import { compareWithHost } from './host-kernels.js'
 import { KernelWorkers } from './launch-workers.js'
@@ -40,8 +41,6 @@ const SHORTEST = 2000
 const BYTES_OF_ACCESS = 4
 
 const LOAD = 'cuModuleLoadData'
-/** The largest first number of a version of PTX that a driver for CUDA 13 takes. */
-const NEWEST_PTX = 9
 /** Bytes of constant memory of a module. */
 const MOST_CONSTANT = 64 * 1024
 
@@ -64,6 +63,7 @@ export interface PtxParts {
   /** How many cores a long launch uses. */
   readonly cores: number
   readonly setConditional: SetConditional
+  readonly computeCapability: ComputeCapability
 }
 
 /** A module of PTX that is loaded on a device. */
@@ -93,11 +93,13 @@ export class PtxModule {
     const end = image.indexOf(0)
     this.#text = new TextDecoder().decode(end < 0 ? image : image.subarray(0, end))
     this.#module = refusedByLoader(() => new (loadPtx().PtxModule)(this.#text, machine))
-    const { version, constantBytes } = this.#module
-    if (Number.parseInt(version, 10) > NEWEST_PTX) {
-      const why = `The code is PTX ${version}, and drivers for CUDA 13 know PTX up to ${NEWEST_PTX}.x: compile it with an older toolkit`
+    const { version, target, constantBytes } = this.#module
+    if (isLater(version, NEWEST_PTX)) {
+      const why = `The code is PTX ${version}, and drivers for CUDA 13 know PTX up to 9.x, this one, for 13.0, up to ${NEWEST_PTX}: compile it with an older toolkit`
       throw explained(cudaError(LOAD, CUresult.UNSUPPORTED_PTX_VERSION), why)
     }
+    const whyNot = whyTargetIsRefused(version, target, parts.computeCapability) ?? this.#module.refusal
+    if (whyNot !== undefined) throw explained(cudaError(LOAD, CUresult.INVALID_PTX), whyNot)
     if (constantBytes > MOST_CONSTANT) {
       throw tooLarge(`The module has ${constantBytes} bytes of constant memory, and at most ${MOST_CONSTANT} fit`)
     }
@@ -199,17 +201,27 @@ export class PtxKernel {
     const compare = this.host === undefined ? undefined : compareWithHost(this.host, work, this.parts.memory)
     const run = (): void => {
       const check = compare?.()
-      this.#run(shape, parameters, observer)
+      this.#run(shape, parameters, observer, touches)
       check?.()
     }
     const effect = new PtxWork(kernel.name, touches, held, run)
     return { amount: kernel.nanoseconds ?? this.#durationOf(shape, multiprocessors), work: effect }
   }
 
-  #run(shape: LaunchShape, parameters: Uint8Array, observer: LaunchObserver | undefined): void {
+  #run(
+    shape: LaunchShape,
+    parameters: Uint8Array,
+    observer: LaunchObserver | undefined,
+    touches: readonly Touch[],
+  ): void {
     const { grid, block, sharedMemory, cooperative } = shape
     const mistakes: Ptx.KernelFinding[] = []
-    const checks = { recorded: true, checked: true, report: (found: Ptx.KernelFinding) => void mistakes.push(found) }
+    const mayWrite = (begin: number, bytes: number): boolean =>
+      touches.some(
+        ({ pointer, byteLength, writes }) => writes && pointer < begin + bytes && begin < pointer + byteLength,
+      )
+    const report = (found: Ptx.KernelFinding): void => void mistakes.push(found)
+    const checks = { recorded: true, checked: true, report, mayWrite }
     const configuration = { grid, block, parameters, dynamicSharedBytes: sharedMemory, cooperative }
     const { choose, instructions: instructionLimit } = this.parts
     const launch = this.module.launch(this.name, configuration, {

@@ -9,6 +9,7 @@ import { stateError } from '../../base/errors.js'
 import { shortCallSite } from '../../base/stack.js'
 import { CUresult, cudaError } from '../cuda-results.js'
 import { SPLITTING } from '../deadlocks.js'
+import { DEVICE_ATTRIBUTES as A } from '../device-attributes.js'
 import {
   type Cancel,
   type ContextHandle,
@@ -31,6 +32,7 @@ import {
 } from '../driver.js'
 import { EscapedStreams } from '../escaped-streams.js'
 import { CaptureRules } from './capture-rules.js'
+import { type ComputeCapability, DEFAULT_COMPUTE_CAPABILITY, parseComputeCapability } from './compute-capability.js'
 import { Ranges, rangeOf } from './handles.js'
 import { availableCores } from './launch-workers.js'
 import { defaultMemory } from './limits.js'
@@ -72,6 +74,8 @@ export interface SimDriverOptions {
   readonly memory?: number | undefined
   /** Of a launch, at most. Default: as the environment says; 0: by the number of its threads. */
   readonly instructions?: number | undefined
+  /** Which GPU the devices are. Default: as the environment says. */
+  readonly computeCapability?: ComputeCapability | undefined
   /** Picks the faults that are random. Default: the seed. */
   readonly faultSeed?: number
   /** In the place of virtual time, and of the seed. */
@@ -107,10 +111,15 @@ export class SimDriver implements Driver, WorkQueue {
   readonly #waits: HostWaits
   readonly #captures: CaptureRules
   readonly #escaped = new EscapedStreams()
+  readonly #computeCapability: ComputeCapability
 
   constructor(options: SimDriverOptions) {
     const { seed, devices, memory = defaultMemory(devices), faultSeed = seed, ranges = new Ranges() } = options
     this.seed = seed
+    this.#computeCapability =
+      options.computeCapability ??
+      parseComputeCapability(VARIABLES.simComputeCapability.read()) ??
+      DEFAULT_COMPUTE_CAPABILITY
     const scheduler = options.scheduler ?? ((steps) => new TimedScheduler(steps, seed))
     this.machine = new Machine(scheduler, new FaultPlan(faultSeed))
     if (options.ranges === undefined) unreachable.register(this, { ranges, others: this.machine.others })
@@ -130,6 +139,7 @@ export class SimDriver implements Driver, WorkQueue {
       instructions: options.instructions ?? VARIABLES.simInstructions.read(),
       cores: VARIABLES.simCores.read() || availableCores(),
       setConditional: (condition, value) => this.machine.setCondition(condition, value),
+      computeCapability: this.#computeCapability,
     })
     this.graphs = new SimGraphs(this.machine, this.#captures, this.#registry, this)
     this.libraries = new SimLibraries(this.kernels, this.#registry, this.#captures, this.#waits)
@@ -159,6 +169,8 @@ export class SimDriver implements Driver, WorkQueue {
   }
 
   deviceAttribute(device: number, attribute: number): number {
+    if (attribute === A.computeCapabilityMajor) return this.#computeCapability.major
+    if (attribute === A.computeCapabilityMinor) return this.#computeCapability.minor
     const value = simulatedAttribute(attribute, device)
     if (value === undefined) throw cudaError('cuDeviceGetAttribute', CUresult.INVALID_VALUE)
     return value

@@ -25,6 +25,7 @@ import type {
   SetConditional,
 } from '../driver.js'
 import type { CaptureRules } from './capture-rules.js'
+import { type ComputeCapability, isLater, NEWEST_PTX } from './compute-capability.js'
 import { CALL, HostWork, hostWorkOf } from './host-kernels.js'
 import type { HostWaits } from './machine/host-waits.js'
 import type { SimDevice, SimPartition } from './machine/machine-state.js'
@@ -70,6 +71,7 @@ export class SimKernels implements KernelDriver {
       readonly instructions: number
       readonly cores: number
       readonly setConditional: SetConditional
+      readonly computeCapability: ComputeCapability
     },
   ) {
     const { seed } = options
@@ -81,12 +83,12 @@ export class SimKernels implements KernelDriver {
   compileNow(source: KernelSource): ModuleImage {
     this.waits.refuseExclusive(LOADING)
     if (source.host !== undefined && source.compares !== true) return source.host
-    return compiled(source, source.ptx ?? compileCudaNow(forPtx(source), 'ptx'))
+    return compiled(source, source.ptx ?? forDriver(compileCudaNow(forPtx(source), 'ptx')))
   }
 
   async compile(source: KernelSource): Promise<ModuleImage> {
     if (source.host !== undefined && source.compares !== true) return source.host
-    return compiled(source, source.ptx ?? (await compileCuda(forPtx(source), 'ptx')))
+    return compiled(source, source.ptx ?? forDriver(await compileCuda(forPtx(source), 'ptx')))
   }
 
   load(image: ModuleImage, context: ContextHandle): ModuleHandle {
@@ -188,6 +190,7 @@ export class SimKernels implements KernelDriver {
       instructions: this.options.instructions,
       cores: this.options.cores,
       setConditional: this.options.setConditional,
+      computeCapability: this.options.computeCapability,
     })
   }
 
@@ -243,6 +246,17 @@ type KnownFacts = Pick<PtxKernel['facts'], 'staticSharedBytes' | 'maxThreads' | 
 const NO_FACTS: KnownFacts = { staticSharedBytes: 0, maxThreads: undefined, requiredThreads: undefined }
 
 const compiled = ({ host }: KernelSource, code: Uint8Array): ModuleImage => (host === undefined ? code : { code, host })
+
+/**
+ * On a GPU NVRTC makes machine code, which no driver compiles: PTX that stands for it is none that is newer than the driver. By
+ * what a later version does not add it means the same.
+ */
+function forDriver(ptx: Uint8Array): Uint8Array {
+  const text = new TextDecoder().decode(ptx)
+  const version = /^\.version (\S+)$/m.exec(text)?.[1]
+  if (version === undefined || !isLater(version, NEWEST_PTX)) return ptx
+  return new TextEncoder().encode(text.replace(/^\.version .*$/m, `.version ${NEWEST_PTX}`))
+}
 
 /** NVRTC makes PTX for a virtual architecture. */
 function forPtx({ text, file, options }: KernelSource): CompiledSource {

@@ -1,0 +1,268 @@
+/**
+ * Finds accesses of one launch to the same bytes of global memory, of which nothing says which comes first. Lanes of a warp
+ * count as one: what they do to each other is not looked at.
+ */
+import type { Decoded } from './decoding.js'
+import { SHADOW } from './layout.js'
+
+/** What a block of threads has done to be in order with others. */
+export class BlockOrder {
+  /** Of barriers of the block. */
+  epoch = 0
+  /** Of each fence or release, in the time of the launch. What was done before the first of them is in segment 0. */
+  readonly releases: number[] = []
+  /** When the block last did something by which it may have learned what others released. */
+  acquired = 0
+  /** Whether it has accessed memory since the latest release. */
+  hasAccessed = false
+  /** By warp, who accesses memory now; undefined until it does, and after each barrier and release. */
+  readonly accessors: (Accessor | undefined)[] = []
+
+  /** @param number The place of the block in the grid. */
+  constructor(readonly number: number) {}
+
+  barrier(): void {
+    this.epoch++
+    this.accessors.length = 0
+  }
+}
+
+/** A warp, between two barriers and two releases of its block. */
+interface Accessor {
+  readonly id: number
+  readonly order: BlockOrder
+  readonly warp: number
+  readonly epoch: number
+  readonly segment: number
+}
+
+export interface GlobalRace {
+  readonly other: { readonly block: number; readonly warp: number }
+  readonly before: Decoded | undefined
+  /** Whether both write, and nothing else is wrong: that does no harm if they write the same. */
+  readonly isOfWrites: boolean
+}
+
+/** Who accessed the cells of a page last, by their identity, and where in the code. */
+class Slot {
+  readonly ids: Int32Array
+  readonly sites: Int32Array
+
+  constructor(cells: number) {
+    this.ids = new Int32Array(cells)
+    this.sites = new Int32Array(cells)
+  }
+
+  /** The same for single bytes. */
+  widened(): Slot {
+    const wide = new Slot(PAGE_BYTES)
+    for (let byte = 0; byte < PAGE_BYTES; byte++) {
+      wide.ids[byte] = this.ids[byte >> 2] ?? 0
+      wide.sites[byte] = this.sites[byte >> 2] ?? 0
+    }
+    return wide
+  }
+}
+
+const PAGE_BYTES = 4096
+/** A launch with more is not looked at to its end. */
+const MOST_ACCESSORS = 2 ** 22
+
+/**
+ * The slots of a page: the last weak write, which is enough since it was compared with the one before; and of weak reads, strong
+ * writes, strong reads, and atomics that are tried by a weak read first, the last one, the last one of another warp of its
+ * block, and the last one of another block.
+ */
+const WRITES = 0
+const READS = [1, 2, 3] as const
+const STRONG_WRITES = [4, 5, 6] as const
+const STRONG_READS = [7, 8, 9] as const
+const TRIED = [10, 11, 12] as const
+
+/** A kind of access: the first of its slots, and those that it must be in order with. */
+interface Kind {
+  readonly slot: number
+  readonly conflicts: readonly number[]
+}
+
+const WRITE: Kind = {
+  slot: WRITES,
+  conflicts: [WRITES, ...READS, ...STRONG_WRITES, ...STRONG_READS, ...TRIED],
+}
+const READ: Kind = { slot: READS[0], conflicts: [WRITES, ...STRONG_WRITES] }
+const STRONG_WRITE: Kind = { slot: STRONG_WRITES[0], conflicts: [WRITES, ...READS] }
+const STRONG_READ: Kind = { slot: STRONG_READS[0], conflicts: [WRITES] }
+const TRY: Kind = { slot: TRIED[0], conflicts: [WRITES] }
+/** Programs look by a plain load whether such an atomic would change anything, as in a search of a graph: that does no harm. */
+const TRIED_FIRST = /^(?:atom|red)\..*\b(?:cas|min|max|and|or)\b/
+
+interface Page {
+  /** 2 where cells are words, 0 where something accesses single bytes. */
+  shift: number
+  readonly slots: (Slot | undefined)[]
+}
+
+/** How an access takes part in the order of a launch. */
+interface Strength {
+  /** Accesses that are atomic, volatile, or have an order, do not race with each other. */
+  readonly isStrong: boolean
+  readonly releases: boolean
+  readonly isTried: boolean
+}
+
+/** An instruction that accesses memory, by its number. */
+export interface SiteFacts {
+  readonly site: number
+  readonly strength: Strength
+}
+
+export class GlobalRaces {
+  readonly #pages = new Map<number, Page>()
+  #lastNumber = -1
+  #lastPage: Page = { shift: 2, slots: [] }
+  readonly #accessors: (Accessor | undefined)[] = [undefined]
+  readonly #sites: (Decoded | undefined)[] = [undefined]
+  readonly #siteOf = new Map<Decoded, SiteFacts>()
+  /** Counts what orders blocks. */
+  #time = 0
+
+  /** A fence, or an access that releases: what the block did before can be learned by others from now on. */
+  release(order: BlockOrder): void {
+    // Without an access since the last one there is nothing to learn.
+    if (!order.hasAccessed) return
+    order.hasAccessed = false
+    order.releases.push(++this.#time)
+    order.accessors.length = 0
+  }
+
+  access(
+    order: BlockOrder,
+    warp: number,
+    address: number,
+    bytes: number,
+    access: number,
+    { site, strength }: SiteFacts,
+  ): GlobalRace | undefined {
+    if (strength.releases) this.release(order)
+    if (strength.isStrong) order.acquired = ++this.#time
+    const own = order.accessors[warp] ?? this.#newAccessor(order, warp)
+    if (own === undefined) return undefined
+    const number = Math.floor(address / PAGE_BYTES)
+    const page = number === this.#lastNumber ? this.#lastPage : this.#pageOf(number)
+    if (bytes < 4 && page.shift !== 0) narrow(page)
+    const writes = (access & SHADOW.written) !== 0
+    const kind = !writes
+      ? strength.isStrong
+        ? STRONG_READ
+        : READ
+      : strength.isTried
+        ? TRY
+        : strength.isStrong
+          ? STRONG_WRITE
+          : WRITE
+    const { conflicts, slot } = kind
+    const { slots } = page
+    let race: GlobalRace | undefined
+    const from = (address - number * PAGE_BYTES) >> page.shift
+    const to = from + (bytes >> page.shift)
+    for (let cell = from; cell < to; cell++) {
+      for (const each of conflicts) {
+        const ids = slots[each]?.ids
+        if (ids === undefined) continue
+        const id = ids[cell] ?? 0
+        if (id !== 0 && id !== own.id) race = this.#compare(race, page, each, cell, own, kind === WRITE)
+      }
+      if (kind === WRITE) put(page, slot, cell, own.id, site)
+      else this.#add(page, slot, cell, own, site)
+    }
+    return race
+  }
+
+  /** The race with the access in this slot, if there is one, and none that is worse is known. */
+  #compare(
+    known: GlobalRace | undefined,
+    { slots }: Page,
+    slot: number,
+    cell: number,
+    own: Accessor,
+    isWrite: boolean,
+  ): GlobalRace | undefined {
+    const from = slots[slot]
+    const earlier = this.#accessors[from?.ids[cell] ?? 0]
+    if (from === undefined || earlier === undefined || isBefore(earlier, own.order, own.warp)) return known
+    const isOfWrites = slot === WRITES && isWrite
+    if (known !== undefined && (isOfWrites || !known.isOfWrites)) return known
+    const before = this.#sites[from.sites[cell] ?? 0]
+    return { other: { block: earlier.order.number, warp: earlier.warp }, before, isOfWrites }
+  }
+
+  #add(page: Page, first: number, cell: number, own: Accessor, site: number): void {
+    const slot = page.slots[first]
+    const last = slot?.ids[cell] ?? 0
+    if (last === own.id) return
+    const earlier = this.#accessors[last]
+    if (slot !== undefined && earlier !== undefined) {
+      const which = first + (earlier.order === own.order ? 1 : 2)
+      if (earlier.order !== own.order || earlier.warp !== own.warp) put(page, which, cell, last, slot.sites[cell] ?? 0)
+    }
+    put(page, first, cell, own.id, site)
+  }
+
+  #newAccessor(order: BlockOrder, warp: number): Accessor | undefined {
+    const id = this.#accessors.length
+    if (id > MOST_ACCESSORS) return undefined
+    const accessor = { id, order, warp, epoch: order.epoch, segment: order.releases.length }
+    this.#accessors.push(accessor)
+    order.accessors[warp] = accessor
+    order.hasAccessed = true
+    return accessor
+  }
+
+  #pageOf(number: number): Page {
+    const page = this.#pages.get(number) ?? { shift: 2, slots: [] }
+    this.#pages.set(number, page)
+    this.#lastNumber = number
+    this.#lastPage = page
+    return page
+  }
+
+  /** What is to be known of an instruction that accesses memory. */
+  factsOf(at: Decoded | undefined): SiteFacts {
+    if (at === undefined) return UNKNOWN
+    const known = this.#siteOf.get(at)
+    if (known !== undefined) return known
+    const facts = { site: this.#sites.push(at) - 1, strength: strengthOf(at) }
+    this.#siteOf.set(at, facts)
+    return facts
+  }
+}
+
+const UNKNOWN: SiteFacts = { site: 0, strength: { isStrong: false, releases: false, isTried: false } }
+
+function strengthOf({ modifiers, form, instruction }: Decoded): Strength {
+  const order = modifiers['order'] ?? 'weak'
+  const isStrong = order !== 'weak' || modifiers['cop'] === 'cv' || /^(atom|red)$/.test(form.opcode)
+  return { isStrong, releases: /^(release|acq_rel)$/.test(order), isTried: TRIED_FIRST.test(instruction.opcode) }
+}
+
+/** Whether an earlier access is in order with what a warp does now. */
+function isBefore(earlier: Accessor, order: BlockOrder, warp: number): boolean {
+  if (earlier.order === order && (earlier.warp === warp || earlier.epoch !== order.epoch)) return true
+  const released = earlier.order.releases[earlier.segment]
+  return released !== undefined && order.acquired > released
+}
+
+function put(page: Page, slot: number, cell: number, id: number, site: number): void {
+  let into = page.slots[slot]
+  if (into === undefined) {
+    into = new Slot(PAGE_BYTES >> page.shift)
+    page.slots[slot] = into
+  }
+  into.ids[cell] = id
+  into.sites[cell] = site
+}
+
+function narrow(page: Page): void {
+  page.shift = 0
+  for (const [index, slot] of page.slots.entries()) if (slot !== undefined) page.slots[index] = slot.widened()
+}
