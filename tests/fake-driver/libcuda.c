@@ -413,6 +413,9 @@ static void retireExec(Exec *x) {
   for (int i = 0; i < x->count; i++) { Op *o = &x->ops[i]; if (o->exec) retireExec(o->exec); for (int k = 0; o->execs && k < o->nbodies; k++) retireExec(o->execs[k]); retire(o->execs); }
   retire(x->ops); retire(x->off); retire(x);
 }
+/* Events tell of the capture that they were recorded in, also when it is over. */
+static void letGo(Capture *c) { if (!c->active && c->refs == 0) retire(c); }
+static void recordIn(Event *e, Capture *c) { Capture *before = e->capture; if (c) c->refs++; e->capture = c; if (before) { before->refs--; letGo(before); } }
 /* Graphs within it, and bodies, stay: instances that were updated by it compare them. */
 static void retireGraph(Graph *graph) { if (!graph->gone || graph->instances > 0) return; for (Node *n = graph->first; n; n = n->next) retire(n); retire(graph); }
 /* Other bytes than those that the program left. Of large memory the middle is given back to the system, and is zeros: a thousand buffers of
@@ -499,7 +502,9 @@ static R makeStream(void **out, u32 flags, int priority, Context *green) {
 /* In a green context that is current every stream is a non-blocking one of it. */
 API R cuStreamCreateWithPriority(void **out, u32 flags, int priority) { Context *green = current && current != &context ? current : 0; return makeStream(out, green ? 1 : flags, priority, green); }
 /* Calls about the primary context do not know of captures in green ones. */
-static void leave(Capture *c) { if (c && c->active) { c->active = 0; if (!c->origin->green) capturesActive--; } }
+static void leave(Capture *c) { if (!c->active) return; c->active = 0; if (!c->origin->green) capturesActive--; letGo(c); }
+/* The graph of a capture that has failed is nobody's. */
+static void lose(Capture *c) { c->graph->gone = 1; retireGraph(c->graph); }
 
 /* -- green contexts: as many multiprocessors and groups as an H200 has */
 typedef struct { u32 type; u8 padding[92]; u32 count, least, step; u8 more[36]; } Resource;
@@ -521,7 +526,7 @@ API R cuStreamDestroy_v2(void *h) {
   if (FAILS("cuStreamDestroy")) return INVALID_VALUE;
   LOCK; Stream *s = streamOf(h, "cuStreamDestroy");
   pthread_mutex_lock(&g);
-  if (s->capture && s->capture->origin == s) { Capture *c = s->capture; leave(c); if (perThread.capture == c) perThread.capture = 0; for (int i = 0; i < nstreams; i++) if (streams[i]->capture == c) streams[i]->capture = 0; }
+  if (s->capture && s->capture->origin == s) { Capture *c = s->capture; if (!c->adds) lose(c); leave(c); if (perThread.capture == c) perThread.capture = 0; for (int i = 0; i < nstreams; i++) if (streams[i]->capture == c) streams[i]->capture = 0; }
   s->alive = 0; s->capture = 0; s->inner->self = 0; count(STREAMS, -1); if (s->green) s->green->streams--;
   if (s->done == s->queued && s->placed) { s->placed = 0; PLACES(s->green)++; }
   pthread_mutex_unlock(&g); UNLOCK; return OK; }
@@ -606,7 +611,7 @@ static int isUnjoined(Capture *c) {
 API R cuStreamEndCapture(void *h, void **out) { nap(); LOCK; Stream *s = streamOf(h, "cuStreamEndCapture"); R r = OK; *out = 0; if (implicit(s)) { UNLOCK; return CAPTURE_IMPLICIT; }
   pthread_mutex_lock(&g); Capture *c = s->capture;
   if (!c) r = ILLEGAL_STATE; else if (c->origin != s) { c->valid = 0; r = CAPTURE_UNMATCHED; }
-  else { c->graph->branches += c->branches; r = c->mode != 2 && !pthread_equal(c->thread, pthread_self()) ? CAPTURE_WRONG_THREAD : !c->valid ? CAPTURE_INVALIDATED : isUnjoined(c) ? CAPTURE_UNJOINED : OK; if (!r) { *out = c->graph; if (!c->adds) count(GRAPHS, 1); } else if (c->adds) c->graph->gone = 1; leave(c); perThread.capture = perThread.capture == c ? 0 : perThread.capture; for (int i = 0; i < nstreams; i++) if (streams[i]->capture == c) streams[i]->capture = 0; }
+  else { c->graph->branches += c->branches; r = c->mode != 2 && !pthread_equal(c->thread, pthread_self()) ? CAPTURE_WRONG_THREAD : !c->valid ? CAPTURE_INVALIDATED : isUnjoined(c) ? CAPTURE_UNJOINED : OK; if (!r) { *out = c->graph; if (!c->adds) count(GRAPHS, 1); } else lose(c); leave(c); perThread.capture = perThread.capture == c ? 0 : perThread.capture; for (int i = 0; i < nstreams; i++) if (streams[i]->capture == c) streams[i]->capture = 0; }
   pthread_mutex_unlock(&g); UNLOCK; return r; }
 API R cuStreamGetCaptureInfo_v3(void *h, int *status, u64 *id, void **graph, void ***deps, void **edges, size_t *n) {
   Stream *s = streamOf(h, "cuStreamGetCaptureInfo"); if (refuseToTell(s)) return CAPTURE_IMPLICIT; Capture *c = s->capture;
@@ -743,7 +748,7 @@ static void external(Exec *x, Stream *s) {
     if (o->kind == GRAPH) { pthread_mutex_unlock(&g); external(o->exec, s); pthread_mutex_lock(&g); }
     /* A record before it in the same launch it comes after anyway. */
     if (o->kind == EVENT_WAIT && !(e->mark.stream == s && e->mark.seq > s->queued)) { o->mark = e->mark; o->nmarks = e->nmarks; o->marks = e->marks; }
-    if (o->kind == EVENT_RECORD) { Mark mark = tail(s); mark.seq++; e->mark = mark; e->nmarks = 0; retire(e->marks); retire(e->time); e->marks = 0; e->capture = 0; e->recorded = 1; o->time = e->time = e->flags & 2 ? 0 : calloc(1, sizeof *e->time); }
+    if (o->kind == EVENT_RECORD) { Mark mark = tail(s); mark.seq++; e->mark = mark; e->nmarks = 0; retire(e->marks); retire(e->time); e->marks = 0; recordIn(e, 0); e->recorded = 1; o->time = e->time = e->flags & 2 ? 0 : calloc(1, sizeof *e->time); }
   }
   pthread_mutex_unlock(&g);
 }
@@ -773,27 +778,27 @@ static int execHasConditional(Exec *x) { for (int i = 0; i < x->count; i++) if (
 API R cuGraphExecDestroy(Exec *x) { LOCK; if ((block == 1 && x->branches > 1) || execHasConditional(x)) waitForDevice(); x->graph->instances--; pthread_mutex_lock(&g); if (!x->alive) DIE("an instance of a graph is destroyed twice"); x->alive = 0; for (int i = 0; i < x->homes; i++) PLACES(x->home[i]) += x->branches; count(INSTANCES, -1); retireGraph(x->graph); retireExec(x); pthread_mutex_unlock(&g); UNLOCK; return OK; }
 
 API R cuEventCreate(void **out, u32 flags) { LOCK; Event *e = calloc(1, sizeof *e); e->context = &context; e->magic = 0xe7e47; e->flags = flags; count(EVENTS, 1); UNLOCK; *out = e; return OK; }
-API R cuEventDestroy_v2(void *h) { if (FAILS("cuEventDestroy")) return INVALID_VALUE; LOCK; Event *e = eventOf(h, "cuEventDestroy"); pthread_mutex_lock(&g); e->magic = 0; e->context = 0; count(EVENTS, -1); retire(e->marks); retire(e->time); retire(e); pthread_mutex_unlock(&g); UNLOCK; return OK; }
+API R cuEventDestroy_v2(void *h) { if (FAILS("cuEventDestroy")) return INVALID_VALUE; LOCK; Event *e = eventOf(h, "cuEventDestroy"); pthread_mutex_lock(&g); e->magic = 0; e->context = 0; count(EVENTS, -1); recordIn(e, 0); retire(e->marks); retire(e->time); retire(e); pthread_mutex_unlock(&g); UNLOCK; return OK; }
 static R record(Event *e, Stream *s) {
   pthread_mutex_lock(&g);
-  if (s->capture) { if (!s->capture->valid) { pthread_mutex_unlock(&g); return CAPTURE_INVALIDATED; } if (e->flags & 4) { pthread_mutex_unlock(&g); return CAPTURE_UNSUPPORTED; } e->capture = s->capture; e->front = s->front; pthread_mutex_unlock(&g); return OK; }
+  if (s->capture) { if (!s->capture->valid) { pthread_mutex_unlock(&g); return CAPTURE_INVALIDATED; } if (e->flags & 4) { pthread_mutex_unlock(&g); return CAPTURE_UNSUPPORTED; } recordIn(e, s->capture); e->front = s->front; pthread_mutex_unlock(&g); return OK; }
   pthread_mutex_unlock(&g);
   if (implicit(s)) return CAPTURE_IMPLICIT;
   /* On a blocking stream it is no work: the stream is as idle as it was, though the null stream's work is to come before. */
-  if (e->flags == 2 && isBlocking(s)) { pthread_mutex_lock(&g); e->capture = 0; e->recorded = 1; e->mark = tail(s); retire(e->marks); retire(e->time); e->marks = malloc(sizeof(Mark)); e->marks[0] = tail(&nullStream); e->nmarks = 1; e->time = 0; pthread_mutex_unlock(&g); return OK; }
+  if (e->flags == 2 && isBlocking(s)) { pthread_mutex_lock(&g); recordIn(e, 0); e->recorded = 1; e->mark = tail(s); retire(e->marks); retire(e->time); e->marks = malloc(sizeof(Mark)); e->marks[0] = tail(&nullStream); e->nmarks = 1; e->time = 0; pthread_mutex_unlock(&g); return OK; }
   double *time = 0;
   Op *o = op(RECORD, s); o->entry = e->flags != 2;
   if ((e->flags & 2) == 0) { time = calloc(1, sizeof *time); o->time = time; }
   /* A record of an interprocess event waits for the one before. */
   if (e->flags & 4) { pthread_mutex_lock(&g); o->marks = malloc(sizeof(Mark) * (size_t)(e->nmarks + 1)); memcpy(o->marks, e->marks, sizeof(Mark) * (size_t)e->nmarks); o->nmarks = e->nmarks; o->marks[o->nmarks++] = e->mark; pthread_mutex_unlock(&g); }
   enqueue(o);
-  pthread_mutex_lock(&g); e->capture = 0; e->recorded = 1; e->mark = tail(s); e->mark.seq = o == 0 ? 0 : e->mark.seq; e->nmarks = 0; retire(e->time); e->time = time; pthread_mutex_unlock(&g);
+  pthread_mutex_lock(&g); recordIn(e, 0); e->recorded = 1; e->mark = tail(s); e->mark.seq = o == 0 ? 0 : e->mark.seq; e->nmarks = 0; retire(e->time); e->time = time; pthread_mutex_unlock(&g);
   return OK; }
 API R cuEventRecord(void *e, void *h) { LOCK; R r = record(eventOf(e, "cuEventRecord"), streamOf(h, "cuEventRecord")); UNLOCK; return r; }
 API R cuEventRecordWithFlags(void *e, void *h, u32 f) { (void)f; LOCK; Op *o = op(EVENT_RECORD, streamOf(h, "cuEventRecordWithFlags")); o->event = eventOf(e, "cuEventRecordWithFlags"); R r = put(o); UNLOCK; return r; }
 API R cuCtxRecordEvent(void *c, void *h) { (void)c; LOCK; Event *e = eventOf(h, "cuCtxRecordEvent"); R r = OK; pthread_mutex_lock(&g);
   if (invalidateAll()) r = CAPTURE_UNSUPPORTED;
-  else { retire(e->marks); e->marks = malloc(sizeof(Mark) * (size_t)(nstreams + 2)); e->nmarks = 0; for (int i = 0; i < nstreams; i++) if (streams[i]->done < streams[i]->covered) { e->marks[e->nmarks] = tail(streams[i]); e->marks[e->nmarks++].seq = streams[i]->covered; } e->marks[e->nmarks++] = tail(&nullStream); e->marks[e->nmarks++] = tail(&perThread); e->mark = (Mark){0, 0, 0}; e->capture = 0; e->recorded = 1; }
+  else { retire(e->marks); e->marks = malloc(sizeof(Mark) * (size_t)(nstreams + 2)); e->nmarks = 0; for (int i = 0; i < nstreams; i++) if (streams[i]->done < streams[i]->covered) { e->marks[e->nmarks] = tail(streams[i]); e->marks[e->nmarks++].seq = streams[i]->covered; } e->marks[e->nmarks++] = tail(&nullStream); e->marks[e->nmarks++] = tail(&perThread); e->mark = (Mark){0, 0, 0}; recordIn(e, 0); e->recorded = 1; }
   pthread_mutex_unlock(&g); UNLOCK; return r; }
 /* An event of a capture has no work to ask about, and none at all when the capture is over. */
 static R ofCapture(Event *e) { return e->capture->active && e->capture->valid ? CAPTURED_EVENT : INVALID_VALUE; }
@@ -812,11 +817,11 @@ API R cuIpcGetMemHandle(u8 *h, u64 p) { memset(h, 0, 64); memcpy(h, &p, 8); retu
 API R cuIpcOpenMemHandle_v2(u64 *p, Ipc h, u32 f) { (void)p; (void)h; (void)f; return INVALID_CONTEXT; }
 API R cuIpcCloseMemHandle(u64 p) { (void)p; return OK; }
 
-typedef struct { char *text; char variable[64]; void *at; } Module;
-typedef struct { int fn; int params; int sizes[16]; char name[64]; } Function;
+typedef struct Function { int fn; int params; int sizes[16]; char name[64]; struct Function *next; } Function;
+typedef struct { char *text; char variable[64]; void *at; Function *functions; } Module;
 /* PTX of a later major version than this driver's is refused, as by a real one. */
 API R cuModuleLoadData(void **out, const char *image) { const char *version = strstr(image, ".version "); if (version && strtod(version + 9, 0) >= 10) return 222; LOCK; waitForDevice(); Module *m = calloc(1, sizeof *m); m->text = strdup(image); count(MODULES, 1); *out = m; UNLOCK; return OK; }
-API R cuModuleUnload(Module *m) { LOCK; waitForDevice(); free(m->text); free(m); count(MODULES, -1); UNLOCK; return OK; }
+API R cuModuleUnload(Module *m) { LOCK; waitForDevice(); pthread_mutex_lock(&g); for (Function *f = m->functions; f; f = f->next) retire(f); if (frees && m->at) forget(m->at); pthread_mutex_unlock(&g); free(m->text); free(m); count(MODULES, -1); UNLOCK; return OK; }
 API R cuModuleGetFunction(void **out, Module *m, const char *name) {
   if (!*name) return INVALID_VALUE;
   char what[200]; snprintf(what, sizeof what, "void %s(", name); char *at = strstr(m->text, what), *ptx = 0;
@@ -831,6 +836,7 @@ API R cuModuleGetFunction(void **out, Module *m, const char *name) {
     p = stop + 1; }
   /* There are two of this name: to bytes a number, or other bytes. */
   if (f->fn == 2 && f->sizes[1] == 4) f->fn = 6;
+  pthread_mutex_lock(&g); f->next = m->functions; m->functions = f; pthread_mutex_unlock(&g);
   *out = f; return OK; }
 API R cuFuncGetName(const char **name, Function *f) { *name = f->name; return OK; }
 /* Of CUDA C++, "void NAME(" is a kernel, and ".entry NAME(" of PTX. */
