@@ -3,7 +3,7 @@ import { own } from './c-functions.js'
 import { ThreadMemory } from './thread-memory.js'
 
 /** The most words that a reader reads at once. */
-export const MOST_WORDS = 128
+const MOST_WORDS = 128
 
 /** Reads memory that may not be there, without a crash. */
 export class MemoryReader {

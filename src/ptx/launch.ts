@@ -494,11 +494,7 @@ export class KernelLaunch implements RunTime {
     const { words } = this.#memory
     const cells = resident.cells >> 2
     const ctaid = cells + (BLOCK.ctaid >> 2)
-    const { grid } = this.configuration
-    const row = Math.floor(number / grid[0])
-    words[ctaid] = number - row * grid[0]
-    words[ctaid + 1] = row % grid[1]
-    words[ctaid + 2] = Math.floor(row / grid[1])
+    words.set(this.#tripleOf(number), ctaid)
     words[cells + (BLOCK.smid >> 2)] = number % MULTIPROCESSORS
     words[cells + (BLOCK.spent >> 2)] = 0
     words[cells + (BLOCK.spent >> 2) + 1] = 0
@@ -1462,7 +1458,7 @@ export class KernelLaunch implements RunTime {
         for (let index = offset; index < offset + bytes; index++)
           block.marks[index] = (block.marks[index] ?? 0) | access
       }
-      if (this.#isLookedAt(block)) this.#global(address, bytes, access, thread, at, block)
+      if (this.#isLookedAt(block)) this.#global(address, bytes, access, thread, at, undefined, block)
       const { bytes: all } = this.#memory
       all.set(block.external().subarray(offset, offset + bytes), BOUNCE)
       return BOUNCE
@@ -1473,7 +1469,7 @@ export class KernelLaunch implements RunTime {
     this.#memory.updateTable()
     if (window !== 0) this.#moveWindow(window, block, bytes)
     this.#noteInShadow(block, offset, bytes, access, at, thread)
-    if (this.#isLookedAt(block)) this.#global(address, bytes, access, thread, at, block)
+    if (this.#isLookedAt(block)) this.#global(address, bytes, access, thread, at, undefined, block)
     return block.base + offset
   }
 
@@ -1589,8 +1585,7 @@ export class KernelLaunch implements RunTime {
     const race = resident.races.access(address, bytes, access, thread, at)
     if (race === undefined) return
     const { other, before, isOfWrites } = race
-    const first = before === undefined ? '' : `, first by ${describeInstruction(before.instruction)}`
-    const message = `Threads ${other} and ${thread} access byte ${address} of shared memory without a barrier between them${first}`
+    const message = `Threads ${other} and ${thread} access byte ${address} of shared memory without a barrier between them${firstBy(before)}`
     const report = (): void => this.#find('shared-memory-race', message, [other, thread], at, resident)
     if (isOfWrites) this.#reportIfChanged(resident.shared + address, bytes, report)
     else report()
@@ -1611,18 +1606,12 @@ export class KernelLaunch implements RunTime {
 
   global(site: number, low: number, high: number, bytes: number, access: number, thread: number): void {
     const address = (low >>> 0) + (high >>> 0) * 2 ** 32
-    const [order, races] = [this.#current?.order, this.#globalRaces]
-    if (order === undefined || races === undefined) return
-    let facts = this.#siteFacts[site]
-    if (facts === undefined) {
-      facts = races.factsOf(this.code.sites[site])
-      this.#siteFacts[site] = facts
-    }
-    this.#settleWrite()
-    const race = races.access(order, thread >> 5, address, bytes, access, facts)
-    if (race !== undefined) this.#foundInGlobal(race, address, bytes, thread, this.code.sites[site], undefined)
+    const at = this.code.sites[site]
+    this.#siteFacts[site] ??= this.#globalRaces?.factsOf(at)
+    this.#global(address, bytes, access, thread, at, this.#siteFacts[site], undefined)
   }
 
+  /** By the number of a place in the code. */
   readonly #siteFacts: (SiteFacts | undefined)[] = []
 
   #global(
@@ -1631,12 +1620,13 @@ export class KernelLaunch implements RunTime {
     access: number,
     thread: number,
     at: Decoded | undefined,
+    facts: SiteFacts | undefined,
     within: DeviceBlock | undefined,
   ): void {
     const [order, races] = [this.#current?.order, this.#globalRaces]
     if (order === undefined || races === undefined) return
     this.#settleWrite()
-    const race = races.access(order, thread >> 5, address, bytes, access, races.factsOf(at))
+    const race = races.access(order, thread >> 5, address, bytes, access, facts ?? races.factsOf(at))
     if (race !== undefined) this.#foundInGlobal(race, address, bytes, thread, at, within)
   }
 
@@ -1650,7 +1640,6 @@ export class KernelLaunch implements RunTime {
   ): void {
     const resident = this.#current
     const { other, before, isOfWrites } = race
-    const first = before === undefined ? '' : `, first by ${describeInstruction(before.instruction)}`
     const block = within ?? this.#memory.find(address)
     const where = block === undefined ? '' : `, ${address - block.begin} bytes behind the start of its block`
     const earlier = this.#tripleOf(other.block).join()
@@ -1658,7 +1647,7 @@ export class KernelLaunch implements RunTime {
       other.block === resident?.order?.number
         ? `Warps ${other.warp} and ${thread >> 5} of one block`
         : `Warp ${other.warp} of block (${earlier}) and warp ${thread >> 5} of another block`
-    const message = `${pair} access ${bytes} bytes of global memory at ${hex(address)}${where}, and nothing orders them${first}`
+    const message = `${pair} access ${bytes} bytes of global memory at ${hex(address)}${where}, and nothing orders them${firstBy(before)}`
     const report = (): void => this.#find('global-memory-race', message, [thread], at, resident)
     if (!isOfWrites) report()
     else if (block?.base !== undefined) this.#reportIfChanged(block.base + address - block.begin, bytes, report)
@@ -1817,6 +1806,11 @@ function takeMarks(words: Int32Array, shadow: number, parts: TouchedBlock['parts
   }
   const [reads = [], writes = [], atomics = []] = kinds.map(({ ranges }) => ranges)
   return { block: begin, reads, writes, atomics }
+}
+
+/** What is said of a race of the earlier of its two instructions, where that is known. */
+function firstBy(before: Decoded | undefined): string {
+  return before === undefined ? '' : `, first by ${describeInstruction(before.instruction)}`
 }
 
 /** Whether an instruction writes its memory, though it is one of those that read it, too. */

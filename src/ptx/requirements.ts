@@ -2,6 +2,7 @@
  * What a form of PTX needs: the least version of the text, and the least target. An assembler refuses a text whose own version
  * or target forbids what it has, whatever the GPU. Found by asking ptxas 13.0 about each form of the table.
  */
+import { isLater } from '../base/versions.js'
 import { type Instruction, inWords, type PtxText } from './syntax.js'
 
 /** A pattern of opcodes with their modifiers, the version that brought it (times ten), and its least target. */
@@ -160,12 +161,10 @@ export function requirementsOf(opcode: string, operands = 0): Requirements {
 
 /** Why an assembler refuses a text for one of its forms; undefined where it does not. */
 export function whyFormsAreRefused({ version, target, functions }: PtxText): string | undefined {
-  const own = numberOf(version)
   const [, digits = '0', kind = ''] = /^sm_(\d+)([af]?)$/.exec(target) ?? []
-  const refusal = (instruction: Instruction): string | undefined => {
-    const needs = requirementsOf(instruction.opcode, instruction.operands.length)
+  const refusal = (instruction: Instruction, needs: Requirements): string | undefined => {
     const what = `'${instruction.opcode}' at ${inWords(instruction)}`
-    if (numberOf(needs.version) > own)
+    if (isLater(needs.version, version))
       return `${what} came with PTX ${needs.version}, and the text is of version ${version}: compile it for a later one`
     if (needs.target > Number(digits))
       return `${what} needs .target sm_${needs.target} or later, and the text is for ${target}: compile it for a later one`
@@ -173,16 +172,15 @@ export function whyFormsAreRefused({ version, target, functions }: PtxText): str
       return `${what} needs a target such as sm_${Math.max(90, Number(digits))}a, and the text is for ${target}: compile it for that`
     return undefined
   }
+  const fitting = new Set<Requirements>()
   for (const { body = [] } of functions.values()) {
     for (const instruction of body) {
-      const why = refusal(instruction)
+      const needs = requirementsOf(instruction.opcode, instruction.operands.length)
+      if (fitting.has(needs)) continue
+      const why = refusal(instruction, needs)
       if (why !== undefined) return why
+      fitting.add(needs)
     }
   }
   return undefined
-}
-
-function numberOf(version: string): number {
-  const [major = 0, minor = 0] = version.split('.').map(Number)
-  return 100 * major + minor
 }

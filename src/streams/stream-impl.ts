@@ -22,7 +22,7 @@ import {
 } from '../driver/driver.js'
 import { joined, NO_PROMISES, PromiseWait } from '../driver/promise-waits.js'
 import { defaultStreamName, givenName, numberedStream } from '../driver/stream-names.js'
-import { comesAfterUse, NO_USES, UsesBefore, withUses } from './awaited-uses.js'
+import { type AwaitedUses, comesAfterUse, NO_USES, UsesBefore, withUses } from './awaited-uses.js'
 import { type CaptureRecord, captureEnded, capturesUnderWay, noteRecord, recordOf } from './capture-record.js'
 import type { EventImpl } from './event-impl.js'
 import { type GreenContext, greenContextImplOf } from './green-context.js'
@@ -333,8 +333,12 @@ export class StreamImpl extends NativeResource {
   /** A use of memory was recorded on it. Returns its number there. */
   useRecorded(): number {
     const { place, awaited } = this.uses
-    this.uses = new UsesBefore(this.serial, place + 1, awaited, !this.#isOwnAlone)
+    this.#comesAfterUses(place + 1, awaited)
     return place + 1
+  }
+
+  #comesAfterUses(place: number, awaited: AwaitedUses): void {
+    this.uses = new UsesBefore(this.serial, place, awaited, !this.#isOwnAlone)
   }
 
   /** No other code has it, which could let it capture. */
@@ -349,7 +353,7 @@ export class StreamImpl extends NativeResource {
     if ((awaited.mayBeCaptured || !this.#isOwnAlone) && this.#mayCapture) return
     const { place, awaited: before } = this.uses
     const all = withUses(before, awaited)
-    if (all !== before) this.uses = new UsesBefore(this.serial, place, all, !this.#isOwnAlone)
+    if (all !== before) this.#comesAfterUses(place, all)
   }
 
   get #mayCapture(): boolean {
@@ -431,8 +435,7 @@ export class StreamImpl extends NativeResource {
   escape(): void {
     if (this.#hasEscaped) return
     this.#hasEscaped = true
-    const { place, awaited } = this.uses
-    if (this.uses !== NO_USES) this.uses = new UsesBefore(this.serial, place, awaited, true)
+    if (this.uses !== NO_USES) this.#comesAfterUses(this.uses.place, this.uses.awaited)
     this.driver.streamEscaped(this.handle)
     if (this.isOwned && !this.closed) this.#lifetime = lifetimeBegins(this.driver, this.handle)
   }

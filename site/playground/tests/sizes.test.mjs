@@ -7,8 +7,9 @@ import { gzipSync } from 'node:zlib'
 import { dist } from './serve.mjs'
 
 /**
- * Each file's budget in kB, gzip. The compiler of PTX is 88 kB of the worker's (races within a launch, and what each version and target has), and what sanitizers of several threads exchange 8: neither
- * `Module.load()` nor an access of memory can wait until it is fetched.
+ * Each file's budget in kB, gzip. The compiler of PTX is 88 kB of the worker's, with the races within a launch and what each version and
+ * target has, and what sanitizers of several threads exchange 8: neither `Module.load()` nor an access of memory can wait until it is
+ * fetched.
  */
 const BUDGETS = {
   'index.html': 4,

@@ -1,6 +1,7 @@
 /** Which GPU is simulated, by its compute capability, and which PTX the assembler of its driver takes. */
 
 import { COMPUTE_CAPABILITIES } from '../../base/environment-variables.js'
+import { isLater } from '../../base/versions.js'
 
 export interface ComputeCapability {
   readonly major: number
@@ -28,13 +29,6 @@ export function parseComputeCapability(text: string): ComputeCapability | undefi
   if (!COMPUTE_CAPABILITIES.includes(text)) return undefined
   const [major = 0, minor = 0] = text.split('.').map(Number)
   return { major, minor }
-}
-
-/** Whether a version of PTX, such as '8.7', is later than another. */
-export function isLater(version: string, than: string): boolean {
-  const [major = 0, minor = 0] = version.split('.').map(Number)
-  const [otherMajor = 0, otherMinor = 0] = than.split('.').map(Number)
-  return major === otherMajor ? minor > otherMinor : major > otherMajor
 }
 
 /** Why a driver's assembler does not take PTX of this version for this target; undefined where it does. */

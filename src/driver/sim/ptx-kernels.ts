@@ -6,6 +6,7 @@ import { loadPtx } from '#load-ptx'
 import { dataViewOf, SCALAR_ACCESS } from '../../base/element-types.js'
 import { explained, messageOf, stateError } from '../../base/errors.js'
 import { process } from '../../base/node-modules.js'
+import { isLater } from '../../base/versions.js'
 import type * as Ptx from '../../ptx/ptx.js'
 import { CUresult, cudaError } from '../cuda-results.js'
 import type {
@@ -20,7 +21,7 @@ import type {
   SetConditional,
 } from '../driver.js'
 import { checkParameterSizes } from '../kernel-parameters.js'
-import { type ComputeCapability, isLater, NEWEST_PTX, whyTargetIsRefused } from './compute-capability.js'
+import { type ComputeCapability, NEWEST_PTX, whyTargetIsRefused } from './compute-capability.js'
 import { exactMemory } from './exact-memory.js'
 import { compareWithHost } from './host-kernels.js'
 import { KernelWorkers } from './launch-workers.js'

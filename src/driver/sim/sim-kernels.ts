@@ -3,6 +3,7 @@
  * (host-kernels.ts).
  */
 import { stateError } from '../../base/errors.js'
+import { isLater } from '../../base/versions.js'
 import { type CompiledSource, compileCuda, compileCudaNow } from '../../native/nvrtc.js'
 import { CUresult, cudaError } from '../cuda-results.js'
 import { LOADING } from '../deadlocks.js'
@@ -25,7 +26,7 @@ import type {
   SetConditional,
 } from '../driver.js'
 import type { CaptureRules } from './capture-rules.js'
-import { type ComputeCapability, isLater, NEWEST_PTX } from './compute-capability.js'
+import { type ComputeCapability, NEWEST_PTX } from './compute-capability.js'
 import { CALL, HostWork, hostWorkOf } from './host-kernels.js'
 import type { HostWaits } from './machine/host-waits.js'
 import type { SimDevice, SimPartition } from './machine/machine-state.js'
