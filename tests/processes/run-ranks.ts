@@ -1,5 +1,6 @@
 /** Starts a script several times, as a launcher would, and waits for all. */
 import { spawn } from 'node:child_process'
+import { randomInt } from 'node:crypto'
 import { once } from 'node:events'
 import { createServer } from 'node:net'
 import { fileURLToPath } from 'node:url'
@@ -12,15 +13,29 @@ export interface Ended {
   readonly stderr: string
 }
 
-/** A port at which no process listens. */
+/** Ports that no system gives to a connection by itself: what a parallel test connects or listens to takes none of them. */
+const FIRST_PORT = 12_000
+const PORTS = 20_000
+
+/** Of two neighbours at which no process listens the upper one: that of the rendezvous, below which torchrun has its store. */
 export async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const address = server.address()
+  for (;;) {
+    const port = FIRST_PORT + randomInt(PORTS)
+    if ((await isFree(port - 1)) && (await isFree(port))) return port
+  }
+}
+
+async function isFree(port: number): Promise<boolean> {
+  const server = createServer().listen(port, '127.0.0.1')
+  try {
+    await once(server, 'listening')
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'EADDRINUSE') return false
+    throw error
+  }
   server.close()
   await once(server, 'close')
-  if (address === null || typeof address === 'string') throw new Error('a TCP server has a port')
-  return address.port
+  return true
 }
 
 /** `script` is relative to dist/. */
