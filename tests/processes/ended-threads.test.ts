@@ -8,6 +8,7 @@ import { it } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Worker } from 'node:worker_threads'
 import { Device, DeviceBuffer, Event, type SharedEvent, Stream } from 'cuda-streams'
+import { isContextLost } from '../../src/driver/cuda-results.js'
 import { own } from '../../src/native/c-functions.js'
 import { SharedLibrary } from '../../src/native/shared-library.js'
 import { isFakeDriver } from '../fake-driver/fake-cuda.js'
@@ -137,6 +138,14 @@ onEveryBackend('a worker that ends', (bench) => {
     assert.deepEqual(
       await afterEach(),
       MEMORY_KINDS.map(() => before),
+    )
+  })
+
+  it('X5 takes the same results for those of a lost context in the native layer as in JavaScript', () => {
+    const codes = Array.from({ length: 1100 }, (_, code) => code)
+    assert.deepEqual(
+      codes.filter((code) => own().isLost(code) !== 0),
+      codes.filter(isContextLost),
     )
   })
 

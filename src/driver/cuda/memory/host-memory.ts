@@ -27,7 +27,7 @@ export interface KeptBlocksParts {
   readonly idleDevices: Pick<IdleDevices, 'whenIdle'>
 }
 
-/** The most bytes that are kept of each context. */
+/** The most bytes that are kept of each context; of pinned memory, for all threads of the process together. */
 const MOST_KEPT = 256 * 1024 * 1024
 
 /**
@@ -106,11 +106,11 @@ export interface PinnedBlocksParts extends LibcudaParts {
   readonly idleDevices: Pick<IdleDevices, 'whenIdle'>
 }
 
-/** Milliseconds for which a block that nobody asks for is kept. native/leaving.c has the same. */
+/** Milliseconds for which a block that nobody asks for is kept. The native layer is told. */
 const LONGEST_KEPT = 30_000
 
 /**
- * Pinned memory that was given back, once the GPU has completed its work with it. The native layer keeps at most 256 MiB of it, for all threads of the
+ * Pinned memory that was given back, once the GPU has completed its work with it. The native layer keeps some of it, for all threads of the
  * process, and not for long: to free it can wait for the whole device, and to allocate it costs milliseconds.
  */
 export class PinnedBlocks {
@@ -122,6 +122,7 @@ export class PinnedBlocks {
   )
 
   constructor(private readonly parts: PinnedBlocksParts) {
+    own().notePinned(parts.kinds.pinned.number, MOST_KEPT, LONGEST_KEPT)
     this.#inUse = new AfterWork(parts.driver, (block) => this.#keep(block))
   }
 
