@@ -65,6 +65,9 @@ const GIVING_BACK = [
   'cuMemPoolTrimTo',
 ] as const satisfies readonly DriverFunction[]
 
+/** How much pinned memory the process keeps for the next request at most, and for how long if nobody asks for it. */
+export const KEPT_PINNED = { bytes: 256 * 1024 * 1024, milliseconds: 30_000 }
+
 /** Results among which are those of a lost context: native/owned.h has the same. */
 const LOST = { first: 700, count: 104 }
 
@@ -90,6 +93,7 @@ export function ownedHandles(libcuda: SharedLibrary): {
     return [name, kind] as const
   })
   const kinds = Object.fromEntries(rows) as OwnedKinds
+  own().notePinned(kinds.pinned.number, KEPT_PINNED.bytes, KEPT_PINNED.milliseconds)
   for (const [name, [kind, role, argument, more]] of Object.entries(MAKERS))
     owning.set(name, { kind: kinds[kind], role, argument, ...(more === undefined ? {} : { more }) })
   return { kinds, owning }
