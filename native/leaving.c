@@ -203,11 +203,12 @@ static bool has_begun(Owner *owner) {
 
 /* -- destroying */
 
-static void destroy(Owned *owned, Word more) {
+/** `stream` is for memory that is freed in its order. Others are given what is known of them, which few functions take. */
+static void destroy(Owned *owned, Word stream) {
   const OwnedKind kind = kind_of(owned);
   if (owned->context != 0) driver.set_context(owned->context);
   for (; owned->count > 0; owned->count--) {
-    const int result = kind.destroy(owned->handle, more);
+    const int result = kind.destroy(owned->handle, (kind.traits & IN_STREAM_ORDER) != 0 ? stream : owned->more);
     report(owned, result);
   }
   lock(&owned_guard);
@@ -631,7 +632,7 @@ void owner_leaves(Owner *owner) {
   static Once starting = ONCE_INITIALIZER;
   if (is_ending) return;
   if (driver.set_context == NULL) {
-    // On the simulator there are only handles of libraries that compute on the processor.
+    // On the simulator there are only files, and handles of libraries that compute on the processor.
     while (owner->first != NULL) destroy(owner->first, 0);
     free_empty();
     return;
