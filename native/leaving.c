@@ -35,7 +35,8 @@ static void stop_calling(void) {
   }
 }
 
-static bool is_lost(int result) { return result >= 700 && result < 800 && result != 704 && result != 705 && result != 708 && result != 711 && result != 712 && result != 713; }
+/** Is this the result of a call in a context that is lost? JavaScript has said which are. */
+static int is_lost(Word result) { return result >= FIRST_LOST && result < FIRST_LOST + MOST_LOST && driver.is_lost[result - FIRST_LOST] != 0; }
 
 /** Writes the first failure of each function, which no call of the program is near. */
 static void report(const Owned *owned, int result) {
@@ -54,31 +55,9 @@ static void report(const Owned *owned, int result) {
 static Registry *registry;
 static int32_t own_number;
 
-/** The thread that had the slot before may have left a lock with it, and captures, which are not this thread's: as openProcessRegistry() does it. */
-static void take_over(int32_t number) {
-  _Atomic(int32_t) *locks[] = {&registry->exclusive, &registry->capturing, &registry->making_streams};
-  for (int i = 0; i < 3; i++) {
-    int32_t holder = number;
-    atomic_compare_exchange_strong(locks[i], &holder, 0);
-  }
-  for (int i = 0; i < registry->captures.used; i++) {
-    int32_t ended = number, wrapped = -number;
-    atomic_compare_exchange_strong(&registry->captures.threads[i], &ended, INT32_MAX);
-    atomic_compare_exchange_strong(&registry->captures.threads[i], &wrapped, -INT32_MAX);
-  }
-}
-
 static void take_slot(void) {
   registry = process_registry();
-  for (int32_t slot = 0; slot < SLOTS; slot++) {
-    int32_t nobody = 0;
-    if (!atomic_compare_exchange_strong(&registry->slots[slot].owner, &nobody, INT32_MAX)) continue;
-    own_number = slot + 1;
-    take_over(own_number);
-    int32_t most = registry->slots_used;
-    while (most <= slot && !atomic_compare_exchange_weak(&registry->slots_used, &most, slot + 1)) continue;
-    return;
-  }
+  own_number = slot_for(INT32_MAX);
 }
 
 static bool take_lock(_Atomic(int32_t) *word) {
@@ -224,11 +203,12 @@ static bool has_begun(Owner *owner) {
 
 /* -- destroying */
 
-static void destroy(Owned *owned, Word more) {
+/** `stream` is for memory that is freed in its order. Others are given what is known of them, which few functions take. */
+static void destroy(Owned *owned, Word stream) {
   const OwnedKind kind = kind_of(owned);
   if (owned->context != 0) driver.set_context(owned->context);
   for (; owned->count > 0; owned->count--) {
-    const int result = kind.destroy(owned->handle, more);
+    const int result = kind.destroy(owned->handle, (kind.traits & IN_STREAM_ORDER) != 0 ? stream : owned->more);
     report(owned, result);
   }
   lock(&owned_guard);
@@ -443,15 +423,17 @@ static Mutex kept_guard = MUTEX_INITIALIZER;
 static Kept *kept;
 static Word kept_bytes;
 /** It is allocated in multiples of this. */
-static const Word GRANULE = 65536, MOST_KEPT = 256 * 1024 * 1024;
-/** What nobody has asked for in this time is freed. */
-static const int64_t LONGEST_KEPT = 30000 * 1000000ll;
+static const Word GRANULE = 65536;
+/** JavaScript says how much is kept, and for how long, before it keeps any. What nobody has asked for in that time is freed. */
+static Word most_kept;
+static int64_t longest_kept;
+static int free_host_kind = -1;
 
 bool keep_pinned(Word pointer, Word length, Word context) {
   bool is_kept = false;
   if (length == 0 || length % GRANULE != 0) return false;
   lock(&kept_guard);
-  Kept *made = kept_bytes + length > MOST_KEPT ? NULL : malloc(sizeof(Kept));
+  Kept *made = kept_bytes + length > most_kept ? NULL : malloc(sizeof(Kept));
   if (made != NULL) {
     *made = (Kept){kept, pointer, length, context, now()};
     kept = made;
@@ -532,10 +514,12 @@ static Word bytes_kept(void) {
 
 /* -- the thread */
 
-static int free_host_kind = -1;
-
-static int note_pinned_kind(Word kind) {
+static int note_pinned(Word kind, Word most, Word milliseconds) {
+  lock(&kept_guard);
   free_host_kind = (int)kind;
+  most_kept = most;
+  longest_kept = (int64_t)milliseconds * MILLISECOND;
+  unlock(&kept_guard);
   return 0;
 }
 
@@ -546,9 +530,9 @@ static int64_t free_stale(void) {
   for (const Kept *each = kept; each != NULL; each = each->next)
     if (each->since < oldest) oldest = each->since;
   unlock(&kept_guard);
-  if (oldest == INT64_MAX || oldest + LONGEST_KEPT > now() || free_host_kind < 0) return oldest == INT64_MAX ? INT64_MAX : oldest + LONGEST_KEPT;
+  if (oldest == INT64_MAX || oldest + longest_kept > now() || free_host_kind < 0) return oldest == INT64_MAX ? INT64_MAX : oldest + longest_kept;
   if (!begin_waiting(0)) return now() + LONGEST_NAP;
-  for (Kept each = take_before(now() - LONGEST_KEPT); each.length != 0; each = take_before(now() - LONGEST_KEPT)) {
+  for (Kept each = take_before(now() - longest_kept); each.length != 0; each = take_before(now() - longest_kept)) {
     driver.set_context(each.context);
     destroy_of_kind(free_host_kind, each.pointer);
   }
@@ -648,7 +632,7 @@ void owner_leaves(Owner *owner) {
   static Once starting = ONCE_INITIALIZER;
   if (is_ending) return;
   if (driver.set_context == NULL) {
-    // On the simulator there are only handles of libraries that compute on the processor.
+    // On the simulator there are only files, and handles of libraries that compute on the processor.
     while (owner->first != NULL) destroy(owner->first, 0);
     free_empty();
     return;
@@ -666,4 +650,4 @@ void owner_leaves(Owner *owner) {
 }
 
 const OwnFunction leaving_functions[] = {{"keepPinned", keep},     {"takeKeptPinned", take_kept},       {"takeStalePinned", take_stale},
-                                         {"bytesKept", bytes_kept}, {"notePinnedKind", note_pinned_kind}, {NULL, NULL}};
+                                         {"bytesKept", bytes_kept}, {"notePinned", note_pinned},             {"isLost", is_lost}, {NULL, NULL}};

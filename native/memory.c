@@ -53,11 +53,16 @@ typedef struct {
 
 static void fill(void *data) {
   Fill *f = data;
-  memset(f->address, f->byte, f->length);
+  _Atomic(uint32_t) *first = f->address;
+  memset(first + 1, f->byte, f->length - sizeof(uint32_t));
+  atomic_store(first, 0x01010101u * (uint8_t)f->byte);
   free(f);
 }
 
-/** fillAtEnd(address, length, byte): fills memory when this thread's JavaScript ends, however it ends. */
+/**
+ * fillAtEnd(address, length, byte): fills memory when this thread's JavaScript ends, however it ends. Its first four bytes come last: once they are
+ * zero, another thread may take the memory and write to it.
+ */
 static napi_value fill_at_end(napi_env env, napi_callback_info info) {
   napi_value given[3];
   if (!arguments(env, info, 3, given)) return NULL;

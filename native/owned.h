@@ -99,6 +99,9 @@ struct Share {
   bool has_owner;
 };
 
+/** The results of the driver that may be those of a lost context, in whole words. */
+enum { FIRST_LOST = 700, MOST_LOST = 104 };
+
 /** The functions of the driver that leaving.c calls, in the order of GIVING_BACK in src/driver/cuda/libcuda/owned-handles.ts. */
 typedef struct {
   int (*set_context)(Word context);
@@ -115,6 +118,8 @@ typedef struct {
   int (*record_context)(Word context, Word event);
   int (*pool_attribute)(Word pool, int attribute, uint64_t *value);
   int (*trim_pool)(Word pool, size_t bytes);
+  /** Of those results, which are. */
+  uint8_t is_lost[MOST_LOST];
 } GivingBack;
 
 /** Zeros until JavaScript has called giveBackBy(). */

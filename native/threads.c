@@ -1,5 +1,6 @@
 /* The registry that the threads of the process share, and threads for calls that would block a thread of JavaScript. */
 #include <stdatomic.h>
+#include <string.h>
 #include "threads.h"
 
 /*
@@ -20,6 +21,37 @@ Registry *process_registry(void) {
   once(&finding, find_registry);
   return shared;
 }
+
+/** The thread that had the slot before may have left a lock with it, and captures, which are not those of the thread that has it now. */
+static void take_over(int32_t number) {
+  _Atomic(int32_t) *locks[] = {&shared->exclusive, &shared->capturing, &shared->making_streams};
+  for (int i = 0; i < 3; i++) {
+    int32_t holder = number;
+    atomic_compare_exchange_strong(locks[i], &holder, 0);
+  }
+  for (int i = 0; i < shared->captures.used; i++) {
+    int32_t ended = number, wrapped = -number;
+    atomic_compare_exchange_strong(&shared->captures.threads[i], &ended, INT32_MAX);
+    atomic_compare_exchange_strong(&shared->captures.threads[i], &wrapped, -INT32_MAX);
+  }
+}
+
+int32_t slot_for(int32_t owner) {
+  Registry *registry = process_registry();
+  for (int32_t slot = 0; slot < SLOTS; slot++) {
+    int32_t nobody = 0;
+    Slot *taken = &registry->slots[slot];
+    if (!atomic_compare_exchange_strong(&taken->owner, &nobody, owner)) continue;
+    memset((char *)taken + sizeof(taken->owner), 0, sizeof(Slot) - sizeof(taken->owner));
+    take_over(slot + 1);
+    int32_t most = registry->slots_used;
+    while (most <= slot && !atomic_compare_exchange_weak(&registry->slots_used, &most, slot + 1)) continue;
+    return slot + 1;
+  }
+  return 0;
+}
+
+static int take_slot(Word owner) { return slot_for((int32_t)owner); }
 
 static Word registry_address(void) { return (Word)(uintptr_t)process_registry(); }
 
@@ -105,5 +137,5 @@ static int call_alone(int (*function)(Word), Word argument) {
 
 const OwnFunction thread_functions[] = {{"processRegistry", registry_address}, {"threadNumber", thread_number}, {"nap", nap},
                                         {"callOnThread", call_on_thread},      {"callAlone", call_alone},       {"callForAddress", call_for_address},
-                                        {"callInTurn", call_in_turn},
+                                        {"callInTurn", call_in_turn},          {"takeSlot", take_slot},
                                         {NULL, NULL}};

@@ -51,5 +51,7 @@ typedef struct {
 } Label;
 
 Registry *process_registry(void);
+/** Takes a slot for a thread. Returns its number, from 1, or 0 where all are taken. */
+int32_t slot_for(int32_t owner);
 
 #endif

@@ -15,7 +15,7 @@ import type { WrappedLifetime } from '../streams/shared.js'
 import type { StreamImpl } from '../streams/stream-impl.js'
 import { type AllocationStream, allocationStreamOf, freeUnowned, isFinding, unlessLost } from './allocation-stream.js'
 import type { PoolImpl } from './memory-pool.js'
-import { type Holder, holderOf, queueAllocation } from './out-of-memory.js'
+import { allocateOnDevice, type Holder, holderOf, queueAllocation } from './out-of-memory.js'
 import { type CommonEvent, internalEvent, internalStream, StreamUses } from './stream-uses.js'
 
 export abstract class Allocation extends NativeResource {
@@ -312,7 +312,9 @@ export class SharedAllocation extends ForeignAllocation {
 export class InterprocessAllocation extends Allocation {
   constructor(device: Device, byteLength: number) {
     const driver = driverOf(device)
-    super(device, driver, driver.sharing.allocate(byteLength, contextOf(device)), byteLength)
+    const wanted = { device, byteLength, pool: undefined }
+    const allocate = (): Pointer => driver.sharing.allocate(byteLength, contextOf(device))
+    super(device, driver, allocateOnDevice(driver, wanted, allocate), byteLength)
     if (this.isWeighed) holdMemory(byteLength)
   }
 
@@ -362,6 +364,14 @@ export class PinnedAllocation extends Allocation {
 
   override isOrderedOn({ serial }: StreamImpl): boolean {
     return serial === this.untracked
+  }
+
+  override get holdsMemory(): boolean {
+    return this.detachesViews
+  }
+
+  protected override get isWeighed(): boolean {
+    return false
   }
 
   /** Every device can access it. */

@@ -139,6 +139,25 @@ export function queueAllocation(driver: Driver, work: QueuedAllocation, wanted: 
   }
 }
 
+/** Memory of the device that is in the order of no stream: once more without what the program has forgotten, if there is none for it. */
+export function allocateOnDevice<R>(driver: Driver, wanted: Wanted, allocate: () => R): R {
+  try {
+    return allocate()
+  } catch (error) {
+    return allocateAgain(error, driver, wanted, allocate)
+  }
+}
+
+/** As `allocateOnDevice()`, for memory of the host, whose error says what there is to say. */
+export function allocateOnHost<R>(allocate: () => R): R {
+  try {
+    return allocate()
+  } catch (error) {
+    if (!isOutOfMemory(error) || !destroyForgotten()) throw error
+    return allocate()
+  }
+}
+
 /** To be called with the error of an allocation: makes it again, or throws why there is no memory for it. */
 export function allocateAgain<R>(error: unknown, driver: Driver, wanted: Wanted, allocate: () => R): R {
   if (!isOutOfMemory(error) || !destroyForgotten()) throw outOfMemory(error, driver, wanted)

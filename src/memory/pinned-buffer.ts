@@ -6,6 +6,7 @@ import { workerThreads } from '../base/node-modules.js'
 import { contextOf, type Device, driverOf, resolveDevice } from '../device.js'
 import { PinnedAllocation } from './allocations.js'
 import { BufferImpl, bufferImplOf, Memory, type ViewConstructor, viewOf } from './buffer.js'
+import { allocateOnHost } from './out-of-memory.js'
 
 let makeBuffer: (impl: BufferImpl) => PinnedBuffer
 
@@ -130,7 +131,8 @@ function register(bytes: Uint8Array, device: Device): PinnedBuffer {
 /** Internal pinned memory. The uses by the stream of the serial number `untracked` are not tracked: they are done before it is freed. */
 export function allocatePinnedImpl(device: Device, byteLength: number, untracked?: number): BufferImpl {
   const driver = driverOf(device)
-  const { pointer, bytes } = driver.memory.allocatePinned(byteLength, contextOf(device))
+  const allocate = () => driver.memory.allocatePinned(byteLength, contextOf(device))
+  const { pointer, bytes } = allocateOnHost(allocate)
   const impl = new BufferImpl(new PinnedAllocation(device, driver, pointer, byteLength, true, untracked))
   impl.bytes = bytes
   return impl

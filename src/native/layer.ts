@@ -49,7 +49,7 @@ export interface Layer {
   /** Reads the text at an address, up to a zero. */
   text(address: number): string
   detach(buffer: ArrayBuffer): void
-  /** Fills memory with a byte when the JavaScript of this thread ends, however it ends. */
+  /** Fills memory, of four bytes or more, with a byte when the JavaScript of this thread ends, however it ends: its first four bytes last. */
   fillAtEnd(address: number, byteLength: number, byte: number): void
   /** Tells V8 that objects of JavaScript hold so many bytes more outside of its heap. Returns what they hold then. */
   adjustExternalMemory(change: number): number

@@ -8,6 +8,7 @@ import { randomNumber } from '../base/system-threads.js'
 import { bindAll, declaration, own } from './c-functions.js'
 import { layer } from './layer.js'
 import { NativeMemory } from './native-memory.js'
+import { OwnedKind, Trait } from './owned-handles.js'
 import { SharedLibrary } from './shared-library.js'
 
 /** The bytes of a handle; those behind the first 40 are 0. */
@@ -30,6 +31,8 @@ interface Files {
   /** Opens that of another process; undefined where it has closed it. */
   open(claims: Claims): number | undefined
   close(file: number): void
+  /** What a thread leaves when it ends without having closed it. */
+  readonly left: { readonly files: OwnedKind; readonly mappings: OwnedKind }
 }
 
 /** Throws ERR_UNSUPPORTED where the native layer cannot be loaded. */
@@ -59,6 +62,8 @@ export class MemoryFile {
   ) {
     this.#address = own().mapFile(mapped, byteLength)
     if (this.#address === 0) throw new RangeError(`${byteLength} bytes that processes share cannot be mapped`)
+    files().left.mappings.add(this.#address, byteLength)
+    if (file !== undefined) files().left.files.add(file)
     this.buffer = layer().view(this.#address, byteLength)
   }
 
@@ -102,9 +107,18 @@ export class MemoryFile {
   /** The views become empty. Other processes that have it open keep it. */
   close(): void {
     layer().detach(this.buffer)
+    const { left, close } = files()
+    left.mappings.remove(this.#address)
     own().unmap(this.#address, this.byteLength)
-    if (this.file !== undefined) files().close(this.file)
+    if (this.file === undefined) return
+    left.files.remove(this.file)
+    close(this.file)
   }
+}
+
+function left(close: number, name: string, traits: number): Files['left'] {
+  const unmap = layer().functions['unmap'] ?? 0
+  return { files: new OwnedKind(close, name, traits), mappings: new OwnedKind(unmap, 'unmap', 0) }
 }
 
 /** Files without a name, which another process opens by the number that this one has for them. */
@@ -139,6 +153,7 @@ function filesOfLinux(): Files {
       return undefined
     },
     close: system.close,
+    left: left(SharedLibrary.ofProcess.addressOf('close'), 'close', Trait.IS_INT),
   }
 }
 
@@ -167,6 +182,7 @@ function filesOfWindows(): Files {
     },
     open: (claims) => withText(nameOf(claims), (name) => OpenFileMappingA(map, 0, name)) || undefined,
     close: CloseHandle,
+    left: left(library.addressOf('CloseHandle'), 'CloseHandle', 0),
   }
 }
 

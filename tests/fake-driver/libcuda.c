@@ -381,10 +381,12 @@ static void takePlaces(int n, Context *green) {
 static const u64 OF_THE_DEVICE = (u64)64 << 30;
 /* Bytes of the device that are allocated and not freed. */
 static u64 inUse;
+/* FAKE_HOST_MIB=N: so much page-locked memory there is. */
+static u64 ofTheHost = UINT64_MAX, ofHostInUse;
 static Range *rangeOf(const void *at) { for (int i = nranges - 1; i >= 0; i--) if ((u8 *)at >= ranges[i].at && (u8 *)at < ranges[i].at + ranges[i].bytes) return &ranges[i]; return 0; }
 static void range(u8 *at, size_t bytes, int host) {
   if (nranges == mranges) ranges = realloc(ranges, sizeof(Range) * (size_t)(mranges = mranges * 2 + 64));
-  ranges[nranges++] = (Range){at, bytes ? bytes : 1, host, 0, 0}; if (!host) inUse += bytes ? bytes : 1; count(host ? OF_HOST : OF_DEVICE, 1);
+  ranges[nranges++] = (Range){at, bytes ? bytes : 1, host, 0, 0}; if (!host) inUse += bytes ? bytes : 1; count(host ? OF_HOST : OF_DEVICE, 1); if (host) ofHostInUse += bytes;
 }
 static void *keep(size_t bytes, int host) {
   u8 *at = aligned_alloc(512, (bytes + 511) / 512 * 512);
@@ -430,7 +432,7 @@ static void spoil(u8 *at, size_t bytes) {
 #endif
 }
 static void forget(void *at) {
-  for (int i = nranges - 1; i >= 0; i--) if (ranges[i].at == (u8 *)at) { if (ranges[i].pool) ranges[i].pool->done += ranges[i].bytes; if (!ranges[i].host && !ranges[i].left) inUse -= ranges[i].bytes; spoil(at, ranges[i].bytes); count(ranges[i].host ? OF_HOST : OF_DEVICE, -1); freeLater(at); ranges[i] = ranges[--nranges]; return; }
+  for (int i = nranges - 1; i >= 0; i--) if (ranges[i].at == (u8 *)at) { if (ranges[i].pool) ranges[i].pool->done += ranges[i].bytes; if (ranges[i].host) ofHostInUse -= ranges[i].bytes; if (!ranges[i].host && !ranges[i].left) inUse -= ranges[i].bytes; spoil(at, ranges[i].bytes); count(ranges[i].host ? OF_HOST : OF_DEVICE, -1); freeLater(at); ranges[i] = ranges[--nranges]; return; }
   DIE("memory is freed that was not allocated: %p", at);
 }
 /* Pools have memory of the device in steps. */
@@ -459,7 +461,7 @@ API R cuInit(u32 f) { (void)f;
   if (init) return init;
   if (getenv("FAKE_SAYS")) { printf("%s", getenv("FAKE_SAYS")); fflush(stdout); }
   LOCK;
-  if (!started) { started = 1; forgets = getenv("FAKE_FORGETS") != 0; fresh = getenv("FAKE_FRESH") != 0; pollMilliseconds = number("FAKE_POLL_MS", 0); reverse = getenv("FAKE_REVERSE") != 0; frees = getenv("FAKE_FREES") != 0; failing = getenv("FAKE_FAILS"); launchBlocking = number("CUDA_LAUNCH_BLOCKING", 0) != 0; if (getenv("FAKE_BLOCK")) context.places = block = atoi(getenv("FAKE_BLOCK")); nullStream.alive = perThread.alive = 1; nullStream.life = perThread.life = 1; perThread.channel = 1; nextChannel = 2; pthread_t t; pthread_create(&t, 0, gpu, 0); pthread_detach(t); }
+  if (!started) { started = 1; forgets = getenv("FAKE_FORGETS") != 0; fresh = getenv("FAKE_FRESH") != 0; pollMilliseconds = number("FAKE_POLL_MS", 0); reverse = getenv("FAKE_REVERSE") != 0; frees = getenv("FAKE_FREES") != 0; failing = getenv("FAKE_FAILS"); if (getenv("FAKE_HOST_MIB")) ofTheHost = (u64)atoi(getenv("FAKE_HOST_MIB")) << 20; launchBlocking = number("CUDA_LAUNCH_BLOCKING", 0) != 0; if (getenv("FAKE_BLOCK")) context.places = block = atoi(getenv("FAKE_BLOCK")); nullStream.alive = perThread.alive = 1; nullStream.life = perThread.life = 1; perThread.channel = 1; nextChannel = 2; pthread_t t; pthread_create(&t, 0, gpu, 0); pthread_detach(t); }
   UNLOCK; return OK; }
 API R cuDriverGetVersion(int *v) { *v = number("FAKE_VERSION", 13000); return OK; }
 API R cuDeviceGetCount(int *n) { if (!started) return 3; *n = 1; return OK; }
@@ -872,7 +874,7 @@ static int isTooLarge(u8 *config, Stream *s) {
 }
 API R cuLaunchKernelEx(u8 *config, Function *f, void **params, void **extra) { (void)extra; LOCK; Op *o = op(KERNEL, streamOf(*(void **)(config + 32), "cuLaunchKernelEx")); u32 *shape = (u32 *)config; if ((u64)shape[3] * shape[4] * shape[5] > 1024 || shape[5] > 64 || shape[1] > 65535 || shape[2] > 65535 || shape[6] > 232448 || isTooLarge(config, o->stream)) { R r = o->stream->capture && !o->stream->capture->valid ? CAPTURE_INVALIDATED : implicit(o->stream) ? CAPTURE_IMPLICIT : isTooLarge(config, o->stream) ? 720 : INVALID_VALUE; if (o->stream->capture) o->stream->capture->valid = 0; free(o); UNLOCK; return r; } o->fn = f->fn; o->function = f; o->grid = *(u32 *)config * ((u32 *)config)[1] * ((u32 *)config)[2]; o->block = ((u32 *)config)[3]; for (int i = 0; i < f->params && i < 8; i++) setArgument(o, i, params[i], f->sizes[i]); Stream *s = o->stream; R r = launched(put(o), s); UNLOCK; return r; }
 
-static R allocate(void **out, size_t bytes, int host) { pthread_mutex_lock(&g); *out = bytes > OF_THE_DEVICE || (!host && inUse + bytes > OF_THE_DEVICE) ? 0 : keep(bytes, host); pthread_mutex_unlock(&g); return *out ? OK : 2; }
+static R allocate(void **out, size_t bytes, int host) { pthread_mutex_lock(&g); *out = bytes > OF_THE_DEVICE || (host ? ofHostInUse + bytes > ofTheHost : inUse + bytes > OF_THE_DEVICE) ? 0 : keep(bytes, host); pthread_mutex_unlock(&g); return *out ? OK : 2; }
 API R cuMemHostAlloc(void **p, size_t n, u32 f) { (void)f; LOCK; R r = allocate(p, n, 1); UNLOCK; return r; }
 API R cuMemFreeHost(void *p) { if (FAILS("cuMemFreeHost")) return INVALID_VALUE; LOCK; waitForDevice(); pthread_mutex_lock(&g); forget(p); pthread_mutex_unlock(&g); UNLOCK; return OK; }
 API R cuMemHostRegister_v2(void *p, size_t n, u32 f) { (void)f; LOCK; R r = OK; pthread_mutex_lock(&g);
@@ -880,7 +882,7 @@ API R cuMemHostRegister_v2(void *p, size_t n, u32 f) { (void)f; LOCK; R r = OK; 
   if (!r) { range(p, n, 1); }
   pthread_mutex_unlock(&g); UNLOCK; return r; }
 /* The memory is the program's. */
-API R cuMemHostUnregister(void *p) { if (FAILS("cuMemHostUnregister")) return INVALID_VALUE; LOCK; waitForDevice(); pthread_mutex_lock(&g); R r = 713; for (int i = 0; i < nranges; i++) if (ranges[i].at == (u8 *)p) { ranges[i] = ranges[--nranges]; count(OF_HOST, -1); r = OK; break; } pthread_mutex_unlock(&g); UNLOCK; return r; }
+API R cuMemHostUnregister(void *p) { if (FAILS("cuMemHostUnregister")) return INVALID_VALUE; LOCK; waitForDevice(); pthread_mutex_lock(&g); R r = 713; for (int i = 0; i < nranges; i++) if (ranges[i].at == (u8 *)p) { ofHostInUse -= ranges[i].bytes; ranges[i] = ranges[--nranges]; count(OF_HOST, -1); r = OK; break; } pthread_mutex_unlock(&g); UNLOCK; return r; }
 API R cuMemAlloc_v2(void **p, size_t n) { LOCK; R r = allocate(p, n, 0); UNLOCK; return r; }
 API R cuMemFree_v2(void *p) { LOCK; waitForDevice(); pthread_mutex_lock(&g); forget(p); pthread_mutex_unlock(&g); UNLOCK; return OK; }
 API R cuMemGetAddressRange_v2(void **b, size_t *s, void *p) { pthread_mutex_lock(&g); Range *r = rangeOf(p); R result = r ? OK : NOT_FOUND; if (r) { if (b) *b = r->at; if (s) *s = r->bytes; } pthread_mutex_unlock(&g); return result; }

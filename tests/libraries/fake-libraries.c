@@ -41,14 +41,26 @@ const char *fake_said(void) {
   return last;
 }
 
+/* Handles of cuBLAS, cuFFT and cuRAND that were made and not destroyed. */
+static atomic_int handles;
+int fake_handles(size_t unused) {
+  (void)unused;
+  return handles;
+}
+void fake_count(int more) { handles += more; }
+
 /* cuBLAS */
 
 int next_status;
 void fake_next_status(int status) { next_status = status; }
 
-int cublasDestroy_v2(void *handle) { return handle == 0; }
+int cublasDestroy_v2(void *handle) {
+  fake_count(-1);
+  return handle == 0;
+}
 int cublasCreate_v2(void **handle) {
   *handle = malloc(1);
+  fake_count(1);
   say("create\n");
   return 0;
 }

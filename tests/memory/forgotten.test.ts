@@ -24,7 +24,8 @@ function play(program: string, env: NodeJS.ProcessEnv): string {
   return output
 }
 
-const playOnFake = (program: string): string => play(program, typeof fake === 'string' ? {} : fake.env)
+const playOnFake = (program: string): string =>
+  play(program, typeof fake === 'string' ? {} : { ...fake.env, FAKE_HOST_MIB: '64' })
 
 describe('forgotten memory', onFake, () => {
   test('M18 a loop that forgets buffers of 64 MiB holds less than a quarter of a device of 64 GiB', () => {
@@ -33,12 +34,22 @@ describe('forgotten memory', onFake, () => {
     assert.ok(most < 16, output)
   })
 
-  for (const program of ['within one turn', 'in an earlier turn'])
+  for (const program of [
+    'within one turn',
+    'in an earlier turn',
+    'interprocess, in an earlier turn',
+    'pinned, in an earlier turn',
+  ])
     test(`M18 an allocation for which there is no memory gets that of buffers forgotten ${program}`, () => {
       playOnFake(program)
     })
 
-  for (const program of ['what is reachable stays', 'what a graph uses stays', 'what a call uses stays'])
+  for (const program of [
+    'what is reachable stays',
+    'what a graph uses stays',
+    'what a call uses stays',
+    'pinned memory whose views are used stays',
+  ])
     test(`M18 ${program} where an allocation has no memory`, () => {
       playOnFake(program)
     })

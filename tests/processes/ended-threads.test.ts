@@ -8,6 +8,8 @@ import { it } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Worker } from 'node:worker_threads'
 import { Device, DeviceBuffer, Event, type SharedEvent, Stream } from 'cuda-streams'
+import { VARIABLES } from '../../src/base/environment-variables.js'
+import { isContextLost } from '../../src/driver/cuda-results.js'
 import { own } from '../../src/native/c-functions.js'
 import { SharedLibrary } from '../../src/native/shared-library.js'
 import { isFakeDriver } from '../fake-driver/fake-cuda.js'
@@ -16,7 +18,8 @@ import { DRIVER_FILE } from '../helpers/driver-file.js'
 import { byEffort } from '../helpers/effort.js'
 import type { Latch } from '../helpers/latch.js'
 import { onEveryBackend } from '../helpers/suite.js'
-import { ENDINGS, type Ending, KINDS, type Kind, type Leaving } from './children/leaving.js'
+import { fakeLibraries } from '../libraries/fake-libraries.js'
+import { ENDINGS, type Ending, KINDS, type Kind, type Leaving, OF_LIBRARIES } from './children/leaving.js'
 
 /** Milliseconds for what the native layer's thread does: many times what it takes on a quiet machine. */
 const LONGEST = 120_000
@@ -27,11 +30,30 @@ const MEMORY_KINDS = ['instance with a host function', 'module', 'upload', 'host
 /** Handles of threads that have ended. */
 const left = (): number => own().countOwned(0)
 
+/** Sets the variables by which workers find fakes of the libraries. */
+const withLibraries = isFakeDriver() && typeof fakeLibraries() !== 'string'
+
+/** Is the library of this kind there? */
+function isThere(kind: Kind, stream: Stream): boolean {
+  try {
+    OF_LIBRARIES[kind]?.(stream).close()
+    return true
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'ERR_UNSUPPORTED') return false
+    throw error
+  }
+}
+
 /** Handles that the driver has, and nobody: a GPU does not count them. */
 function lostOf(): () => number {
   if (!isFakeDriver()) return () => 0
   const { fakeLive } = SharedLibrary.open(DRIVER_FILE).functions({ fakeLive: 'unsigned long long kind' })
-  const live = (): number => Array.from({ length: 9 }, (_, kind) => fakeLive(kind)).reduce((sum, count) => sum + count)
+  const file = process.env[VARIABLES.cublas.name] ?? ''
+  const { fake_handles } = withLibraries
+    ? SharedLibrary.open(file).functions({ fake_handles: 'size_t unused' })
+    : { fake_handles: () => 0 }
+  const live = (): number =>
+    Array.from({ length: 9 }, (_, kind) => fakeLive(kind)).reduce((sum, count) => sum + count, fake_handles(0))
   // The workbench has some of its own.
   const unknown = live() - own().countOwned(1)
   return () => live() - own().countOwned(1) - unknown
@@ -90,8 +112,9 @@ onEveryBackend('a worker that ends', (bench) => {
   const cells = byEffort({ quick: some.slice(-8), normal: some, nightly: product(shape) })
   for (const [k = 0, e = 0, w = 0] of cells) {
     const [kind, ending, work] = [KINDS[k] as Kind, ENDINGS[e] as Ending, WORK[w] ?? 'done']
-    it(`X5 gives back ${kind}, ended by ${ending}, its work ${work}`, async () => {
+    it(`X5 gives back ${kind}, ended by ${ending}, its work ${work}`, async (test) => {
       using stream = new Stream({ device })
+      if (!isThere(kind, stream)) return test.skip('the library is not here')
       let latch: Latch | undefined
       let event: Event | undefined
       const hold = (): SharedEvent | undefined => {
@@ -137,6 +160,14 @@ onEveryBackend('a worker that ends', (bench) => {
     assert.deepEqual(
       await afterEach(),
       MEMORY_KINDS.map(() => before),
+    )
+  })
+
+  it('X5 takes the same results for those of a lost context in the native layer as in JavaScript', () => {
+    const codes = Array.from({ length: 1100 }, (_, code) => code)
+    assert.deepEqual(
+      codes.filter((code) => own().isLost(code) !== 0),
+      codes.filter(isContextLost),
     )
   })
 

@@ -58,6 +58,18 @@ test('a call that waits for the device is made while none is pending, and keeps 
   own.exclusive.release()
 })
 
+test('a thread that gets the slot of one that was terminated leaves no lock to it', { skip }, async () => {
+  const own = openProcessRegistry()
+  const other = new OtherThread()
+  assert.equal((await other.ask('exclusive')).entered, true)
+  await other.worker.terminate()
+  const next = new OtherThread()
+  await next.ask({ publish: 0 })
+  assert.equal(own.exclusive.tryTake(), true, 'it has no lock')
+  own.exclusive.release()
+  await next.worker.terminate()
+})
+
 test('streams that one thread keeps another takes, each once', { skip }, async () => {
   const own = openProcessRegistry()
   const other = new OtherThread()

@@ -1,6 +1,7 @@
 /** Threads that share objects of the simulator: what tests/processes/threads.test.ts cannot ask of a GPU. */
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
+import { readdirSync, readFileSync } from 'node:fs'
 import { it } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import { Worker } from 'node:worker_threads'
@@ -72,6 +73,28 @@ it('operations that two threads queue by turns on one stream run in that order',
     assert.deepEqual(new Set(await seen), new Set([round]))
   }
 })
+
+const onLinux = process.platform === 'linux' ? {} : { skip: 'open files are counted in /proc' }
+for (const ending of ['terminate()', 'process.exit()'])
+  it(
+    `X5 files that processes share are closed and unmapped at the end of their thread, by ${ending}`,
+    onLinux,
+    async () => {
+      const mapped = (): number => readFileSync('/proc/self/maps', 'utf8').split('memfd:cuda-streams').length
+      const open = (): number => readdirSync('/proc/self/fd').length
+      const play = async (): Promise<readonly number[]> => {
+        const worker = new Worker(new URL('./children/sharing-files.js', import.meta.url), { workerData: ending })
+        const ended = once(worker, 'exit')
+        await once(worker, 'message')
+        if (ending === 'terminate()') await worker.terminate()
+        await ended
+        return [mapped(), open()]
+      }
+      // The first one loads what threads share.
+      const before = await play()
+      assert.deepEqual(await play(), before)
+    },
+  )
 
 it('work behind a latch of the other thread is not done before it opens, and waits for the device see it', async () => {
   await using things = new Things()

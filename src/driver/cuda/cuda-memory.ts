@@ -1,5 +1,6 @@
 /** Memory of real GPUs. Pinned memory that was closed is kept for the next request, since freeing it can wait for the whole device. */
 
+import { CudaError } from '../../base/errors.js'
 import { layer } from '../../native/layer.js'
 import { ThreadMemory } from '../../native/thread-memory.js'
 import { CUresult } from '../cuda-results.js'
@@ -246,7 +247,14 @@ export class CudaMemory implements MemoryDriver {
   }
 
   #allocatePinned(byteLength: number, context: ContextHandle): Block {
-    return { pointer: allocatePinned(this.parts, byteLength, context), byteLength }
+    const allocate = (): Block => ({ pointer: allocatePinned(this.parts, byteLength, context), byteLength })
+    try {
+      return allocate()
+    } catch (error) {
+      const isOutOfMemory = error instanceof CudaError && error.number === CUresult.OUT_OF_MEMORY
+      if (!isOutOfMemory || !this.#kept.freeAll()) throw error
+      return allocate()
+    }
   }
 }
 

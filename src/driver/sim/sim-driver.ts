@@ -542,13 +542,7 @@ export class SimDriver implements Driver, WorkQueue {
     return this.machine.enqueue(stream, kind, amount, work, fails)
   }
 
-  enqueueBeside(
-    handle: StreamHandle,
-    after: readonly (SimOperation | undefined)[],
-    call: string,
-    work: Work,
-    whenOver: () => void,
-  ): void {
+  enqueueBeside(...[handle, after, call, work, whenOver]: Parameters<WorkQueue['enqueueBeside']>): void {
     const stream = this.#streamOutsideCaptures(handle, call)
     const { device } = stream
     this.#captures.refuseImplicit(stream, call)

@@ -4,6 +4,7 @@ import { describe, it } from 'node:test'
 import { CudaError } from '../../../src/base/errors.js'
 import { CudaMemory, type CudaMemoryParts } from '../../../src/driver/cuda/cuda-memory.js'
 import { RelaxedCaptures } from '../../../src/driver/cuda/libcuda/driver-calls.js'
+import { KEPT_PINNED } from '../../../src/driver/cuda/libcuda/owned-handles.js'
 import type { ContextHandle, EventHandle, InternalEvent } from '../../../src/driver/driver.js'
 import { own as layerOwn } from '../../../src/native/c-functions.js'
 import { layer } from '../../../src/native/layer.js'
@@ -16,7 +17,11 @@ const skip = process.platform === 'linux' ? false : 'the native layer is for Lin
 const context = 1 as ContextHandle
 const own = (event: number): InternalEvent => ({ context, event: event as EventHandle })
 
-const pinnedKind = (): OwnedKind => new OwnedKind(layer().functions['release'] ?? 0, 'release', Trait.IS_PINNED)
+function pinnedKind(): OwnedKind {
+  const kind = new OwnedKind(layer().functions['release'] ?? 0, 'release', Trait.IS_PINNED)
+  layerOwn().notePinned(kind.number, KEPT_PINNED.bytes, KEPT_PINNED.milliseconds)
+  return kind
+}
 
 function fakeParts() {
   const memory = new NativeMemory(64)

@@ -13,6 +13,18 @@ assert.equal(device.memory.total, 64 * GIB)
 
 const allocate = (byteLength: number): DeviceBuffer => device.alloc(byteLength, { stream })
 
+const MIB = 2 ** 20
+/** The fake driver has 64 MiB of it. */
+const PINNED = 16 * MIB
+
+function holdPinned(count: number): number {
+  return Array.from({ length: count }, () => device.allocPinned(PINNED)).length
+}
+
+function holdInterprocess(count: number): number {
+  return Array.from({ length: count }, () => device.alloc(GIB, { interprocess: true })).length
+}
+
 function allocateMany(count: number, byteLength: number): DeviceBuffer[] {
   return Array.from({ length: count }, () => allocate(byteLength))
 }
@@ -44,6 +56,32 @@ const programs: Readonly<Record<string, () => Promise<void> | void>> = {
     await turn()
     await turn()
     assert.equal(hold(48), 48)
+  },
+  async 'interprocess, in an earlier turn'() {
+    assert.equal(holdInterprocess(48), 48)
+    await turn()
+    await turn()
+    assert.equal(holdInterprocess(48), 48)
+    assert.throws(() => device.alloc(65 * GIB, { interprocess: true }), isOutOfMemory)
+  },
+  async 'pinned, in an earlier turn'() {
+    assert.equal(holdPinned(3), 3)
+    await turn()
+    await turn()
+    // Other lengths than those that are kept for the next request.
+    const all = device.allocPinned(64 * MIB)
+    assert.throws(() => device.allocPinned(PINNED), { code: 'CUDA_ERROR_OUT_OF_MEMORY' })
+    all.close()
+    assert.equal(holdPinned(4), 4)
+  },
+  async 'pinned memory whose views are used stays'() {
+    const views = [1, 2, 3].map(() => device.allocPinned(PINNED).view(Uint8Array).fill(7))
+    await turn()
+    assert.throws(() => device.allocPinned(2 * PINNED), { code: 'CUDA_ERROR_OUT_OF_MEMORY' })
+    assert.deepEqual(
+      views.map((view) => [view.length, view.at(-1)]),
+      views.map(() => [PINNED, 7]),
+    )
   },
   async 'what is reachable stays'() {
     const buffers = allocateMany(63, GIB)

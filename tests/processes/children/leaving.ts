@@ -11,6 +11,9 @@ import {
   type SharedEvent,
   Stream,
 } from 'cuda-streams'
+import { Cublas } from 'cuda-streams/cublas'
+import { Fft } from 'cuda-streams/cufft'
+import { RandomGenerator } from 'cuda-streams/curand'
 
 export const KINDS = [
   'nothing more',
@@ -36,6 +39,9 @@ export const KINDS = [
   'promise',
   'upload',
   'shared',
+  'cuBLAS handle',
+  'cuFFT plan',
+  'cuRAND generator',
 ] as const
 export type Kind = (typeof KINDS)[number]
 export const ENDINGS = ['by itself', 'process.exit()', 'terminate()', 'an error'] as const
@@ -55,6 +61,13 @@ const spin = defineKernel({
   signature: ['i64'],
 })
 const kept: unknown[] = []
+
+/** What has a handle of a library, which is made before anything holds the device. */
+export const OF_LIBRARIES: Readonly<Partial<Record<Kind, (stream: Stream) => { close(): void }>>> = {
+  'cuBLAS handle': (stream) => new Cublas(stream),
+  'cuFFT plan': (stream) => new Fft({ type: 'c2c', shape: [64], stream }),
+  'cuRAND generator': (stream) => new RandomGenerator({ stream }),
+}
 const greens: Stream[] = []
 
 function captured(stream: Stream, buffer: DeviceBuffer, withHostFunction: boolean) {
@@ -106,6 +119,9 @@ const MAKERS: Readonly<Record<Kind, (stream: Stream, device: Device) => unknown>
   promise: (stream) => stream.wait(new Promise(() => {})),
   upload: (stream, device) => stream.upload(device.alloc(8 << 20, { stream }), new Uint8Array(8 << 20)),
   shared: (stream, device) => [stream.share(), stream.record().share(), device.alloc(BYTES, { stream }).share()],
+  'cuBLAS handle': () => undefined,
+  'cuFFT plan': () => undefined,
+  'cuRAND generator': () => undefined,
 }
 
 function filled(stream: Stream, buffer: DeviceBuffer): DeviceBuffer {
@@ -127,6 +143,7 @@ if (parentPort !== null) {
   if (kind === 'module') await spin.prepare(device)
   if (kind === 'green context')
     greens.push(...device.split({ multiprocessors: [8] }).map((context) => new Stream({ context })))
+  kept.push(OF_LIBRARIES[kind]?.(stream))
   const asked = once(parentPort, 'message')
   parentPort.postMessage('ready')
   const [after] = (await asked) as [SharedEvent | undefined]

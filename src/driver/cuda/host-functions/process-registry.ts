@@ -21,8 +21,6 @@ export const Head = {
   MAKING_STREAMS: 3,
   WORDS: 16,
 } as const
-/** The words of the head that say which thread has a lock: the number of its slot and one, or zero. */
-const LOCKS = [Head.EXCLUSIVE, Head.CAPTURING, Head.MAKING_STREAMS]
 /** Words of a thread's slot. */
 export const Slot = {
   OWNER: 0,
@@ -58,7 +56,7 @@ export const REPORTED = 0x8000_0000 | 0
 export const LABEL_BYTES = 192
 export const Label = { STREAM: 0, SEQUENCE: 2, LENGTH: 3, TEXT: 16 } as const
 
-/** Instead of the number of a thread that began a capture and has ended: another thread may have its number by now. */
+/** Instead of the number of a thread that began a capture and has ended: another thread has its number by now. native/threads.c writes it. */
 const ENDED = 2 ** 31 - 1
 
 /** Something that one thread of the process may do at a time. */
@@ -132,7 +130,8 @@ function* placesOf(device: number): Iterable<number> {
 
 /**
  * The captures that the threads have under way. Recording an event behind the work of a whole device invalidates every capture there, of any
- * thread and in any mode (docs/internals/cuda-facts.md). Changed and read only with the lock `capturing`, apart from `has()` and `threadEnded()`.
+ * thread and in any mode (docs/internals/cuda-facts.md). Changed and read only with the lock `capturing`, apart from `has()`. The native layer says of those of
+ * a thread that has ended, whose number another thread gets, that they are nobody's.
  */
 class CaptureList {
   /** The number of places up to the last one in use. */
@@ -188,14 +187,6 @@ class CaptureList {
       else any = true
     }
     return any
-  }
-
-  /** The thread that had the number of this one has ended. */
-  threadEnded(): void {
-    for (let place = 0; place < this.#usedPlaces; place += 1) {
-      Atomics.compareExchange(this.#threads, place, this.thread, ENDED)
-      Atomics.compareExchange(this.#threads, place, -this.thread, -ENDED)
-    }
   }
 
   /** Default streams of several threads have the same handle. */
@@ -419,23 +410,10 @@ export const singleThread = (): ProcessRegistry => new ProcessRegistry(new Array
 export function openProcessRegistry(): ProcessRegistry {
   const address = own().processRegistry()
   const memory = layer().view(address, 4 * REGISTRY_WORDS)
-  const words = new Int32Array(memory)
-  for (let slot = 0; slot < SLOTS; slot += 1) {
-    const at = startOf(slot)
-    if (Atomics.compareExchange(words, at + Slot.OWNER, 0, threadId + 1) !== 0) continue
-    words.fill(0, at + 1, at + Slot.WORDS)
-    // A thread that was terminated may have left a lock with its slot.
-    for (const word of LOCKS) Atomics.compareExchange(words, word, slot + 1, 0)
-    layer().fillAtEnd(address + 4 * at, 4 * Slot.WORDS, 0)
-    for (;;) {
-      const most = Atomics.load(words, Head.MOST_SLOTS_USED)
-      if (most > slot || Atomics.compareExchange(words, Head.MOST_SLOTS_USED, most, slot + 1) === most) break
-    }
-    const registry = new ProcessRegistry(memory, slot)
-    registry.captures.threadEnded()
-    return registry
-  }
-  return singleThread()
+  const number = own().takeSlot(threadId + 1)
+  if (number === 0) return singleThread()
+  layer().fillAtEnd(address + 4 * startOf(number - 1), 4 * Slot.WORDS, 0)
+  return new ProcessRegistry(memory, number - 1)
 }
 
 /**

@@ -7,6 +7,7 @@ import { own } from '../../../native/c-functions.js'
 import { NativeMemory } from '../../../native/native-memory.js'
 import { OwnedKind, type Owning, ownerOfThread, Trait } from '../../../native/owned-handles.js'
 import type { SharedLibrary } from '../../../native/shared-library.js'
+import { isContextLost } from '../../cuda-results.js'
 import type { DriverFunction } from './signatures.js'
 
 /** The function that destroys each kind, in the order in which what is left of a thread is destroyed, and what must be known of it. */
@@ -27,7 +28,7 @@ const KINDS = {
 export type KindName = keyof typeof KINDS
 
 /** The functions that make something, where each writes or gets the handle, and the position of a length or of the stream of an allocation. */
-const MAKERS: Readonly<
+export const MAKERS: Readonly<
   Partial<Record<DriverFunction, readonly [kind: KindName, role: 'made' | 'given', argument: number, more?: number]>>
 > = {
   cuGraphInstantiateWithFlags: ['instance', 'made', 0],
@@ -64,6 +65,12 @@ const GIVING_BACK = [
   'cuMemPoolTrimTo',
 ] as const satisfies readonly DriverFunction[]
 
+/** How much pinned memory the process keeps for the next request at most, and for how long if nobody asks for it. */
+export const KEPT_PINNED = { bytes: 256 * 1024 * 1024, milliseconds: 30_000 }
+
+/** Results among which are those of a lost context: native/owned.h has the same. */
+const LOST = { first: 700, count: 104 }
+
 export type OwnedKinds = { readonly [kind in KindName]: OwnedKind }
 
 /** The kinds of handles, and what each function makes or destroys. */
@@ -71,8 +78,10 @@ export function ownedHandles(libcuda: SharedLibrary): {
   readonly kinds: OwnedKinds
   readonly owning: ReadonlyMap<string, Owning>
 } {
-  const functions = new NativeMemory(8 * GIVING_BACK.length)
+  const functions = new NativeMemory(8 * GIVING_BACK.length + LOST.count)
   for (const [index, name] of GIVING_BACK.entries()) functions.setPointer(8 * index, libcuda.addressOf(name))
+  const areLost = functions.bytes.subarray(8 * GIVING_BACK.length)
+  for (const index of areLost.keys()) areLost[index] = isContextLost(LOST.first + index) ? 1 : 0
   own().giveBackBy(functions.address)
   functions.free()
   // Registered before all other hooks at the end of a thread, this one runs behind them: by then its host functions are signalled.
@@ -84,7 +93,7 @@ export function ownedHandles(libcuda: SharedLibrary): {
     return [name, kind] as const
   })
   const kinds = Object.fromEntries(rows) as OwnedKinds
-  own().notePinnedKind(kinds.pinned.number)
+  own().notePinned(kinds.pinned.number, KEPT_PINNED.bytes, KEPT_PINNED.milliseconds)
   for (const [name, [kind, role, argument, more]] of Object.entries(MAKERS))
     owning.set(name, { kind: kinds[kind], role, argument, ...(more === undefined ? {} : { more }) })
   return { kinds, owning }

@@ -9,6 +9,7 @@ import type { ContextHandle, InternalEvent, Pointer } from '../../driver.js'
 import type { PendingHostFunctions } from '../host-functions/pending-host-functions.js'
 import type { LibcudaParts } from '../libcuda/driver-calls.js'
 import { checkCleanup } from '../libcuda/libcuda.js'
+import { KEPT_PINNED } from '../libcuda/owned-handles.js'
 import type { IdleDevices } from '../waiting/idle-devices.js'
 
 /** CU_MEMHOSTALLOC_PORTABLE and _DEVICEMAP, and CU_MEMHOSTREGISTER_PORTABLE and _DEVICEMAP. */
@@ -28,7 +29,7 @@ export interface KeptBlocksParts {
 }
 
 /** The most bytes that are kept of each context. */
-const MOST_KEPT = 256 * 1024 * 1024
+const MOST_KEPT = KEPT_PINNED.bytes
 
 /**
  * Memory that was given back, and is kept for the next request once the GPU has completed its work with it. To free it can wait for the whole
@@ -103,14 +104,12 @@ export class KeptBlocks {
 
 export interface PinnedBlocksParts extends LibcudaParts {
   readonly driver: AfterWorkDriver
+  readonly hostFunctions: Pick<PendingHostFunctions, 'exclusivelyNow'>
   readonly idleDevices: Pick<IdleDevices, 'whenIdle'>
 }
 
-/** Milliseconds for which a block that nobody asks for is kept. native/leaving.c has the same. */
-const LONGEST_KEPT = 30_000
-
 /**
- * Pinned memory that was given back, once the GPU has completed its work with it. The native layer keeps at most 256 MiB of it, for all threads of the
+ * Pinned memory that was given back, once the GPU has completed its work with it. The native layer keeps some of it, for all threads of the
  * process, and not for long: to free it can wait for the whole device, and to allocate it costs milliseconds.
  */
 export class PinnedBlocks {
@@ -118,7 +117,7 @@ export class PinnedBlocks {
   readonly #found = new ThreadMemory(8)
   readonly #stale = new RecheckTimer(
     () => this.#freeStale(),
-    () => LONGEST_KEPT,
+    () => KEPT_PINNED.milliseconds,
   )
 
   constructor(private readonly parts: PinnedBlocksParts) {
@@ -150,15 +149,33 @@ export class PinnedBlocks {
     else this.#stale.later()
   }
 
+  /** Frees all blocks when memory has run out. Returns false when none could be freed. */
+  freeAll(): boolean {
+    let any = false
+    this.sweep()
+    this.parts.hostFunctions.exclusivelyNow(() => {
+      for (let pointer = this.#takeOlder(0); pointer !== undefined; pointer = this.#takeOlder(0)) {
+        this.#free(pointer)
+        any = true
+      }
+    })
+    return any
+  }
+
   #freeStale(): void {
-    const { kinds, idleDevices } = this.parts
-    const { address } = this.#found
-    const take = (): number => own().takeStalePinned(ownerOfThread(), kinds.pinned.number, LONGEST_KEPT, address)
-    while (take() !== 0) {
-      const pointer = this.#found.pointerAt(0) as Pointer
-      idleDevices.whenIdle(() => this.#free(pointer))
+    const take = (): Pointer | undefined => this.#takeOlder(KEPT_PINNED.milliseconds)
+    for (let pointer = take(); pointer !== undefined; pointer = take()) {
+      const stale = pointer
+      this.parts.idleDevices.whenIdle(() => this.#free(stale))
     }
     if (own().bytesKept() > 0) this.#stale.later()
+  }
+
+  /** A block that was kept for so many milliseconds. It is this thread's from now on. */
+  #takeOlder(milliseconds: number): Pointer | undefined {
+    const { number } = this.parts.kinds.pinned
+    const byteLength = own().takeStalePinned(ownerOfThread(), number, milliseconds, this.#found.address)
+    return byteLength === 0 ? undefined : (this.#found.pointerAt(0) as Pointer)
   }
 
   #free(pointer: Pointer): void {
