@@ -49,7 +49,10 @@ class ProcessWords {
     this.#words = new Int32Array(memory)
     Atomics.compareExchange(this.#words, NUMBER, 0, randomNumber())
     const isMine = (at: number): boolean => Atomics.compareExchange(this.#words, at + THREAD, 0, ownThread()) === 0
-    const own = PLACES.find(isMine)
+    let own = PLACES.find(isMine)
+    // Machines that wait for nothing have not noticed which threads were terminated.
+    if (own === undefined)
+      own = PLACES.filter((at) => this.#isLeft(at, Atomics.load(this.#words, at + THREAD), true)).find(isMine)
     if (own === undefined) {
       throw stateError(
         'ERR_UNSUPPORTED',
@@ -175,8 +178,8 @@ class ProcessWords {
   }
 
   /** A thread that was terminated has left captures and work behind, which will never end. */
-  #isLeft(at: number, thread: number): boolean {
-    if (!isGone(thread)) return false
+  #isLeft(at: number, thread: number, atOnce = false): boolean {
+    if (!isGone(thread, atOnce)) return false
     if (Atomics.compareExchange(this.#words, at + THREAD, thread, BEING_LEFT) !== thread) return true
     this.#clear(at)
     return true
