@@ -4,6 +4,7 @@ import { checkBytes, type OwnBytes } from './base/bytes.js'
 import { CudaError, explained, invalidType, refuseReceiver, reportedWhileWaiting } from './base/errors.js'
 import { destroyWhenUnreachable } from './base/finalization.js'
 import { ClosableObject, implementation } from './base/library-object.js'
+import { fromCaller } from './base/stack.js'
 import { pollsInVain, warnOfPolling } from './base/warnings.js'
 import { contextOf, type Device, driverOf, resolveDevice } from './device.js'
 import { CUresult } from './driver/cuda-results.js'
@@ -222,12 +223,16 @@ export class Event extends ClosableObject {
   /**
    * The 64 bytes by which another process opens the event (`cuIpcGetEventHandle`). The event must be `interprocess`,
    * and made in this process.
-   * @throws {CudaError} 400 for another event
+   * @throws {CudaError} 400 for another event, with the reason
    * @throws {Error} ERR_CLOSED; on the simulator ERR_UNSUPPORTED for a system other than Linux and Windows, and for an event that threads share
    */
   ipcHandle(): OwnBytes {
-    const { driver, handle } = open(this)
-    return driver.eventGetIpcHandle(handle)
+    const impl = open(this)
+    try {
+      return impl.driver.eventGetIpcHandle(impl.handle)
+    } catch (error) {
+      throw explainNotShareable(impl, error)
+    }
   }
 
   /**
@@ -299,6 +304,20 @@ function explainElapsed(start: EventImpl, end: EventImpl, error: CudaError): Cud
   }
   const why = WHY_NO_TIME[error.code]
   return why === undefined ? error : explained(error, why)
+}
+
+/** The driver's refusal to share an event, with the reason, if it is the event. */
+function explainNotShareable(event: EventImpl, error: unknown): unknown {
+  if (!(error instanceof CudaError) || error.number !== CUresult.INVALID_HANDLE) return error
+  return fromCaller(() => explained(error, whyNotShareable(event)))
+}
+
+function whyNotShareable(event: EventImpl): string {
+  const how = 'device.createEvent({ interprocess: true })'
+  if (!event.isOwned)
+    return `${event} was made elsewhere: other processes open an event with cudaEventInterprocess, or of ${how}`
+  if (!event.settings.interprocess) return `${event} is not for other processes: make it by ${how}`
+  return `${event} was opened from another process: pass on the bytes that it was opened by`
 }
 
 const WHY_NO_TIME: Readonly<Record<string, string>> = {

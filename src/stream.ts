@@ -308,7 +308,8 @@ export class Stream extends StreamBase implements CudaStreamLike, AsyncDisposabl
       recordGiven(impl, given[implementation], settings)
       return given
     }
-    if (given !== undefined && isStream(given)) throw invalidType('event', 'an Event or options', given)
+    if (given !== undefined && (typeof given !== 'object' || isStream(given)))
+      throw invalidType('event', 'an Event or options', given)
     const wanted = given === undefined ? options : given
     const settings = wanted === undefined ? undefined : readOptions(wanted, RECORD_OPTIONS)
     const external = externalFlag(settings)
@@ -1055,7 +1056,7 @@ export class Stream extends StreamBase implements CudaStreamLike, AsyncDisposabl
   /** The stream of another library that has the stream protocol. */
   #wrapped(target: unknown): Stream {
     if (isStreamLike(target)) return new Stream(StreamImpl.wrapHandle(handleOf(target), this.device))
-    const expected = 'an Event, a Stream, a Device, a promise or an object with a stream protocol (wrap a handle first)'
+    const expected = 'an Event, a Stream, a Device, a promise or an object with a stream protocol'
     throw invalidType('target', expected, target)
   }
 }

@@ -66,8 +66,12 @@ function refuseName(options: object, key: string, names: readonly PropertyKey[],
 /** Names in other programs, such as gridDim and blockSize, have the same beginning. */
 const LEAST_IN_COMMON = 4
 
-/** The name that was probably meant: at most a third of its letters differ, or one begins with the other. */
+/**
+ * The name that was probably meant: at most a third of its letters differ, or one begins with the other. Undefined for one of
+ * the names, which is not misspelt: it is refused for another reason.
+ */
 export function nearest(given: string, names: readonly string[]): string | undefined {
+  if (names.includes(given)) return undefined
   const begins = (long: string, short: string): boolean =>
     short.length >= LEAST_IN_COMMON && long.toLowerCase().startsWith(short.toLowerCase())
   const extended = names.filter((name) => begins(given, name) || begins(name, given))

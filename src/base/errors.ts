@@ -126,12 +126,26 @@ export function stateError(code: StateCode, message: string, cause?: unknown): E
   return Object.assign(ABOUT_THE_CALL.includes(code) ? fromCaller(make) : make(), { code })
 }
 
+/** How an object is made of the number that another library has for it, by the class that is expected. */
+const OF_NUMBERS = [
+  ['Stream', 'new ExternalStream(handle)'],
+  ['Event', 'Event.fromHandle(handle)'],
+  ['DeviceBuffer', 'DeviceBuffer.from(pointer, byteLength)'],
+] as const
+
+/** The way out for a number in the place of an object that wraps one. */
+function wrapped(expected: string, given: unknown): string | undefined {
+  if (typeof given !== 'number' && typeof given !== 'bigint') return undefined
+  const ways = OF_NUMBERS.flatMap(([name, way]) => (new RegExp(`\\b${name}\\b`).test(expected) ? [way] : []))
+  return ways.length === 0 ? undefined : `wrap the number of another library by ${ways.join(' or ')}`
+}
+
 /** `way` is the way out, unless the expectation shows it. */
 export function invalidType(
   name: string,
   expected: string,
   given: unknown,
-  way?: string,
+  way = wrapped(expected, given),
 ): TypeError & { code: string } {
   const what = `${name} must be ${expected}, not ${describe(given)}`
   return coded(TypeError, 'ERR_INVALID_ARG_TYPE', way === undefined ? what : `${what}: ${way}`)

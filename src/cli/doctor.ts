@@ -13,6 +13,7 @@ import {
   OLDEST_CUDA,
   versionText,
 } from '../driver/cuda/libcuda/libcuda.js'
+import { cacheFolder } from '../native/cache-folder.js'
 import { type Findings, type Report, SEPARATOR } from './report.js'
 import { ALL_VARIABLES } from './variables.js'
 
@@ -50,6 +51,7 @@ export async function examine(version: string, seconds: number, files: readonly 
     variables: Object.fromEntries(set),
     traces: orElse([], driverTraces),
     kernelDriver: orElse(undefined, kernelDriverVersion) ?? null,
+    cache: cacheFolder(),
     neededCuda: versionText(OLDEST_CUDA),
     ...found,
   }

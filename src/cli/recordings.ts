@@ -1,5 +1,6 @@
 /** The commands that read a recording. None of them needs a GPU. */
 import { statSync, writeFileSync } from 'node:fs'
+import { checkWritable } from '../base/file-of-process.js'
 import { Reader } from '../recording/reader.js'
 import { timelineOfRecording } from '../recording/recorded-timeline.js'
 import { shortLine, type WhatIf, type Wish, whatIf } from '../recording/what-if.js'
@@ -33,6 +34,7 @@ export async function readRecording(request: RecordingRequest): Promise<boolean>
       console.log(await whyOf(request.file))
       return true
     case 'timeline': {
+      checkWritable(request.out, `The timeline ${request.out}`)
       const timeline = await timelineOfRecording(new Reader(request.file))
       writeFileSync(request.out, contentsOf(request.out, timeline.render(request.out)))
       console.log(`${request.out} is written`)

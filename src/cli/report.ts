@@ -1,6 +1,7 @@
 /** The findings of the doctor, and their text for a terminal. Their JSON is the interface `Report`. docs/guides/doctor.md documents both. */
 import * as util from 'node:util'
 import { printable, printableLines } from '../base/printable.js'
+import type { CacheFolder } from '../native/cache-folder.js'
 
 /** A library: its version and file, or why it cannot be used. */
 export type Part = { readonly version: string; readonly file: string | null } | { readonly problem: string }
@@ -60,6 +61,8 @@ export interface Report extends Findings {
   readonly traces: readonly string[]
   /** The version of the NVIDIA driver in the kernel. */
   readonly kernelDriver: string | null
+  /** Where code of .cu files is cached, or why it is compiled each time. */
+  readonly cache: CacheFolder
   /** The oldest version of CUDA for which libcuda may be. */
   readonly neededCuda: string
 }
@@ -80,6 +83,9 @@ export function textOf(report: Report): string {
     ...(traces.length === 0 ? [] : [['✓', 'driver files', traces.join(', ')] as const]),
     ...(kernelDriver === null ? [] : [['✓', 'kernel driver', kernelDriver] as const]),
     ...Object.entries(report.libraries).map(([name, library]) => rowOf(name, library, '', PURPOSES[name])),
+    'problem' in report.cache
+      ? ['–', 'cache', `none, so .cu files are compiled each time: ${report.cache.problem}`]
+      : ['✓', 'cache', report.cache.folder],
     ...Object.entries(variables).map(([name, value]): Row => {
       const isWrong = problems.some((problem) => problem.includes(name))
       return [isWrong ? '✗' : '✓', name, value]

@@ -3,6 +3,7 @@ import { spawn } from 'node:child_process'
 import { mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { constants, tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { checkWritableFolder } from '../base/file-of-process.js'
 import { printError } from '../base/standard-error.js'
 import { injectionFile } from '../native/layer.js'
 import { checkRecording } from '../recording/check.js'
@@ -22,7 +23,10 @@ export async function sanitizeProgram({ program, args, possible, keep }: Sanitiz
   const folder = mkdtempSync(join(tmpdir(), 'cuda-streams-trace-'))
   const recordings = keep ?? folder
   try {
-    if (keep !== undefined) mkdirSync(keep, { recursive: true })
+    if (keep !== undefined) {
+      mkdirSync(keep, { recursive: true })
+      checkWritableFolder(keep, `A recording in ${keep}`)
+    }
     const code = await run(program, args, {
       ...process.env,
       CUDA_INJECTION64_PATH: injectionFile(),

@@ -81,7 +81,12 @@ export function refusedOption(log: string, architecture: string): Error | undefi
   }
   const [, option] = /unrecognized option (\S+) found/.exec(log) ?? []
   if (option === undefined) return undefined
-  const meant = nearest(option, KNOWN)
-  const way = meant === undefined ? "not all of nvcc's options are NVRTC's: leave it out" : `did you mean '${meant}'?`
-  return invalidValue(`options.options has '${option}', which ${nvrtc} does not know: ${way}`)
+  return invalidValue(`options.options has '${option}', which ${nvrtc} does not know: ${insteadOf(option)}`)
+}
+
+function insteadOf(option: string): string {
+  const [name = option] = option.split('=')
+  if (KNOWN.includes(name)) return 'other versions do: leave it out, or install a newer NVRTC'
+  const meant = nearest(name, KNOWN)
+  return meant === undefined ? "not all of nvcc's options are NVRTC's: leave it out" : `did you mean '${meant}'?`
 }

@@ -1,32 +1,34 @@
 /** What was compiled before, by what NVRTC was given: nothing is compiled twice, by no process of this user. */
 import { createHash, randomUUID } from 'node:crypto'
-import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
+import { renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { cacheFolder } from '../native/cuda-headers.js'
+import { cacheFolder, readOwnFile } from '../native/cache-folder.js'
 import { type CompiledSource, nvrtcVersion } from '../native/nvrtc.js'
 
-/** The file that what is compiled of a source has, or will have. */
+/** The file that what is compiled of a source has, or will have. Undefined where there is no cache. */
 export function cachedFile(
   { text, file, options, headers = new Map() }: CompiledSource,
   output: 'cubin' | 'ptx',
-): string {
+): string | undefined {
+  const cache = cacheFolder('cu')
+  if ('problem' in cache) return undefined
   const given = JSON.stringify([nvrtcVersion(), file, text, options, [...headers]])
-  return join(cacheFolder(), 'cu', `${createHash('sha256').update(given).digest('hex')}.${output}`)
+  return join(cache.folder, `${createHash('sha256').update(given).digest('hex')}.${output}`)
 }
 
 /** Undefined for what was not compiled yet. */
-export function readCached(file: string): Uint8Array | undefined {
-  try {
-    return readFileSync(file)
-  } catch {
-    return undefined
-  }
+export function readCached(file: string | undefined): Uint8Array | undefined {
+  return file === undefined ? undefined : readOwnFile(file)
 }
 
-/** Another process reads a whole file or none. */
-export function writeCached(file: string, code: Uint8Array): void {
-  mkdirSync(join(file, '..'), { recursive: true, mode: 0o700 })
+/** Another process reads a whole file or none. A cache that cannot be written, such as on a full disk, is none. */
+export function writeCached(file: string | undefined, code: Uint8Array): void {
+  if (file === undefined) return
   const written = `${file}.${randomUUID()}`
-  writeFileSync(written, code)
-  renameSync(written, file)
+  try {
+    writeFileSync(written, code, { mode: 0o600 })
+    renameSync(written, file)
+  } catch {
+    rmSync(written, { force: true })
+  }
 }

@@ -34,6 +34,15 @@ export function notOpened(cause?: Error): Error {
   return stateError('ERR_INVALID_HANDLE', `These bytes open no memory: ${why}`, cause)
 }
 
+/** Only the simulator's handles say what they are of: CUDA answers with a code of its own. */
+export function eventIsNoMemory(): Error {
+  return stateError('ERR_INVALID_HANDLE', 'These bytes are of an event: open them by Event.fromIpcHandle()')
+}
+
+export function memoryIsNoEvent(): Error {
+  return stateError('ERR_INVALID_HANDLE', 'These bytes are of memory: open them by DeviceBuffer.fromIpcHandle()')
+}
+
 export function noEvent(cause: Error): Error {
   const why = 'are they what ipcHandle() returned, in another process that still runs?'
   return stateError('ERR_INVALID_HANDLE', `These 64 bytes open no event: ${why}`, cause)

@@ -1,14 +1,15 @@
 /**
  * CUDA_STREAMS_SYNC: a call that blocks the event loop is reported with its stack, or throws. A server that blocks in a
  * request handler delays all other requests, and the same line of a script does no harm: so what runs before the event loop
- * has turned may block.
+ * has turned may block. A kernel that is loaded at its first launch is reported even then: it could have been prepared. What was awaited to
+ * be compiled is never reported, nor code that is loaded while no work has been queued, for which loading would have to wait.
  */
 import { VARIABLES } from '../base/environment-variables.js'
 import { stateError } from '../base/errors.js'
 import { atNextTurn } from '../base/event-loop.js'
 import { programLines, takeStack } from '../base/stack.js'
 import { warnOnce } from '../base/warnings.js'
-import type { Driver } from './driver.js'
+import type { Driver, ModuleImage } from './driver.js'
 import type { Interceptor, WrappableDriver } from './wrappable-driver.js'
 
 const FRAMES = 40
@@ -25,12 +26,19 @@ export function checkSyncAsEnvironmentSays(driver: WrappableDriver): void {
 
 function syncCheck(next: Driver, throws: boolean): Interceptor {
   let hasTurned = false
+  let hasWorked = false
+  /** What `prepare()` or `Program.compile()` made, and what was reported when it was compiled. */
+  const known = new WeakSet<ModuleImage>()
+  const noted = <I extends ModuleImage>(image: I): I => {
+    known.add(image)
+    return image
+  }
   atNextTurn(() => {
     hasTurned = true
   }).unref()
   /** A call of the program is about to block. */
-  const blocks = (call: string, instead: string): void => {
-    if (!hasTurned) return
+  const blocks = (call: string, instead: string, whenever = false): void => {
+    if (!hasTurned && !whenever) return
     const what = `${call} blocks the event loop: nothing else of this thread runs until it returns. ${instead}`
     if (throws) throw stateError('ERR_BLOCKS_EVENT_LOOP', `${what} (${VARIABLES.sync.name}=throw)`)
     warnOnce('CUDA_STREAMS_SYNC', [what, ...programLines(takeStack(FRAMES))].join('\n    '))
@@ -58,13 +66,22 @@ function syncCheck(next: Driver, throws: boolean): Interceptor {
       }
       next.streamReserve(stream, entries)
     },
+    queue(work) {
+      hasWorked = true
+      next.queue(work)
+    },
     kernels: {
       compileNow(source) {
-        blocks('compiling a kernel at its first launch', 'Await kernel.prepare(device) before')
-        return next.kernels.compileNow(source)
+        blocks('loading a kernel at its first launch', 'Await kernel.prepare(device) before', true)
+        return noted(next.kernels.compileNow(source))
+      },
+      async compile(source) {
+        return noted(await next.kernels.compile(source))
       },
       load(image, context) {
-        blocks('loading code, which waits for the whole device,', 'Load it when the program starts')
+        if (hasWorked && !known.has(image)) {
+          blocks('loading code, which waits for the whole device,', 'Load it before work is queued')
+        }
         return next.kernels.load(image, context)
       },
     },

@@ -626,7 +626,7 @@ function shapeOf(given: GivenConfig, kernel: string): SizedShape {
     throw invalidValue(`${name} must have grid, the number of blocks, or threads, that of all threads`)
   }
   if (blocks !== undefined && count !== undefined) {
-    throw invalidValue(`${name}.grid and ${name}.threads exclude each other: threads says how many blocks there are`)
+    throw invalidValue(`${name}.grid and threads exclude each other: threads says how many blocks there are`)
   }
   const threads = count === undefined ? undefined : extentOf(count, `${name}.threads`, Number.MAX_SAFE_INTEGER)
   const asked = threads ?? extentOf(blocks, `${name}.grid`)

@@ -279,7 +279,7 @@ export function viewOf<V extends ArrayBufferView>(
   memory: () => ArrayBuffer,
 ): V {
   // In JavaScriptCore DataView has elements of one byte.
-  const isOther = typeof type !== 'function' || (type as unknown) === DataView
+  const isOther = !isConstructor(type) || (type as unknown) === DataView
   const width: unknown = isOther ? undefined : type.BYTES_PER_ELEMENT
   if (typeof width !== 'number' || !Number.isInteger(width) || width <= 0) throw notViewConstructor(type)
   const { byteLength } = impl
@@ -291,6 +291,17 @@ export function viewOf<V extends ArrayBufferView>(
   const view = new type(memory(), byteOffset, byteLength / width)
   if (ArrayBuffer.isView(view)) return view
   throw notViewConstructor(type)
+}
+
+/** Can it be called by `new`? A function such as `() => {}` cannot. It is not called. */
+function isConstructor(value: unknown): boolean {
+  if (typeof value !== 'function') return false
+  try {
+    Reflect.construct(Object, [], value)
+    return true
+  } catch {
+    return false
+  }
 }
 
 const notViewConstructor = (given: unknown): Error =>

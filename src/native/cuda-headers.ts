@@ -2,16 +2,17 @@
  * CUDA's headers for NVRTC, such as cuda_fp16.h, mma.h, cooperative_groups.h and CCCL: those that it brings itself (13.3 and later),
  * unpacked once for each version into the user's cache; else those of the toolkit or wheel that is here.
  */
-import { existsSync, mkdirSync } from 'node:fs'
-import { homedir, tmpdir } from 'node:os'
+import { existsSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { stateError } from '../base/errors.js'
+import { cacheFolder } from './cache-folder.js'
 import { NativeMemory } from './native-memory.js'
 import { fileOf, pythonFolders, type SharedLibrary, toolkitFolders } from './shared-library.js'
 
 /** A header that each of them has. */
 const WELL_KNOWN = 'cuda_fp16.h'
 const INSTALL = 'nvrtcInstallBundledHeaders'
+const WAY_OUT = 'Set XDG_CACHE_HOME to a folder that this user alone can write'
 
 /** NVRTC's options for the headers; none where there are no headers. Throws ERR_UNSUPPORTED where they cannot be unpacked. */
 export function headerOptions(nvrtc: SharedLibrary, version: string): readonly string[] {
@@ -22,7 +23,13 @@ export function headerOptions(nvrtc: SharedLibrary, version: string): readonly s
 }
 
 function unpackedFolder(nvrtc: SharedLibrary, version: string): string {
-  const folder = join(cacheFolder(), `cuda-headers-${version}`)
+  const cache = cacheFolder()
+  if ('problem' in cache) {
+    const installed = installedFolder(nvrtc)
+    if (installed !== undefined) return installed
+    throw stateError('ERR_UNSUPPORTED', `NVRTC cannot unpack its headers: ${cache.problem}. ${WAY_OUT}`)
+  }
+  const folder = join(cache.folder, `cuda-headers-${version}`)
   const { [INSTALL]: install } = nvrtc.functions({
     [INSTALL]: 'const char *installPath, unsigned int flags, const char **errorLog',
   })
@@ -33,19 +40,11 @@ function unpackedFolder(nvrtc: SharedLibrary, version: string): string {
     if (result === 0) return folder
     throw stateError(
       'ERR_UNSUPPORTED',
-      `NVRTC cannot unpack its headers into ${folder} (${INSTALL} returned ${result}): set XDG_CACHE_HOME to a folder that can be written`,
+      `NVRTC cannot unpack its headers into ${folder} (${INSTALL} returned ${result}). ${WAY_OUT}`,
     )
   } finally {
     path.free()
   }
-}
-
-/** The library's folder among the user's caches. */
-export function cacheFolder(): string {
-  const { XDG_CACHE_HOME } = process.env
-  const folder = join(XDG_CACHE_HOME || join(homedir() || tmpdir(), '.cache'), 'cuda-streams')
-  mkdirSync(folder, { recursive: true, mode: 0o700 })
-  return folder
 }
 
 /** The folder of the toolkit or wheel that NVRTC comes from, or else of any that is here. */

@@ -3,6 +3,10 @@ import { stateError } from '../base/errors.js'
 
 export const HANDLE_BYTES = 64
 
+export const Contents = { MEMORY: 1, EVENT: 2, RANKS: 3 } as const
+
+export type Contents = (typeof Contents)[keyof typeof Contents]
+
 const unsupported = (): Error =>
   stateError('ERR_UNSUPPORTED', 'A page has no other processes to share memory with: run the program in Node')
 
@@ -12,16 +16,20 @@ export class MemoryFile {
   readonly byteLength: number = 0
   readonly isOfOther: boolean = false
 
-  static make(_byteLength: number): MemoryFile {
+  static make(_byteLength: number, _contents: Contents): MemoryFile {
     throw unsupported()
   }
 
-  static open(_handle: Uint8Array): MemoryFile | undefined {
+  static open(_handle: Uint8Array, _contents: Contents): MemoryFile | undefined {
     return undefined
   }
 
   static isOwn(_handle: Uint8Array): boolean {
     return false
+  }
+
+  static contentsOf(_handle: Uint8Array): number | undefined {
+    return undefined
   }
 
   close(): void {}

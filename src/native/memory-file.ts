@@ -11,12 +11,18 @@ import { NativeMemory } from './native-memory.js'
 import { OwnedKind, Trait } from './owned-handles.js'
 import { SharedLibrary } from './shared-library.js'
 
-/** The bytes of a handle; those behind the first 40 are 0. */
+/** The bytes of a handle; those behind the first 48 are 0. */
 export const HANDLE_BYTES = 64
 /** What handles begin with. */
 const MAGIC = 0x4d_49_53_43_55_44_41n
+/** What is in a file, by the number that its handle has for it: no file is opened as what it is not. */
+export const Contents = { MEMORY: 1, EVENT: 2, RANKS: 3 } as const
+
+export type Contents = (typeof Contents)[keyof typeof Contents]
+
 /** What a handle says. */
 interface Claims {
+  readonly contents: number
   readonly process: number
   readonly file: number
   readonly byteLength: number
@@ -68,11 +74,11 @@ export class MemoryFile {
   }
 
   /** Makes a file of zeros. */
-  static make(byteLength: number): MemoryFile {
+  static make(byteLength: number, contents: Contents): MemoryFile {
     const made = files().make(byteLength)
     if (made === undefined)
       throw new RangeError(`The system gives no ${byteLength} bytes to share with other processes`)
-    const handle = handleOf({ process: process.pid, byteLength, ...made })
+    const handle = handleOf({ process: process.pid, byteLength, contents, ...made })
     try {
       return new MemoryFile(handle, byteLength, made.file, made.file)
     } catch (error) {
@@ -81,10 +87,13 @@ export class MemoryFile {
     }
   }
 
-  /** Opens the file of another process. Undefined where the bytes are no handle, and where that process has closed it. */
-  static open(handle: Uint8Array): MemoryFile | undefined {
+  /**
+   * Opens the file of another process. Undefined where the bytes are no handle of a file with such contents, and where
+   * that process has closed it.
+   */
+  static open(handle: Uint8Array, contents: Contents): MemoryFile | undefined {
     const claims = claimsOf(handle)
-    if (claims === undefined) return undefined
+    if (claims?.contents !== contents) return undefined
     const file = files().open(claims)
     if (file === undefined) return undefined
     try {
@@ -97,6 +106,11 @@ export class MemoryFile {
   /** Is it a handle that this process has made? */
   static isOwn(handle: Uint8Array): boolean {
     return claimsOf(handle)?.process === process.pid
+  }
+
+  /** What the file of a handle has in it, as a number of `Contents`. Undefined where the bytes are no handle. */
+  static contentsOf(handle: Uint8Array): number | undefined {
+    return claimsOf(handle)?.contents
   }
 
   /** Has another process made it? */
@@ -170,7 +184,7 @@ function filesOfWindows(): Files {
     declaration('CreateFileMappingA', library.addressOf('CreateFileMappingA'), parameters, 'address8'),
   ])
   const [memory, readWrite, map] = [-1, 4, 6]
-  const nameOf = (claims: Omit<Claims, 'file'>): string =>
+  const nameOf = (claims: Pick<Claims, 'process' | 'inode' | 'byteLength'>): string =>
     `Local\\cuda-streams-${claims.process}-${claims.inode}-${claims.byteLength}`
   return {
     make: (byteLength) => {
@@ -195,15 +209,22 @@ function withText(text: string, call: (address: number) => number): number {
   }
 }
 
-function handleOf({ process: number, file, byteLength, inode }: Claims): Uint8Array {
+function handleOf({ process: number, file, byteLength, inode, contents }: Claims): Uint8Array {
   const handle = new Uint8Array(HANDLE_BYTES)
-  new BigUint64Array(handle.buffer).set([MAGIC, BigInt(number), BigInt(file), BigInt(byteLength), inode])
+  const words = [MAGIC, BigInt(number), BigInt(file), BigInt(byteLength), inode, BigInt(contents)]
+  new BigUint64Array(handle.buffer).set(words)
   return handle
 }
 
 function claimsOf(handle: Uint8Array): Claims | undefined {
   const words = new BigUint64Array(handle.slice(0, HANDLE_BYTES).buffer)
-  const [magic, number = 0n, file = 0n, byteLength = 0n, inode = 0n] = words
+  const [magic, number = 0n, file = 0n, byteLength = 0n, inode = 0n, contents = 0n] = words
   if (magic !== MAGIC) return undefined
-  return { process: Number(number), file: Number(file), byteLength: Number(byteLength), inode }
+  return {
+    process: Number(number),
+    file: Number(file),
+    byteLength: Number(byteLength),
+    inode,
+    contents: Number(contents),
+  }
 }

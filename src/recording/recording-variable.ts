@@ -3,8 +3,8 @@
  * `run.rec,stacks=all` it takes the stack of each call.
  */
 import { VARIABLES } from '../base/environment-variables.js'
-import { invalidValue, messageOf } from '../base/errors.js'
-import { fileOfProcess } from '../base/file-of-process.js'
+import { invalidValue } from '../base/errors.js'
+import { cannotBeWritten, fileOfProcess } from '../base/file-of-process.js'
 import { process } from '../base/node-modules.js'
 import { provideInterceptor } from '../driver/environment-interceptors.js'
 import { STACK_MODES, type StackMode } from '../sanitizer/operations.js'
@@ -16,8 +16,7 @@ provideInterceptor(VARIABLES.record.name, (driver, value) => {
   try {
     recorderOf(driver, path, stacks)
   } catch (error) {
-    const says = `${VARIABLES.record.name}: the recording ${path} cannot be written: ${messageOf(error)}`
-    throw Object.assign(invalidValue(says), { cause: error })
+    throw cannotBeWritten(`${VARIABLES.record.name}: the recording ${path}`, error)
   }
 })
 

@@ -3,6 +3,7 @@
  * Python by itself.
  */
 import { VARIABLES } from '../base/environment-variables.js'
+import { checkWritableFolder } from '../base/file-of-process.js'
 import { process } from '../base/node-modules.js'
 import { programLines, takeStack } from '../base/stack.js'
 import type { ContextHandle, Driver, EventHandle, ExternalFlag, QueuedWork, StreamHandle } from '../driver/driver.js'
@@ -12,8 +13,9 @@ import { injectionFile } from '../native/layer.js'
 import { NativeMemory } from '../native/native-memory.js'
 import { SharedLibrary } from '../native/shared-library.js'
 
-provideInterceptor(VARIABLES.trace.name, (driver) => {
+provideInterceptor(VARIABLES.trace.name, (driver, folder) => {
   if (driver.name !== 'cuda') return
+  checkWritableFolder(folder, `${VARIABLES.trace.name}: a trace in ${folder}`)
   const lines = new CallLines()
   driver.wrap((next) => new TracedCalls(next, lines))
 })

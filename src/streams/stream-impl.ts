@@ -279,8 +279,15 @@ export class StreamImpl extends NativeResource {
 
   override checkOpen(): this {
     if (!this.isClosed) return this
-    const why = this.closed ? '' : `: the Stream that it wraps was closed. Keep that open as long as its handle is used`
-    throw stateError('ERR_CLOSED', `${this} cannot be used any more${why}`)
+    throw stateError('ERR_CLOSED', `${this} cannot be used any more${this.#whyClosed()}`)
+  }
+
+  /** Calls that name no stream use the current one, so that the program may not know whose fault it is. */
+  #whyClosed(): string {
+    if (!this.closed) return ': the Stream that it wraps was closed. Keep that open as long as its handle is used'
+    if (streamImplOf(currentOn(this.device).get()) !== this) return ''
+    const what = `: it is closed and still the current stream of ${this.device}, which calls without a stream use`
+    return `${what}. Close it after its run() or the scope of its enter(), or make another stream current`
   }
 
   /**

@@ -4,7 +4,7 @@
  */
 import { VARIABLES } from '../base/environment-variables.js'
 import { messageOf } from '../base/errors.js'
-import { fileOfProcess } from '../base/file-of-process.js'
+import { checkWritable, fileOfProcess } from '../base/file-of-process.js'
 import { process } from '../base/node-modules.js'
 import { printError } from '../base/standard-error.js'
 import { provideInterceptor } from '../driver/environment-interceptors.js'
@@ -14,6 +14,7 @@ import { checkExtension, contentsOf, timelineOf } from './timeline.js'
 provideInterceptor(VARIABLES.timeline.name, (driver, file) => {
   const { extension } = checkExtension(file, VARIABLES.timeline.name)
   const path = fileOfProcess(file, extension)
+  checkWritable(path, `${VARIABLES.timeline.name}: the timeline ${path}`)
   const callSites = VARIABLES.timelineSites.read()
   const session = new Session(driver, undefined, DEFAULT_LIMIT, callSites)
   process.once('exit', () => {

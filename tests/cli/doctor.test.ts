@@ -1,7 +1,7 @@
 /** `npx cuda-streams doctor`: what it says and how it ends, as text and as JSON, whatever is broken. */
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, describe, test } from 'node:test'
@@ -229,6 +229,23 @@ describe('the doctor', { skip, concurrency: 2 }, () => {
     ])
     const named = await doctor({ env: { CUDA_STREAMS_NCCL: '/nowhere' } })
     assert.match(named.problems.join(), /^NCCL was not found: tried \/nowhere/)
+  })
+
+  test('says where code is cached, or why it is not, which is no fault', async () => {
+    const cache = join(folder, 'caches')
+    const own = join(cache, 'cuda-streams')
+    const env = { XDG_CACHE_HOME: cache }
+    const good = await doctor({ env })
+    assert.deepEqual(good.cache, { folder: own })
+    assert.ok(
+      good.text.split('\n').some((line) => /^✓ cache +\S+$/.test(line) && line.endsWith(own)),
+      good.text,
+    )
+    chmodSync(own, 0o777)
+    const shared = await doctor({ env })
+    assert.ok(shared.ok)
+    assert.deepEqual(shared.cache, { problem: `${own} can be written by other users` })
+    assert.match(shared.text, /^– cache +none, so \.cu files are compiled each time: .* by other users$/m)
   })
 
   test('leaves the file of a timeline alone', async () => {

@@ -43,6 +43,27 @@ onEveryBackend('what is current', (bench) => {
     })
   })
 
+  test('U1 a call without a stream says that the current one is closed, and how it comes to be so', async () => {
+    const closed = bench.stream()
+    using event = device.createEvent()
+    const says = [/it is closed and still the current stream of Device/, /Close it after its run\(\)/]
+    const calls = [
+      () => device.alloc(16),
+      () => event.record(),
+      () => event.wait(),
+      () => Stream.current(device).launchHostFunc(() => {}),
+    ]
+    await closed.run(async () => {
+      closed.close()
+      for (const call of calls) refused(call, 'ERR_CLOSED', ...says)
+      await turn()
+      for (const call of calls) refused(call, 'ERR_CLOSED', ...says)
+    })
+    const named = refused(() => closed.launchHostFunc(() => {}), 'ERR_CLOSED')
+    assert.doesNotMatch(named.message, /current/, 'it is no longer current')
+    device.alloc(16).close()
+  })
+
   test('U1 an event is recorded and waited for on the current stream of its device', async () => {
     using stream = bench.stream()
     using waiting = bench.stream()

@@ -1,7 +1,7 @@
 /** O6 and O7: what an event is made with, sharing it with other processes, and the time between two. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { CudaError, Event, type EventOptions } from 'cuda-streams'
+import { type CudaError, Event, type EventOptions } from 'cuda-streams'
 import { withoutProcesses } from '../helpers/run-time.js'
 import { onEveryBackend } from '../helpers/suite.js'
 import { runScenario } from './child.js'
@@ -123,7 +123,10 @@ onEveryBackend('events', (bench) => {
 
   test('O6 an event that is not interprocess has no bytes to share', () => {
     using event = device.createEvent()
-    assert.throws(() => event.ipcHandle(), CudaError)
+    const way = /createEvent\(\{ interprocess: true \}\)/
+    refused(() => event.ipcHandle(), 'CUDA_ERROR_INVALID_HANDLE', /not for other processes: make it by/, way)
+    using foreign = Event.fromHandle(event.handle, { device })
+    refused(() => foreign.ipcHandle(), 'CUDA_ERROR_INVALID_HANDLE', /was made elsewhere/, /cudaEventInterprocess/, way)
     using stream = bench.stream()
     stream.record(event)
     stream.synchronize()

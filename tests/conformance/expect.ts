@@ -28,6 +28,9 @@ export function checkError(error: unknown, code: string, ...says: readonly RegEx
   assert.ok(error instanceof classOf(code), `${code} must be a ${classOf(code).name}, not a ${error.name}`)
   assert.equal(error instanceof CudaError, code.startsWith('CUDA_'), 'a CudaError is what the driver refused')
   for (const pattern of says) assert.match(coded.message, pattern)
+  const [prefix = coded.message] = /^\w+: /.exec(coded.message) ?? []
+  assert.equal(coded.message.split(prefix).length, 2, `what a message is about stands once in it: ${coded.message}`)
+  assert.doesNotMatch(coded.message, /'([^']+)'[^']*: did you mean '\1'/, 'what was given is not what was meant')
   return coded
 }
 

@@ -76,6 +76,35 @@ const KINDS: readonly Kind[] = [
 onEveryBackend('what cannot be wrapped', (bench) => {
   const { device } = bench
 
+  test('S4 the number of another library in the place of an object: what wraps it is named', () => {
+    using stream = bench.stream()
+    using event = device.createEvent()
+    using buffer = device.alloc(16)
+    const [ofStream, ofEvent] = [/new ExternalStream\(handle\)/, /Event\.fromHandle\(handle\)/]
+    const ofMemory = /DeviceBuffer\.from\(pointer, byteLength\)/
+    const calls: readonly (readonly [call: (given: never) => unknown, ...says: RegExp[]])[] = [
+      [(given) => stream.wait(given), ofStream, ofEvent],
+      [(given) => stream.wait(event, given)],
+      [(given) => stream.wait(stream, { event: given }), ofEvent],
+      [(given) => stream.record(given), ofEvent],
+      [(given) => event.record(given), ofStream],
+      [(given) => event.wait(given), ofStream],
+      [(given) => event.elapsedSince(given), ofEvent],
+      [(given) => Stream.compare(given, stream), ofStream],
+      [(given) => device.alloc(16, { stream: given }), ofStream],
+      [(given) => stream.copy(buffer, given), ofMemory],
+      [(given) => stream.fill(given, 0), ofMemory],
+      [(given) => stream.upload(given, new Uint8Array(16)), ofMemory],
+      [(given) => stream.waitValue(given, 1), ofMemory],
+    ]
+    for (const [call, ...says] of calls) {
+      for (const given of [12345, 0x7f00_0000_1000n]) {
+        refused(() => call(given as never), 'ERR_INVALID_ARG_TYPE', new RegExp(`not ${given}`), ...says)
+      }
+    }
+    stillWorks(bench, stream)
+  })
+
   for (const { name, wrap } of KINDS) {
     test(`S4 wrapping a ${name}: neither a bigint, a safe integer nor a protocol object`, () => {
       for (const [given, said] of NOT_A_HANDLE) {

@@ -125,6 +125,8 @@ onEveryBackend('memory', (bench) => {
     refused(() => buffer.view(Float32Array), 'ERR_INVALID_ARG_VALUE', /4 bytes/)
     refused(() => buffer.subarray(1, 5).view(Float32Array), 'ERR_INVALID_ARG_VALUE', /4 bytes/)
     refused(() => buffer.view(Array as never), 'ERR_INVALID_ARG_TYPE', /Float32Array/)
+    const noConstructor = Object.assign(() => {}, { BYTES_PER_ELEMENT: 1 }) as never
+    refused(() => buffer.view(noConstructor), 'ERR_INVALID_ARG_TYPE', /^type must be a constructor of typed arrays/)
     refused(() => buffer.view(undefined as never), 'ERR_INVALID_ARG_TYPE', /Float32Array/)
     const makesNone: readonly unknown[] = [
       Object.assign(class {}, { BYTES_PER_ELEMENT: 1 }),

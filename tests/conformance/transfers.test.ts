@@ -570,6 +570,7 @@ onEveryBackend('transfers', (bench) => {
       [DataView, 'ERR_INVALID_ARG_TYPE', /a constructor of typed arrays such as Float32Array/],
       [Array, 'ERR_INVALID_ARG_TYPE', /a constructor of typed arrays/],
       [() => new Uint8Array(20), 'ERR_INVALID_ARG_TYPE', /a constructor of typed arrays/],
+      [Object.assign(() => {}, { BYTES_PER_ELEMENT: 1 }), 'ERR_INVALID_ARG_TYPE', /a constructor of typed arrays/],
       [null, 'ERR_INVALID_ARG_TYPE', /an array to fill, or a constructor such as Float32Array, not null/],
       [[], 'ERR_INVALID_ARG_TYPE', /an array to fill/],
       [{ type: Float32Array }, 'ERR_INVALID_ARG_TYPE', /an array to fill/],

@@ -1,6 +1,7 @@
 /** Memory and events that processes share, with real processes. */
 import assert from 'node:assert/strict'
 import { it } from 'node:test'
+import { DeviceBuffer, Event } from 'cuda-streams'
 import { onEveryBackend } from '../helpers/suite.js'
 import { type Ended, runRanks, start, told } from './run-ranks.js'
 
@@ -58,6 +59,24 @@ onEveryBackend('memory and events between processes', (bench) => {
 
   it('bytes that are no handle are refused, and do not end the process', async () => {
     assertOk(await start(child('importer'), ['garbage'], env))
+  })
+
+  it('bytes of an event open no memory, nor bytes of memory an event, and neither changes the other', async () => {
+    using stream = bench.stream()
+    using buffer = device.alloc(4096, { interprocess: true })
+    using event = device.createEvent({ interprocess: true })
+    await stream.fill(buffer, 7).record(event).finished()
+    const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString('hex')
+    const IPC_BYTES = hex(event.ipcHandle()) + hex(buffer.ipcHandle())
+    for (const [open, bytes] of [
+      [() => DeviceBuffer.fromIpcHandle(event.ipcHandle()), 'an event of this process'],
+      [() => Event.fromIpcHandle(buffer.ipcHandle().slice(0, 64)), 'memory of this process'],
+    ] as const) {
+      assert.throws(open, { code: 'ERR_INVALID_HANDLE' }, bytes)
+    }
+    assertOk(await start(child('importer'), ['kinds'], { ...env, IPC_BYTES }))
+    assert.deepEqual(await stream.download(buffer), new Uint8Array(4096).fill(7))
+    assert.ok(event.query(), 'the record is as it was')
   })
 
   it('memory of a process that has ended is refused', async () => {

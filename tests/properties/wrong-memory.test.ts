@@ -33,8 +33,21 @@ test('wrong arguments about memory are refused by name', async () => {
     wrong.nothingOfOurs,
     wrong.oneOf(undefined, new Uint8Array(63), new ArrayBuffer(65), new Float64Array(9), buffer),
   )
+  const withWidth = <F extends object>(made: F): F => Object.assign(made, { BYTES_PER_ELEMENT: 1 })
+  const noConstructor = wrong.oneOf(
+    withWidth(() => new Uint8Array(64)),
+    withWidth(async () => new Uint8Array(64)),
+    withWidth(function* () {
+      yield 1
+    }),
+    withWidth({ view: () => new Uint8Array(64) }.view),
+    withWidth(class {}),
+    Object.getPrototypeOf(Uint8Array),
+    DataView,
+  )
   const noArray = wrong.either(
     wrong.nothingOfOurs,
+    noConstructor,
     wrong.oneOf(null, Array, Stream, Uint8Array.from, new Uint8Array(63), new SharedArrayBuffer(65), buffer),
   )
   const noValue = wrong.either(wrong.noInteger, wrong.oneOf(undefined, 256, -129, 2 ** 40))
@@ -72,6 +85,7 @@ test('wrong arguments about memory are refused by name', async () => {
     ['fill width', (width) => stream.fill(buffer, 0, { width }), wrong.oneOf(0, 3, 8, '1', null, {})],
     ['upload', (value) => stream.upload(buffer, value), noSource],
     ['download to', (value) => stream.download(buffer, value), noArray],
+    ['view', (value) => pinned.view(value), wrong.either(wrong.nothingOfOurs, noConstructor, wrong.oneOf(null, {}))],
     [
       'downloader',
       (chunkBytes) => stream.downloader(buffer, { chunkBytes }),

@@ -69,6 +69,10 @@ describe('CUDA_STREAMS_RECORD', () => {
       /The critical path, by what takes most of it\n {2}[\d.]+ .s {2}fill on stream \d+ \(race\.js:[78]:\d+\), \d times/,
     )
     const out = join(folder, 'page.svg')
+    // What cannot be written is said before the recording is read.
+    const nowhere = node([command, 'timeline', join(folder, 'nothing.rec'), '--out', join(folder, 'nowhere', 'a.html')])
+    assert.equal(nowhere.status, 1)
+    assert.match(nowhere.output, /^The timeline .*a\.html cannot be written: ENOENT/)
     assert.equal(node([command, 'timeline', file, '--out', out]).status, 0)
     assert.match(readFileSync(out, 'utf8'), /^<svg/)
     const whatIf = node([command, 'what-if', file])

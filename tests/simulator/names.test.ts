@@ -148,6 +148,7 @@ const OUTPUTS: Readonly<Record<string, Output>> = {
       variables: { CUDA_STREAMS_DRIVER: name },
       traces: [],
       kernelDriver: null,
+      cache: { folder: '/cache' },
       neededCuda: '12.5',
       devices: [{ ordinal: 0, name, memory: null, computeCapability: '9.0', works: true }],
       libraries: { NCCL: part },

@@ -1,7 +1,7 @@
 /** Files of a timeline: by extension, whole, with nothing loaded from elsewhere. */
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, describe, it } from 'node:test'
@@ -209,9 +209,42 @@ describe('CUDA_STREAMS_TIMELINE', () => {
     assert.match(stderr, /\.html, \.json, \.json\.gz, \.svg or \.txt/)
   })
 
-  it('tells where it could not write, and changes nothing else', () => {
-    const { status, stderr } = run(join(directory, 'no', 'such', 'directory.html'))
+  it('refuses, at the first use, a file whose folder is missing or cannot be written, and a folder; and makes no file', () => {
+    const file = join(directory, 'file')
+    const folder = join(directory, 'folder.html')
+    const locked = join(directory, 'locked')
+    writeFileSync(file, '')
+    mkdirSync(folder)
+    mkdirSync(locked, { mode: 0o500 })
+    const rows: readonly (readonly [path: string, says: RegExp])[] = [
+      [join(directory, 'no', 'such', 'run.html'), /run\.html cannot be written: ENOENT/],
+      [join(file, 'run.html'), /run\.html cannot be written: ENOTDIR/],
+      [folder, /folder\.html cannot be written: EISDIR/],
+      // The administrator can write everywhere.
+      ...(process.getuid?.() === 0 ? [] : [[join(locked, 'run.html'), /cannot be written: EACCES/] as const]),
+    ]
+    for (const [path, says] of rows) {
+      const { status, stderr } = run(path, `${program}; console.log('reached')`)
+      assert.equal(status, 1, stderr)
+      assert.match(stderr, /ERR_INVALID_ARG_VALUE/)
+      assert.match(stderr, /CUDA_STREAMS_TIMELINE: the timeline /)
+      assert.match(stderr, says)
+    }
+    // A program that never uses the library needs no file.
+    assert.equal(run(join(directory, 'no', 'such', 'run.html'), "console.log('no GPU')").status, 0)
+    const killed = join(directory, 'killed.html')
+    run(killed, `${program}; process.kill(process.pid, 'SIGKILL')`)
+    assert.ok(!existsSync(killed), 'nothing is written before the end')
+  })
+
+  it('tells at the end what could not be written since, and changes nothing else', () => {
+    const own = join(directory, 'goes')
+    mkdirSync(own)
+    const { status, stderr } = run(
+      join(own, 'run.html'),
+      `${program}; process.getBuiltinModule('node:fs').rmdirSync(${JSON.stringify(own)})`,
+    )
     assert.equal(status, 0)
-    assert.match(stderr, /no timeline was written to .*directory\.html/)
+    assert.match(stderr, /no timeline was written to .*run\.html/)
   })
 })

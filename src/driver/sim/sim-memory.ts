@@ -8,7 +8,7 @@ import { explained, stateError } from '../../base/errors.js'
 import { upperBound } from '../../base/interval-map.js'
 import { isSharedMemory, newSharedMemory } from '../../base/shared-memory.js'
 import { shortCallSite } from '../../base/stack.js'
-import { MemoryFile } from '../../native/memory-file.js'
+import { Contents, MemoryFile } from '../../native/memory-file.js'
 import type * as Ptx from '../../ptx/ptx.js'
 import { CUresult, cudaError } from '../cuda-results.js'
 import {
@@ -30,7 +30,7 @@ import {
   type QueuedValueWrite,
   type StreamHandle,
 } from '../driver.js'
-import { notOpened, notShareable, ownMemory } from '../handle-errors.js'
+import { eventIsNoMemory, notOpened, notShareable, ownMemory } from '../handle-errors.js'
 import type { MemoryValue } from '../values.js'
 import { pinnedMemory } from './limits.js'
 import type { Machine } from './machine/machine.js'
@@ -341,7 +341,7 @@ export class SimMemory implements MemoryDriver {
     if (known !== undefined) return { handle: known.handle, byteOffset }
     if (block.pool !== undefined) throw notShareable(pointer)
     if (block.sharedBytes !== undefined) throw sharedOtherwise('threads', 'processes')
-    const file = orOutOfMemory('cuIpcGetMemHandle', () => MemoryFile.make(block.byteLength))
+    const file = orOutOfMemory('cuIpcGetMemHandle', () => MemoryFile.make(block.byteLength, Contents.MEMORY))
     block.share(file.buffer)
     this.#keepFile(block, file)
     return { handle: file.handle, byteOffset }
@@ -349,6 +349,7 @@ export class SimMemory implements MemoryDriver {
 
   /** Memory of another process. It is mapped once, however often it is opened. */
   importMemory(handle: Uint8Array, context: ContextHandle): ImportedMemory {
+    if (MemoryFile.contentsOf(handle) === Contents.EVENT) throw eventIsNoMemory()
     if (MemoryFile.isOwn(handle)) throw ownMemory()
     const device = this.registry.liveContextDevice(context, 'cuIpcOpenMemHandle')
     const name = handle.join()
@@ -368,7 +369,7 @@ export class SimMemory implements MemoryDriver {
   }
 
   #mapFile(handle: Uint8Array, device: SimDevice): DeviceMemory {
-    const file = orOutOfMemory('cuIpcOpenMemHandle', () => MemoryFile.open(handle))
+    const file = orOutOfMemory('cuIpcOpenMemHandle', () => MemoryFile.open(handle, Contents.MEMORY))
     if (file === undefined) throw notOpened()
     const pointer = this.#address(rounded(file.byteLength))
     const block = new DeviceMemory(pointer, file.byteLength, device, undefined, file.buffer)

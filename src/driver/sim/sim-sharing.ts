@@ -6,7 +6,7 @@
 import type { OwnBytes } from '../../base/bytes.js'
 import { stateError } from '../../base/errors.js'
 import { isSharedMemory } from '../../base/shared-memory.js'
-import { MemoryFile } from '../../native/memory-file.js'
+import { Contents, MemoryFile } from '../../native/memory-file.js'
 import { CUresult, cudaError } from '../cuda-results.js'
 import {
   type ContextHandle,
@@ -23,7 +23,7 @@ import {
   type SharingDriver,
   type StreamHandle,
 } from '../driver.js'
-import { noEvent } from '../handle-errors.js'
+import { memoryIsNoEvent, noEvent } from '../handle-errors.js'
 import type { CaptureRules } from './capture-rules.js'
 import type { Machine } from './machine/machine.js'
 import { type SimDevice, type SimEvent, SimStream } from './machine/machine-state.js'
@@ -99,7 +99,7 @@ export class SimSharing implements SharingDriver {
     this.#joinProcesses()
     if (file === undefined) {
       if (event.shared !== undefined) throw sharedOtherwise('threads', 'processes')
-      file = MemoryFile.make(WORK_BYTES)
+      file = MemoryFile.make(WORK_BYTES, Contents.EVENT)
       this.#files.set(event, file)
       this.#shareRecords(handle, new WorkWords(file.buffer))
     }
@@ -118,11 +118,15 @@ export class SimSharing implements SharingDriver {
 
   importEvent(context: ContextHandle, handle: Uint8Array): EventHandle {
     const call = 'cuIpcOpenEventHandle'
+    if (MemoryFile.contentsOf(handle) === Contents.MEMORY) throw memoryIsNoEvent()
     if (MemoryFile.isOwn(handle)) throw noEvent(cudaError(call, CUresult.INVALID_CONTEXT))
     const device = this.registry.liveContextDevice(context, call)
     this.#joinProcesses()
-    const file = MemoryFile.open(handle)
-    if (file === undefined || file.byteLength !== WORK_BYTES) throw noEvent(cudaError(call, CUresult.INVALID_HANDLE))
+    const file = MemoryFile.open(handle, Contents.EVENT)
+    if (file?.byteLength !== WORK_BYTES) {
+      file?.close()
+      throw noEvent(cudaError(call, CUresult.INVALID_HANDLE))
+    }
     const event = this.registry.addEvent(device, EventFlag.INTERPROCESS | EventFlag.DISABLE_TIMING)
     event.shared = { words: new WorkWords(file.buffer), serial: 0 }
     this.#files.set(event, file)

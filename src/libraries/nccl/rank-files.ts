@@ -2,7 +2,7 @@
  * Where simulated ranks of several threads and processes meet: files of memory, in which each says that it is there and where the bytes lie
  * that it gives to the others.
  */
-import { HANDLE_BYTES, MemoryFile } from '../../native/memory-file.js'
+import { Contents, HANDLE_BYTES, MemoryFile } from '../../native/memory-file.js'
 
 /** Of a process: for each id that it has made, whether ranks have come, and the handle of their file. */
 const SLOTS = 512
@@ -21,7 +21,7 @@ let lastSlot = 0
 
 /** Writes into an id where its ranks meet. */
 export function writeMeetingPlace(id: Uint8Array): void {
-  slots ??= MemoryFile.make(SLOTS * SLOT_BYTES)
+  slots ??= MemoryFile.make(SLOTS * SLOT_BYTES, Contents.RANKS)
   lastSlot = (lastSlot + 1) % SLOTS
   new Uint8Array(slots.buffer, lastSlot * SLOT_BYTES, SLOT_BYTES).fill(0)
   id.set(slots.handle.subarray(0, SLOT_AT - HANDLE_AT), HANDLE_AT)
@@ -61,7 +61,7 @@ export class Gift {
 
   /** Returns the file with the bytes, to be closed once all have taken them. */
   give(bytes: Uint8Array): MemoryFile {
-    const file = MemoryFile.make(Math.max(1, bytes.length))
+    const file = MemoryFile.make(Math.max(1, bytes.length), Contents.RANKS)
     new Uint8Array(file.buffer).set(bytes)
     this.words[this.at + LENGTH] = bytes.length
     new Uint8Array(this.words.buffer, 4 * this.at + ENTRY_HANDLE, HANDLE_BYTES).set(file.handle)
@@ -72,7 +72,7 @@ export class Gift {
 
   take(): Uint8Array {
     const handle = new Uint8Array(this.words.buffer, 4 * this.at + ENTRY_HANDLE, HANDLE_BYTES).slice()
-    const file = MemoryFile.open(handle)
+    const file = MemoryFile.open(handle, Contents.RANKS)
     if (file === undefined) throw new Error('A rank has ended before the others had what it gave them')
     const bytes = new Uint8Array(file.buffer, 0, this.words[this.at + LENGTH]).slice()
     file.close()
@@ -99,19 +99,19 @@ export class RankFile {
     if (size > MOST_RANKS) throw new RangeError(`On the simulator a communicator has at most ${MOST_RANKS} ranks`)
     const place = id.slice(HANDLE_AT, HANDLE_AT + HANDLE_BYTES)
     place.fill(0, SLOT_AT - HANDLE_AT)
-    const meeting = MemoryFile.open(place)
+    const meeting = MemoryFile.open(place, Contents.RANKS)
     if (meeting === undefined) return undefined
     const offset = new DataView(id.buffer, id.byteOffset).getUint32(SLOT_AT, true) * SLOT_BYTES
     const slot = new Int32Array(meeting.buffer, offset, 1)
     const handle = new Uint8Array(meeting.buffer, offset + HANDLE_BYTES, HANDLE_BYTES)
     try {
       if (Atomics.compareExchange(slot, 0, FREE, CLAIMED) === FREE) {
-        const file = MemoryFile.make(bytesFor(size))
+        const file = MemoryFile.make(bytesFor(size), Contents.RANKS)
         handle.set(file.handle)
         Atomics.store(slot, 0, READY)
         return new RankFile(file, size)
       }
-      const file = Atomics.load(slot, 0) === READY ? MemoryFile.open(handle.slice()) : undefined
+      const file = Atomics.load(slot, 0) === READY ? MemoryFile.open(handle.slice(), Contents.RANKS) : undefined
       return file === undefined ? undefined : new RankFile(file, size)
     } finally {
       meeting.close()

@@ -1,15 +1,15 @@
-/** Opens what the parent shared: importer.js <garbage | memory | ended | pending | values>. Says 'ok', or throws with what is wrong. */
+/** Opens what the parent shared: importer.js <garbage | kinds | memory | ended | pending | values>. Says 'ok', or throws with what is wrong. */
 import assert from 'node:assert/strict'
-import { Device, DeviceBuffer, Stream } from 'cuda-streams'
+import { Device, DeviceBuffer, Event, Stream } from 'cuda-streams'
 
 const [what] = process.argv.slice(2)
 const bytes = Buffer.from(process.env['IPC_BYTES'] ?? '', 'hex')
 const device = Device.get(0)
 const open = (given: Uint8Array): DeviceBuffer => DeviceBuffer.fromIpcHandle(given, { device })
 
-function assertRefused(given: Uint8Array, title: string): void {
+function assertRefused(given: Uint8Array, title: string, call: (bytes: Uint8Array) => unknown = open): void {
   assert.throws(
-    () => open(given),
+    () => call(given),
     (error: unknown) => {
       assert.equal((error as { code?: unknown }).code, 'ERR_INVALID_HANDLE', `${title}: ${String(error)}`)
       return true
@@ -28,6 +28,27 @@ if (what === 'garbage') {
     step(name)
     assertRefused(given, name)
   }
+} else if (what === 'kinds') {
+  // The parent sent the 64 bytes of an event, and the 80 of memory.
+  const openEvent = (given: Uint8Array): Event => Event.fromIpcHandle(given, { device })
+  const [ofEvent, ofMemory] = [bytes.subarray(0, 64), bytes.subarray(64)]
+  step('the bytes of an event as memory')
+  assertRefused(ofEvent, 'an event as memory')
+  assertRefused(Buffer.concat([ofEvent, Buffer.alloc(8), Buffer.of(16, 0, 0, 0, 0, 0, 0, 0)]), '16 bytes of an event')
+  step('the bytes of memory as an event')
+  assertRefused(ofMemory.subarray(0, 64), 'memory as an event', openEvent)
+  step('bytes that are cut')
+  for (const call of [open, openEvent]) {
+    for (const length of [0, 63, 65, 79]) {
+      assert.throws(() => call(ofMemory.subarray(0, length)), { code: 'ERR_INVALID_ARG_VALUE' }, `${length} bytes`)
+    }
+  }
+  assert.throws(() => openEvent(ofMemory), { code: 'ERR_INVALID_ARG_VALUE' }, '80 bytes as an event')
+  step('each as what it is')
+  using event = openEvent(ofEvent)
+  using memory = open(ofMemory)
+  using stream = new Stream({ device })
+  assert.deepEqual(await stream.wait(event).download(memory), new Uint8Array(4096).fill(7))
 } else if (what === 'values') {
   // The parent's stream stands until the first word is 1, and writes the second when it goes on.
   using stream = new Stream({ device })
