@@ -398,7 +398,7 @@ export class GraphExec extends HandleObject {
   /**
    * Replaces the work of the instance by that of another graph of the same shape (`cuGraphExecUpdate`).
    * @param graph A graph of the same driver.
-   * @throws {CudaError} 910 if the shapes differ; the instance is unchanged then
+   * @throws {CudaError} 910 if the shapes differ, and for a kernel or fill of another device; the instance is unchanged then
    * @throws {Error} ERR_DEVICE_MISMATCH for a graph of another driver; ERR_UNSUPPORTED as `instantiate()`, and after `setEnabled()`;
    * ERR_INVALID_ARG_TYPE, ERR_CLOSED
    * @example
@@ -429,6 +429,7 @@ export class GraphExec extends HandleObject {
    * @param node A copy of the graph that the instance was made from.
    * @param destination The buffer to write, on the device or host that the captured one was on.
    * @param source The buffer to read, on the device or host that the captured one was on.
+   * @throws {CudaError} 1 for memory of a pool where the captured one was other memory, such as that of `alloc(byteLength, { interprocess: true })`, and the reverse
    * @throws {Error} ERR_INVALID_ARG_VALUE for a node of another graph, buffers elsewhere, and a copy of several rows; ERR_OUT_OF_RANGE for buffers without bytes; ERR_UNSUPPORTED for a copy that another library queued; otherwise as
    * `stream.copy()`
    */
@@ -466,7 +467,11 @@ export class GraphExec extends HandleObject {
       throw stateError('ERR_DEVICE_MISMATCH', `${from} belongs to ${owner} than the instance it is to update`)
     }
     if (impl.changed === 'switched') throw excluded(impl)
-    impl.driver.graphs.update(impl.handle, from.handle)
+    try {
+      impl.driver.graphs.update(impl.handle, from.handle)
+    } catch (error) {
+      throw whyNoUpdate(error, graph)
+    }
     impl.changed = 'updated'
     const reachable = reachableFrom(this)
     reachable.owners = reachableFrom(graph).owners
@@ -557,7 +562,11 @@ function changeNode(impl: GraphExecImpl, shown: GraphNode, node: NodeState, give
     enablePeerAccess(memory, impl)
     const bytes = { destination: to.pointer, source: from.pointer, byteLength: from.byteLength }
     const work = { kind: 'copy', ...bytes, route: undefined, rows: undefined } as const
-    driver.graphs.updateNode(exec, node.handle, context, work)
+    try {
+      driver.graphs.updateNode(exec, node.handle, context, work)
+    } catch (error) {
+      throw whyNoCopy(error, shown)
+    }
     return memory
   }
   if (shown.kind === 'fill') {
@@ -577,6 +586,23 @@ function changeNode(impl: GraphExecImpl, shown: GraphNode, node: NodeState, give
   }
   throw invalidValue(`${shown} cannot be changed alone: only kernels, copies and fills can`)
 }
+
+/** CUDA says by a number alone why it refuses other memory for a copy, and a graph for an instance. */
+const whyNoCopy = (error: unknown, shown: GraphNode): unknown =>
+  error instanceof CudaError && error.number === CUresult.INVALID_VALUE
+    ? explained(
+        error,
+        `${shown} was captured with memory of a pool, which alloc() gives, at an end that is to be other memory, such as that of alloc(byteLength, { interprocess: true }), or the reverse: capture another graph`,
+      )
+    : error
+
+const whyNoUpdate = (error: unknown, graph: Graph): unknown =>
+  error instanceof CudaError && error.number === CUresult.GRAPH_EXEC_UPDATE_FAILURE
+    ? explained(
+        error,
+        `${graph} differs from the graph of the instance by more than values: the same calls in the same order are expected, kernels and fills on the same device, and memory of a pool (that of alloc()) at the same ends of copies. Make another instance`,
+      )
+    : error
 
 function contextOfNode(impl: GraphExecImpl, shown: GraphNode, node: NodeState): ContextHandle {
   checkNode(impl.checkOpen(), shown, node)

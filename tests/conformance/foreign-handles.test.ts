@@ -262,6 +262,21 @@ onEveryBackend('what cannot be wrapped', (bench) => {
     assert.equal(wrapper.device, other)
   })
 
+  test('S4 the handle of a closed event is closed, whatever events are made on another device since', (t) => {
+    const other = secondDevice(bench)
+    if (other === undefined) return t.skip(ONE_DEVICE)
+    for (const [here, there] of [
+      [device, other],
+      [other, device],
+    ] as const) {
+      const event = here.createEvent()
+      const { handle } = event
+      event.close()
+      using _another = there.createEvent()
+      refused(() => Event.fromHandle(handle, { device: here }), 'ERR_CLOSED')
+    }
+  })
+
   test('S4 a device that does not exist is ERR_OUT_OF_RANGE', () => {
     device.run(() => {
       using stream = new Stream()

@@ -195,6 +195,36 @@ onEveryBackend('nodes', (bench) => {
       )
     }))
 
+  test('G15 a copy gets other memory, but not memory of a pool in the place of other memory, nor the reverse', async () => {
+    using stream = bench.stream()
+    const two = <B>(make: () => B): readonly [B, B] => [make(), make()]
+    const buffers = {
+      pool: two(() => device.alloc(BYTES)),
+      interprocess: two(() => device.alloc(BYTES, { interprocess: true })),
+      pinned: two(() => device.allocPinned(BYTES)),
+    }
+    const kinds = ['pool', 'interprocess', 'pinned'] as const
+    const pairs = kinds.flatMap((to) => kinds.map((from) => ({ to, from })))
+    const copies = pairs.filter(({ to, from }) => to !== 'pinned' || from !== 'pinned')
+    for (const before of copies) {
+      using graph = stream.capture(() => void stream.copy(buffers[before.to][0], buffers[before.from][1]))
+      using exec = graph.instantiate()
+      const [node] = graph.nodes
+      assert.ok(node?.kind === 'copy')
+      for (const after of copies) {
+        const update = (): unknown => exec.update(node, buffers[after.to][1], buffers[after.from][0])
+        const ends = [[before.to, after.to] as const, [before.from, after.from] as const]
+        if (ends.every(([was, is]) => was === is)) update()
+        else if (ends.some(([was, is]) => (was === 'pinned') !== (is === 'pinned'))) {
+          refused(update, 'ERR_INVALID_ARG_VALUE', /no update changes that/)
+        } else assert.match(refusedByDriver(update, 1).message, /memory of a pool.*interprocess.*capture another graph/)
+      }
+      exec.launch(stream)
+    }
+    await stream.finished()
+    for (const buffer of Object.values(buffers).flat()) buffer.close()
+  })
+
   test('G15 a node is switched off and on, and stays off through updates', () =>
     scene(async ({ stream, b, exec, kernel, copy, fill, read }) => {
       exec.setEnabled(kernel, false).launch(stream)

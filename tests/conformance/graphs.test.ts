@@ -5,6 +5,7 @@ import { ExternalStream, type Graph, type GraphExec, Stream } from 'cuda-streams
 import { simulate } from 'cuda-streams/sim'
 import { AsyncLocalStorage } from '../helpers/context-storage.js'
 import { onEveryBackend } from '../helpers/suite.js'
+import { affine } from '../soak/kernels.js'
 import { ONE_DEVICE, refused, refusedByDriver, secondDevice, turns } from './expect.js'
 
 const LAUNCHES = 1000
@@ -448,6 +449,37 @@ onEveryBackend('graphs', (bench) => {
     exec.launch(stream)
     await stream.finished()
     assert.deepEqual(ran, ['a', 'b', 'b'])
+  })
+
+  test('G10 update() leaves kernels and fills on their device, host functions on none', async (context) => {
+    const second = secondDevice(bench)
+    if (second === undefined) return context.skip(ONE_DEVICE)
+    await affine.prepare(device)
+    await affine.prepare(second)
+    using here = bench.stream()
+    using there = second.createStream()
+    using buffer = device.alloc(64, { stream: here })
+    there.wait(here)
+    const works: Record<string, (stream: Stream) => unknown> = {
+      kernel: (stream) => stream.launch(affine, { grid: 1, block: 64 }, buffer, 64, 2),
+      fill: (stream) => stream.fill(buffer, 1),
+      'host function': (stream) => stream.launchHostFunc(() => {}),
+      'no node': () => {},
+    }
+    for (const [name, work] of Object.entries(works)) {
+      for (const [from, to] of [
+        [here, there],
+        [there, here],
+      ] as const) {
+        using exec = from.capture(() => void work(from)).instantiate()
+        using graph = to.capture(() => void work(to))
+        const update = (): unknown => exec.update(graph)
+        if (name === 'host function' || name === 'no node') update()
+        else assert.match(refusedByDriver(update, 910).message, /kernels and fills on the same device/)
+        exec.update(from.capture(() => void work(from))).launch(from)
+      }
+    }
+    await Promise.all([here.finished(), there.finished()])
   })
 
   test('G10 update() changes what is copied or filled, but not between which kinds of memory', async () => {

@@ -83,11 +83,22 @@ function takeNew(count: number): Taken {
 
 /** The handles of one kind. */
 class HandleSeries {
-  readonly free: number[] = []
+  /** For each device those that it may have again: a GPU gives a handle of one device to no object of another. */
+  readonly #free: number[][] = []
   /** Those that this library destroyed, and did not create again since. */
   readonly remembered = new Set<number>()
 
   constructor(public next: number) {}
+
+  takeFree(device: number): number | undefined {
+    return this.#free[device]?.pop()
+  }
+
+  giveBack(device: number, handle: number): void {
+    const free = this.#free[device]
+    if (free === undefined) this.#free[device] = [handle]
+    else free.push(handle)
+  }
 }
 
 export class Handles {
@@ -112,9 +123,10 @@ export class Handles {
     return new Behind(this.base + this.#kinds[name].next + SPACING)
   }
 
-  take(name: SimHandleKind): number {
+  /** `device`: the number of the one that the object is made on, for a kind whose objects belong to a device. */
+  take(name: SimHandleKind, device = 0): number {
     const kind = this.#kinds[name]
-    const reused = kind.free.pop()
+    const reused = kind.takeFree(device)
     if (reused !== undefined) {
       kind.remembered.delete(reused)
       return reused
@@ -123,8 +135,8 @@ export class Handles {
     return this.base + kind.next
   }
 
-  giveBack(kind: SimHandleKind, handle: number): void {
-    this.#kinds[kind].free.push(handle)
+  giveBack(kind: SimHandleKind, handle: number, device = 0): void {
+    this.#kinds[kind].giveBack(device, handle)
   }
 
   /** Notes that it was this library that destroyed the object. */

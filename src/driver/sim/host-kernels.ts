@@ -5,6 +5,7 @@ import { type ElementLayout, type Leaf, scalarLayout } from '../../base/element-
 import { dataViewOf, SCALAR_ACCESS, type ScalarType } from '../../base/element-types.js'
 import { invalidType, invalidValue, stateError } from '../../base/errors.js'
 import { surfacing } from '../../base/uncaught.js'
+import { CUresult } from '../cuda-results.js'
 import {
   type HostKernel,
   isMemoryArgument,
@@ -14,7 +15,7 @@ import {
   type TouchedMemory,
   touching,
 } from '../driver.js'
-import type { Touch, Work } from './machine/work.js'
+import { LaunchFault, type Touch, type Work } from './machine/work.js'
 import { MemoryBlock } from './memory-blocks.js'
 import type { Queued, SimMemory } from './sim-memory.js'
 import { type Change, watchWrites } from './written-memory.js'
@@ -70,6 +71,21 @@ function hostCallOf(
   return { pieces, names, elements, run }
 }
 
+/** Where the pieces lie when the work is queued: an address may be another's by the time that it runs. */
+const blocksOf = (pieces: readonly TouchedMemory[], memory: SimMemory): readonly (MemoryBlock | undefined)[] =>
+  pieces.map(({ pointer, byteLength }) => (byteLength === 0 ? undefined : memory.blockAt(pointer, byteLength)))
+
+/** The number of the first piece whose address other memory has by now, or none; -1 where there is none. */
+const replacedAmong = (
+  pieces: readonly TouchedMemory[],
+  blocks: readonly (MemoryBlock | undefined)[],
+  memory: SimMemory,
+): number =>
+  pieces.findIndex(({ pointer, byteLength }, index) => {
+    const block = blocks[index]
+    return block !== undefined && block !== memory.blockAt(pointer, byteLength)
+  })
+
 /** The bytes of the pieces now: the memory itself. */
 const bytesOf = (pieces: readonly TouchedMemory[], memory: SimMemory): readonly Uint8Array[] =>
   pieces.map(({ pointer, byteLength }) =>
@@ -99,7 +115,10 @@ const TOLERANCES: { readonly [T in ScalarType]?: number } = { bf16: 1e-2, f16: 1
 export function compareWithHost(host: HostKernel, work: KernelWork, memory: SimMemory): () => () => void {
   // The code sets the conditions.
   const { pieces, names, elements, run } = hostCallOf(host, work, memory, () => {})
+  const blocks = blocksOf(pieces, memory)
   return () => {
+    // Code that accesses freed memory is a fault, and one that does not leaves nothing to compare.
+    if (blocks.some((block) => block?.freed) || replacedAmong(pieces, blocks, memory) >= 0) return () => {}
     const copies = bytesOf(pieces, memory).map((bytes) => bytes.slice())
     run(copies)
     return () => {
@@ -164,6 +183,7 @@ export class HostWork implements Work {
   readonly byteLength = undefined
   /** Kept reachable until it is done. */
   readonly held: readonly unknown[]
+  readonly #blocks: readonly (MemoryBlock | undefined)[]
 
   constructor(
     readonly name: string,
@@ -180,6 +200,7 @@ export class HostWork implements Work {
       if (byteLength > LONGEST_ARRAY) throw tooLong(name, byteLength)
       return byteLength === 0 ? undefined : memory.prepareAt(pointer, byteLength, CALL)
     })
+    this.#blocks = blocksOf(pieces, memory)
   }
 
   get what(): string {
@@ -192,10 +213,13 @@ export class HostWork implements Work {
 
   effect(): void {
     const { pieces } = this
+    this.#refuseReplaced()
     const all = bytesOf(pieces, this.memory)
     const watched = all.map((bytes, index) => {
       const { pointer = 0, access = 'inout' } = pieces[index] ?? {}
-      return { bytes, access, within: bytes.byteLength === 0 ? NOTHING : this.memory.spanAt(pointer as Pointer, CALL) }
+      // Around freed memory nothing is left to be compared.
+      const isGone = bytes.byteLength === 0 || this.#blocks[index]?.freed === true
+      return { bytes, access, within: isGone ? NOTHING : this.memory.spanAt(pointer as Pointer, CALL) }
     })
     const changed = watchWrites(watched, this.comparesAll)
     const uses = MemoryBlock.uses
@@ -211,6 +235,15 @@ export class HostWork implements Work {
     }
     const what = `The JavaScript of ${this.what} transferred its view of memory (no. ${lost}) away, which took the memory away`
     throw invalidValue(`${what}: what it held is lost. Transfer a copy, made by slice()`)
+  }
+
+  /** Freed memory is poison, as for a copy; but at an address that other memory has by now the work must not touch that. */
+  #refuseReplaced(): void {
+    const at = replacedAmong(this.pieces, this.#blocks, this.memory)
+    const piece = this.pieces[at]
+    if (piece === undefined) return
+    const what = `The ${piece.byteLength} bytes of ${this.pieceNames[at]} of ${this.what} were freed before the launch ran`
+    throw new LaunchFault(CUresult.ILLEGAL_ADDRESS, `${what}, and other memory has their address`)
   }
 
   #refuse(change: Change | undefined): void {

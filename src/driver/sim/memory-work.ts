@@ -34,9 +34,13 @@ export class CopyEffect implements Work {
     return isWithinHost(this.to, this.from)
   }
 
-  /** Between which kinds of memory it is cannot be changed. */
   get shape(): string {
-    return shapeOf('copy', this.to, this.from)
+    return `copy ${this.places}`
+  }
+
+  /** Between which kinds of memory it is, which cannot be changed. */
+  get places(): string {
+    return placesOf(this.to, this.from)
   }
 
   effect(): void {
@@ -84,7 +88,11 @@ export class RowsEffect implements Work {
   }
 
   get shape(): string {
-    return shapeOf('copy of rows', this.to.block, this.from.block)
+    return `copy of rows ${this.places}`
+  }
+
+  get places(): string {
+    return placesOf(this.to.block, this.from.block)
   }
 
   effect(): void {
@@ -253,5 +261,5 @@ const placeOf = (block: MemoryBlock): string =>
     : 'other memory'
 
 /** A copy within the host is a host function. */
-const shapeOf = (what: string, to: MemoryBlock, from: MemoryBlock): string =>
-  isWithinHost(to, from) ? `${what} within the host` : `${what} to ${placeOf(to)} from ${placeOf(from)}`
+const placesOf = (to: MemoryBlock, from: MemoryBlock): string =>
+  isWithinHost(to, from) ? 'within the host' : `to ${placeOf(to)} from ${placeOf(from)}`

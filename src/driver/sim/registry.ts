@@ -44,7 +44,7 @@ export class Registry {
   }
 
   addStream(device: SimDevice, nonBlocking: boolean, priority: number, partition?: SimPartition): SimStream {
-    const handle = this.handles.take('stream') as StreamHandle
+    const handle = this.handles.take('stream', device.ordinal) as StreamHandle
     this.#ids += 1n
     const stream = new SimStream(device, handle, this.#ids, nonBlocking, priority, partition)
     this.#streams.set(handle, stream)
@@ -80,20 +80,20 @@ export class Registry {
     }
     stream.destroyed = true
     stream.device.forgetDestroyed(stream)
-    this.handles.giveBack('stream', stream.handle)
+    this.handles.giveBack('stream', stream.handle, stream.device.ordinal)
   }
 
   addEvent(device: SimDevice, flags: number): SimEvent {
-    const handle = this.handles.take('event') as EventHandle
+    const handle = this.handles.take('event', device.ordinal) as EventHandle
     const event = new SimEvent(device, handle, flags)
     this.#events.set(handle, event)
     return event
   }
 
   destroyEvent(handle: EventHandle): void {
-    this.event(handle, 'cuEventDestroy')
+    const { device } = this.event(handle, 'cuEventDestroy')
     this.#events.delete(handle)
-    this.handles.giveBack('event', handle)
+    this.handles.giveBack('event', handle, device.ordinal)
     this.handles.remember('event', handle)
   }
 

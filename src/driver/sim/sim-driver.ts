@@ -659,7 +659,7 @@ export class SimDriver implements Driver, WorkQueue {
 }
 
 function capturedWork(
-  { partition }: SimStream,
+  { device, partition }: SimStream,
   call: string,
   operation: SimOperationKind,
   amount: number,
@@ -667,7 +667,7 @@ function capturedWork(
   fails: number,
 ): SimNodeWork {
   if (operation !== SimOperationKind.LATCH || work !== undefined)
-    return { kind: 'work', call, operation, amount, work, fails, partition }
+    return { kind: 'work', call, operation, amount, work, fails, device, partition }
   throw stateError(
     'ERR_UNSUPPORTED',
     'A latch cannot be captured: it is opened once, and a graph is launched many times',

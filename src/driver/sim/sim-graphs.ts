@@ -31,7 +31,7 @@ import type {
   SimPartition,
   SimStream,
 } from './machine/machine-state.js'
-import { SimOperationKind } from './machine/work.js'
+import { SimOperationKind, type Work } from './machine/work.js'
 import { CopyEffect, FillEffect, RowsEffect } from './memory-work.js'
 import type { Registry } from './registry.js'
 import type { SimKernels } from './sim-kernels.js'
@@ -319,6 +319,9 @@ export class SimGraphs implements GraphDriver {
     const instance = this.#instance(exec, call)
     const before = this.#workOf(exec, handle, call)
     if (before.kind !== 'work' || kindOf(before) !== kind) throw cudaError(call, CUresult.INVALID_VALUE)
+    // Memory of a pool and other memory cannot take each other's place, as in an update by a graph.
+    if (kind === 'copy' && placesOf(before.work) !== placesOf(queued.work))
+      throw cudaError(call, CUresult.INVALID_VALUE)
     const work: SimNodeWork = { ...before, amount: queued.amount, work: queued.work }
     instance.nodes = changed(instance.origin.id, instance.nodes, (node) => (node === handle ? work : undefined))
   }
@@ -529,18 +532,18 @@ function paired(nodes: Nodes, others: Nodes): ReadonlyMap<number, number> | unde
       if (known === other.index) continue
       if (known !== undefined || !isSameKind(node.work, other.work)) return undefined
       pairs.set(index, other.index)
-      open.push([placesOf(node.after), placesOf(other.after)])
+      open.push([indexesOf(node.after), indexesOf(other.after)])
     }
   }
   return pairs
 }
 
-const placesOf = (nodes: Nodes): readonly number[] => nodes.map(({ index }) => index)
+const indexesOf = (nodes: Nodes): readonly number[] => nodes.map(({ index }) => index)
 
 /** Those that no other comes after. */
 function lastOf(nodes: Nodes): readonly number[] {
-  const followed = new Set(nodes.flatMap(({ after }) => placesOf(after)))
-  return placesOf(nodes).filter((index) => !followed.has(index))
+  const followed = new Set(nodes.flatMap(({ after }) => indexesOf(after)))
+  return indexesOf(nodes).filter((index) => !followed.has(index))
 }
 
 function isSameKind(work: SimNodeWork, other: SimNodeWork): boolean {
@@ -569,8 +572,14 @@ function kindOf(work: SimNodeWork): NodeKind {
   return memory instanceof FillEffect ? 'fill' : 'other'
 }
 
-/** A kernel stays in its part of the device. */
-const placeOf = (work: SimNodeWork): string =>
-  work.kind === 'work' && work.operation === SimOperationKind.KERNEL && work.work?.shape === undefined
-    ? ` in ${work.partition?.context}`
-    : ''
+/** Between which kinds of memory a copy is. */
+const placesOf = (work: Work | undefined): string | undefined =>
+  work instanceof CopyEffect || work instanceof RowsEffect ? work.places : undefined
+
+/** A kernel or a fill stays on the device that it was captured on, and a kernel in its part of that. Of copies it is not known. */
+function placeOf(work: SimNodeWork): string {
+  if (work.kind !== 'work') return ''
+  const { operation, device, partition, work: memory } = work
+  if (operation !== SimOperationKind.KERNEL) return memory instanceof FillEffect ? `on ${device.ordinal}` : ''
+  return `on ${device.ordinal} in ${memory?.shape === undefined ? partition?.context : undefined}`
+}

@@ -143,13 +143,13 @@ export class SimMemory implements MemoryDriver {
 
   /** Frees it when the latest records of these events are done. */
   freeAfter(pointer: Pointer, after: readonly InternalEvent[]): void {
-    const block = this.#blockAt(pointer, 1)
+    const block = this.blockAt(pointer, 1)
     if (!(block instanceof DeviceMemory)) return
     this.#freeBlockAfter(block, after, rounded(block.byteLength))
   }
 
   free({ pointer, stream, after }: QueuedFree): void {
-    const block = this.#blockAt(pointer, 1)
+    const block = this.blockAt(pointer, 1)
     if (!(block instanceof DeviceMemory) || block.pointer !== pointer || block.freed) {
       throw cudaError('cuMemFreeAsync', CUresult.INVALID_VALUE)
     }
@@ -223,7 +223,7 @@ export class SimMemory implements MemoryDriver {
   }
 
   closePinned(pointer: Pointer, bytes: ArrayBuffer | undefined, after: readonly InternalEvent[]): void {
-    const block = this.#blockAt(pointer, 1)
+    const block = this.blockAt(pointer, 1)
     if (block instanceof RegisteredMemory) block.end = this.#freeBlockAfter(block, after)
     if (!(block instanceof PinnedMemory)) return
     block.detach(bytes)
@@ -231,7 +231,7 @@ export class SimMemory implements MemoryDriver {
   }
 
   detachPinned(pointer: Pointer, bytes: ArrayBuffer): void {
-    const block = this.#blockAt(pointer, 1)
+    const block = this.blockAt(pointer, 1)
     if (block instanceof PinnedMemory) block.detach(bytes)
   }
 
@@ -292,7 +292,7 @@ export class SimMemory implements MemoryDriver {
   }
 
   placeOf(pointer: Pointer, byteLength: number): MemoryPlace {
-    const block = this.#blockAt(pointer, byteLength)
+    const block = this.blockAt(pointer, byteLength)
     if (block === undefined || block.freed) throw cudaError('cuPointerGetAttribute', CUresult.INVALID_VALUE)
     return { device: block.device.ordinal, isOfHost: !(block instanceof DeviceMemory) }
   }
@@ -326,7 +326,7 @@ export class SimMemory implements MemoryDriver {
 
   /** Memory that another thread has shared. */
   receive(pointer: Pointer, bytes: ArrayBufferLike, device: SimDevice, isOfPool: boolean): void {
-    const known = this.#blockAt(pointer, 1)
+    const known = this.blockAt(pointer, 1)
     if (known instanceof DeviceMemory && known.sharedBytes === bytes) return
     this.#insert(
       new DeviceMemory(pointer, bytes.byteLength, device, isOfPool ? device.pools.current : undefined, bytes),
@@ -387,7 +387,7 @@ export class SimMemory implements MemoryDriver {
   }
 
   #ofDevice(pointer: Pointer): DeviceMemory {
-    const block = this.#blockAt(pointer, 1)
+    const block = this.blockAt(pointer, 1)
     if (block instanceof DeviceMemory) return block
     const what = `The memory at 0x${pointer.toString(16)} is the host's`
     throw stateError('ERR_UNSUPPORTED', `${what}: on the simulator threads and processes share memory of a device`)
@@ -410,12 +410,12 @@ export class SimMemory implements MemoryDriver {
 
   /** A host implementation wrote there. */
   writtenAt(pointer: Pointer, byteLength: number): void {
-    this.#blockAt(pointer, byteLength)?.wrote(pointer, byteLength)
+    this.blockAt(pointer, byteLength)?.wrote(pointer, byteLength)
   }
 
   /** What must be kept reachable while work that uses the memory there is queued. */
   heldAt(pointer: Pointer): unknown {
-    return this.#blockAt(pointer, 1)?.held
+    return this.blockAt(pointer, 1)?.held
   }
 
   /** Where the block at a pointer lies in its buffer. */
@@ -470,7 +470,7 @@ export class SimMemory implements MemoryDriver {
 
   /** As `bytesFrom`; 0 where no memory is. */
   bytesBehind(pointer: Pointer): number {
-    const block = this.#blockAt(pointer, 1)
+    const block = this.blockAt(pointer, 1)
     return block === undefined || block.freed ? 0 : block.pointer + block.byteLength - pointer
   }
 
@@ -496,13 +496,13 @@ export class SimMemory implements MemoryDriver {
   }
 
   #live(pointer: Pointer, byteLength: number, call: string): MemoryBlock {
-    const block = this.#blockAt(pointer, byteLength)
+    const block = this.blockAt(pointer, byteLength)
     if (block === undefined) throw cudaError(call, CUresult.INVALID_VALUE)
     return block
   }
 
   /** The block in which so many bytes lie. */
-  #blockAt(pointer: number, byteLength: number): MemoryBlock | undefined {
+  blockAt(pointer: number, byteLength: number): MemoryBlock | undefined {
     const block = this.#blocks[this.#indexAfter(pointer) - 1]
     return block !== undefined && pointer + byteLength <= block.pointer + block.byteLength ? block : undefined
   }

@@ -468,7 +468,8 @@ export type SimNodeWork =
       readonly work: Work | undefined
       /** The CUresult of the fault that it ends in, or 0. */
       readonly fails: number
-      /** Of the stream that it was captured on: it runs there whatever stream the graph is launched on. */
+      /** Those of the stream that it was captured on: it runs there whatever stream the graph is launched on. */
+      readonly device: SimDevice
       readonly partition: SimPartition | undefined
     }
   | { readonly kind: 'host'; readonly host: HostFunction }
