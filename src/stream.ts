@@ -789,8 +789,9 @@ export class Stream extends StreamBase implements CudaStreamLike, AsyncDisposabl
 
   /**
    * Captures the work that a function queues on this stream: `beginCapture()`, the function, `endCapture()`. Ends the
-   * capture also if the function throws.
-   * @param fn A function that is not async.
+   * capture also if the function throws. Meanwhile this stream is the current one of its device, so that calls without a
+   * stream are captured, too. A capture that records nothing gives the warning CUDA_STREAMS_EMPTY_CAPTURE.
+   * @param fn A function that is not async, and no generator function: such a one is not called.
    * @param options `mode`: other calls that the capture forbids meanwhile (default 'threadLocal')
    * @returns the graph of the captured work
    * @throws {Error} any error of the function; ERR_INVALID_ARG_VALUE if it returns a promise, and for an unknown mode; as
@@ -806,7 +807,7 @@ export class Stream extends StreamBase implements CudaStreamLike, AsyncDisposabl
    * ```
    */
   capture<R>(fn: (() => R) & Synchronous<R>, options?: CaptureOptions): Graph {
-    return capture(open(this), fn, options, (mode) => this.beginCapture(mode))
+    return capture(this, open(this), fn, options, (mode) => this.beginCapture(mode))
   }
 
   /**

@@ -8,7 +8,7 @@ import {
   defineKernel,
   type Graph,
   type GraphNode,
-  type Stream,
+  Stream,
 } from 'cuda-streams'
 import { simulate } from 'cuda-streams/sim'
 import fc from 'fast-check'
@@ -540,7 +540,8 @@ onEveryBackend('conditional nodes', (bench) => {
           904,
         )
         const three = stream.createCondition(1)
-        assert.throws(() => stream.if(three, (async () => {}) as never), { code: 'ERR_INVALID_ARG_VALUE' })
+        const promising = (): unknown => Promise.reject(mine)
+        assert.throws(() => stream.if(three, promising as never), { code: 'ERR_INVALID_ARG_VALUE', message: /promise/ })
         const four = stream.createCondition(1)
         refusedByDriver(
           () =>
@@ -554,6 +555,43 @@ onEveryBackend('conditional nodes', (bench) => {
       })
       // What the first body had captured before it threw is there.
       assert.deepEqual(await playedOf(graph), [1, 5])
+    }))
+
+  test('G18 an async function as a body is refused before it is called, and before there is a node', () =>
+    scene(async ({ stream, note, playedOf }) => {
+      const never = (): never => assert.fail('it was called')
+      const wrong = [
+        async (): Promise<void> => never(),
+        function* () {
+          yield never()
+        },
+      ]
+      using graph = stream.capture(() => {
+        const condition = stream.createCondition(1)
+        for (const body of wrong) {
+          refused(() => stream.if(condition, body as never), 'ERR_INVALID_ARG_VALUE', /then must not be/)
+          refused(() => stream.if(condition, () => {}, body as never), 'ERR_INVALID_ARG_VALUE', /otherwise must/)
+          refused(() => stream.while(condition, body as never), 'ERR_INVALID_ARG_VALUE', /body must not be/)
+          refused(() => stream.switch(condition, [body as never]), 'ERR_INVALID_ARG_VALUE', /bodies\[0\] must/)
+        }
+        stream.if(condition, (body) => note(body, 1))
+      })
+      assert.deepEqual(await playedOf(graph), [1])
+    }))
+
+  test('G18 the stream that a body captures on is current in its function', () =>
+    scene(async ({ stream, note, playedOf }) => {
+      using graph = stream.capture(() => {
+        stream.if(stream.createCondition(1), (body) => {
+          assert.equal(Stream.current(bench.device), body)
+          note(Stream.current(bench.device), 1)
+          body.if(body.createCondition(1), (inner) => note(Stream.current(bench.device), Number(inner !== body) + 1))
+          assert.equal(Stream.current(bench.device), body)
+        })
+        assert.equal(Stream.current(bench.device), stream)
+        note(Stream.current(bench.device), 3)
+      })
+      assert.deepEqual(await playedOf(graph), [1, 2, 3])
     }))
 
   test('G18 a capture that is invalidated while a body is captured ends in the error of captures', () =>
