@@ -113,11 +113,12 @@ onEveryBackend('code of a GPU', (bench) => {
     using stream = bench.stream()
     using count = device.alloc(4, { stream })
     using turns = device.alloc(64, { stream })
+    using before = device.alloc(60, { stream })
     using graph = stream.capture(() => {
       const again = stream.createCondition(1)
       stream.fill(turns, 0)
       stream.while(again, (body) => {
-        body.copy(turns.subarray(4, 64), turns.subarray(0, 60)).fill(turns.subarray(0, 4), 1)
+        body.copy(before, turns.subarray(0, 60)).copy(turns.subarray(4, 64), before).fill(turns.subarray(0, 4), 1)
         body.launch(countDown, { grid: 1, block: 32 }, again, count)
       })
     })
