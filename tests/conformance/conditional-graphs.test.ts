@@ -493,6 +493,7 @@ onEveryBackend('conditional nodes', (bench) => {
   test('G18 a body refuses host functions, values and events of the outside, and what a graph with them has', () =>
     scene(async ({ stream, note }) => {
       using word = device.allocPinned(4)
+      using other = device.allocPinned(4)
       using event = device.createEvent()
       using withHost = stream.capture(() => stream.launchHostFunc(() => {}))
       const acts: readonly ((body: Stream) => void)[] = [
@@ -500,7 +501,7 @@ onEveryBackend('conditional nodes', (bench) => {
         (body) => body.writeValue(word, 1),
         (body) => void body.record(event, { external: true }),
         (body) => body.launch(withHost),
-        (body) => body.copy(word, word.subarray(0, 4)),
+        (body) => body.copy(word, other),
       ]
       for (const act of acts) {
         const failing = (body: Stream): void => {
