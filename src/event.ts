@@ -302,6 +302,11 @@ function explainElapsed(start: EventImpl, end: EventImpl, error: CudaError): Cud
     if (!event.isOwned || event.settings.timing) continue
     return explained(error, `The ${name} event was made without timing: make it with { timing: true }`)
   }
+  for (const [name, event] of [['start', start] as const, ['end', end] as const]) {
+    if (!event.isCaptured) continue
+    const wayOut = 'record it with { external: true }, so that each launch of the graph records it'
+    return explained(error, `The ${name} event was last recorded in a capture, and has no time of its own: ${wayOut}`)
+  }
   const why = WHY_NO_TIME[error.code]
   return why === undefined ? error : explained(error, why)
 }

@@ -495,9 +495,9 @@ export class Stream extends StreamBase implements CudaStreamLike, AsyncDisposabl
    * cannot reach each other's memory `cuMemcpyPeerAsync`). Never blocks, except for 20 ms when a stream of one GPU first
    * uses memory of another.
    * @param destination The buffer to write.
-   * @param source The buffer to read, of the same length. If it overlaps the destination, the result is undefined.
-   * @throws {Error} ERR_OUT_OF_RANGE if the lengths differ, ERR_INVALID_ARG_TYPE, ERR_CLOSED, ERR_DEVICE_MISMATCH
-   * for a buffer of another driver; ERR_UNSUPPORTED for pinned memory and that of a GPU which the stream's cannot reach
+   * @param source The buffer to read, of the same length, and of other memory.
+   * @throws {Error} ERR_OUT_OF_RANGE if the lengths differ, ERR_INVALID_ARG_VALUE if the two overlap, ERR_INVALID_ARG_TYPE,
+   * ERR_CLOSED, ERR_DEVICE_MISMATCH for a buffer of another driver; ERR_UNSUPPORTED for pinned memory and that of a GPU which the stream's cannot reach
    */
   copy(destination: DeviceBuffer | PinnedBuffer, source: DeviceBuffer | PinnedBuffer): this
   /**
@@ -507,8 +507,8 @@ export class Stream extends StreamBase implements CudaStreamLike, AsyncDisposabl
    * @param source The buffer to read, which may be longer too.
    * @param options `shape`: [rows, bytes of each] or [planes, rows, bytes]. `destinationStrides`, `sourceStrides`: bytes from
    * one row to the next, [row] or [plane, row]; a plane's is a whole number of rows' (default: without gaps)
-   * @throws {Error} ERR_OUT_OF_RANGE if rows lie outside a buffer, or overlap; ERR_INVALID_ARG_VALUE for another number of
-   * strides; otherwise as a copy of whole buffers, and ERR_UNSUPPORTED between GPUs that cannot reach each other's memory
+   * @throws {Error} ERR_OUT_OF_RANGE if rows lie outside a buffer, or overlap with those of the same buffer;
+   * ERR_INVALID_ARG_VALUE for another number of strides, and if rows of both overlap; otherwise as a copy of whole buffers, and ERR_UNSUPPORTED between GPUs that cannot reach each other's memory
    * @example
    * ```ts
    * // 16 rows of 64 bytes, out of an image with 256 bytes in a row
@@ -790,8 +790,9 @@ export class Stream extends StreamBase implements CudaStreamLike, AsyncDisposabl
 
   /**
    * Captures the work that a function queues on this stream: `beginCapture()`, the function, `endCapture()`. Ends the
-   * capture also if the function throws.
-   * @param fn A function that is not async.
+   * capture also if the function throws. Meanwhile this stream is the current one of its device, so that calls without a
+   * stream are captured, too. A capture that records nothing gives the warning CUDA_STREAMS_EMPTY_CAPTURE.
+   * @param fn A function that is not async, and no generator function: such a one is not called.
    * @param options `mode`: other calls that the capture forbids meanwhile (default 'threadLocal')
    * @returns the graph of the captured work
    * @throws {Error} any error of the function; ERR_INVALID_ARG_VALUE if it returns a promise, and for an unknown mode; as
@@ -807,7 +808,7 @@ export class Stream extends StreamBase implements CudaStreamLike, AsyncDisposabl
    * ```
    */
   capture<R>(fn: (() => R) & Synchronous<R>, options?: CaptureOptions): Graph {
-    return capture(open(this), fn, options, (mode) => this.beginCapture(mode))
+    return capture(this, open(this), fn, options, (mode) => this.beginCapture(mode))
   }
 
   /**

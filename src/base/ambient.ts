@@ -4,49 +4,63 @@
  */
 import { AsyncLocalStorage } from './node-modules.js'
 
+/** The block for which values were made current. */
+interface Scope {
+  ended: boolean
+}
+
 /** A value that was made current. */
 interface Entry<T> {
   readonly value: T
-  /** The block for which it was made current has ended: `before` counts instead, wherever the entry is still stored. */
-  ended: boolean
+  /** Once it has ended, `before` counts instead, wherever the entry is still stored. */
+  readonly scope: Scope
   before: Entry<T> | undefined
 }
 
 const storage = new AsyncLocalStorage<ReadonlyMap<Ambient<unknown>, Entry<unknown>>>()
+
+/** The block of a value that is set outside of all others, and of `run()`, whose end restores what was before. */
+const WITHOUT_END: { readonly scope: Scope; readonly before: undefined } = {
+  scope: { ended: false },
+  before: undefined,
+}
 
 export class Ambient<T> {
   get(): T | undefined {
     return this.#entry()?.value
   }
 
-  /** Sets the value for the rest of this async context and for what starts from it. */
-  set(value: T | undefined): void {
-    storage.enterWith(this.#with(entryOf(value)))
+  /** Sets the value for the rest of this async context and for what starts from it, until the block ends that it is in. */
+  set(value: T): void {
+    const current = this.#entry()
+    // In place of the value of the block, with which it ends.
+    const { scope, before } = current ?? WITHOUT_END
+    storage.enterWith(this.#with({ value, scope, before }))
   }
 
   /**
-   * Sets the value until the result is disposed, which restores the previous one. An async function that enters before its
-   * first `await` does so in the context of its caller. The end of its block, after the `await`, cannot change that context:
-   * there the ended entry makes the previous value count.
+   * Sets the value until the result is disposed, which ends this block and no other: blocks may end in any order. An async
+   * function that enters before its first `await` does so in the context of its caller. The end of its block, after the
+   * `await`, cannot change that context: there the ended entry makes the previous value count.
    */
   enter(value: T): Disposable {
     const before = this.#entry()
     // Blocks that each overlap the next would make an endless chain otherwise.
     if (before !== undefined) before.before = unended(before.before)
-    const entry: Entry<T> = { value, ended: false, before }
-    storage.enterWith(this.#with(entry))
+    const scope: Scope = { ended: false }
+    storage.enterWith(this.#with({ value, scope, before }))
     return {
       [Symbol.dispose]: () => {
-        if (entry.ended) return
-        entry.ended = true
-        this.set(before?.value)
+        if (scope.ended) return
+        scope.ended = true
+        storage.enterWith(this.#with(this.#entry()))
       },
     }
   }
 
   /** Sets the value for the function and for all that it awaits. */
   run<R>(value: T, fn: () => R): R {
-    return storage.run(this.#with(entryOf(value)), fn)
+    return storage.run(this.#with({ value, ...WITHOUT_END }), fn)
   }
 
   #entry(): Entry<T> | undefined {
@@ -61,11 +75,8 @@ export class Ambient<T> {
   }
 }
 
-const entryOf = <T>(value: T | undefined): Entry<T> | undefined =>
-  value === undefined ? undefined : { value, ended: false, before: undefined }
-
 function unended<T>(entry: Entry<T> | undefined): Entry<T> | undefined {
   let found = entry
-  while (found?.ended === true) found = found.before
+  while (found?.scope.ended === true) found = found.before
   return found
 }

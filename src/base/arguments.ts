@@ -114,6 +114,31 @@ function checkOptionsObject(options: unknown, name: string): void {
   )
 }
 
+/** Functions that return before their body has run to its end, by the tags of their prototypes, which `bind()` keeps. */
+const FUNCTIONS_THAT_GO_ON: ReadonlyMap<string, string> = new Map([
+  ['[object AsyncFunction]', 'an async function'],
+  ['[object GeneratorFunction]', 'a generator function'],
+  ['[object AsyncGeneratorFunction]', 'an async generator function'],
+])
+
+/**
+ * Refuses, before it is called, a function whose body has not run when it returns. `why` says what ends with the function.
+ * Code that was compiled to older JavaScript has no such functions: what they return is refused by `refusePromise()`.
+ */
+export function checkSynchronous(value: unknown, name: string, why: string): void {
+  checkFunction(value, name)
+  const kind = FUNCTIONS_THAT_GO_ON.get(Object.prototype.toString.call(value))
+  if (kind !== undefined) throw invalidValue(`${name} must not be ${kind}: ${why}. It was not called`)
+}
+
+/** Refuses what a function that must be synchronous has returned, if it is a promise. */
+export function refusePromise(returned: unknown, name: string, why: string): void {
+  if (!isThenable(returned)) return
+  // No caller gets the promise, so its rejection must not end the process. Other thenables may begin their work in then().
+  if (returned instanceof Promise) returned.catch(() => {})
+  throw invalidValue(`${name} must not return a promise: ${why}`)
+}
+
 export const isThenable = (value: unknown): value is PromiseLike<unknown> =>
   isObject(value) && 'then' in value && typeof value.then === 'function'
 

@@ -130,17 +130,31 @@ const EXPLANATIONS: Readonly<Record<number, string>> = {
   720: 'All blocks of a cooperative launch run at the same time, and there is no room for so many: kernel.activeBlocks() says how many a multiprocessor runs, and stream.context how many multiprocessors there are',
   900: 'This cannot be done while a stream captures: end the capture first, or do it before',
   901: 'An earlier mistake has invalidated the capture: end it and begin another',
+  902: 'The event belongs to another capture, and two captures cannot become one: wait with { external: true } for an event that work outside of both records',
+  903: 'The stream only joined the capture: end it on the stream that began it',
   904: 'A stream joined this capture and was never waited for: let the stream that began the capture wait for it before the end',
   905: 'The event was recorded outside the capture: record it inside, or wait with { external: true }',
   906: 'The null stream would wait for a stream that is capturing: use a non-blocking stream',
-  907: 'The event was last recorded inside a capture: it stands for a point in the graph, not for work that runs',
+  907: 'The event was last recorded inside a capture: it stands for a point in the graph, not for work that runs. An event that is recorded with { external: true } is recorded by each launch',
+  908: 'Another thread began the capture: end it there, or begin it in the mode "relaxed"',
   910: 'The graph has other operations than the instance, another order between them, or copies between other kinds of memory. The instance is as it was: graph.instantiate() makes one of the new graph',
   912: 'A cluster has at most eight blocks',
   915: 'The device has not so many multiprocessors: each part is rounded up to whole groups, of 8 from compute capability 9.0 on, and some must be left for the rest',
 }
 
+const OF_A_CAPTURE =
+  'The event was last recorded in a capture that is over: that record is part of the graph, and no work that runs. Record the event with { external: true } in the capture, so that each launch records it, or again outside'
+
+/** Explanations of results that these calls give for one reason alone. */
+const EXPLANATIONS_OF_CALLS: Readonly<Record<string, string>> = {
+  'cuEventQuery 1': OF_A_CAPTURE,
+  'cuEventSynchronize 1': OF_A_CAPTURE,
+  'cuStreamWaitEvent 1': OF_A_CAPTURE,
+}
+
 export const cudaResultName = (result: number): string => RESULT_NAMES[result] ?? `CUDA_ERROR_${result}`
-const cudaResultExplanation = (result: number): string | undefined => EXPLANATIONS[result]
+const cudaResultExplanation = (call: string, result: number): string | undefined =>
+  EXPLANATIONS_OF_CALLS[`${call} ${result}`] ?? EXPLANATIONS[result]
 
 export const CUresult = {
   SUCCESS: 0,
@@ -217,7 +231,7 @@ export function cudaError(call: string, result: number): CudaError {
   noteLoss(result)
   const why = whyRefused(call, result)
   const said = why === undefined ? [] : [`The driver says: ${why}`]
-  const explanation = [cudaResultExplanation(result) ?? [], said].flat().join('. ')
+  const explanation = [cudaResultExplanation(call, result) ?? [], said].flat().join('. ')
   const make = (): CudaError => new CudaError(call, result, cudaResultName(result), explanation || undefined)
   // Every later call fails so: which one of the program's it was is all that its stack can tell.
   return isContextLost(result) ? cudaErrorFromCaller(make) : make()

@@ -460,6 +460,17 @@ export interface KernelSource {
   readonly compares?: boolean
 }
 
+/** Those of a kernel whose code has none of its own. */
+export const LIMITS_OF_ANY: KernelLimits = { maxThreads: 1024, staticSharedBytes: 0 }
+
+/** What the code of a kernel leaves for its launches. */
+export interface KernelLimits {
+  /** The most threads of a block: the code's own bound, such as `__launch_bounds__`, or fewer if its registers allow no more. */
+  readonly maxThreads: number
+  /** The shared memory that the code declares, which a launch's dynamic shared memory comes on top of. */
+  readonly staticSharedBytes: number
+}
+
 export interface KernelDriver {
   /** `nvrtcCompileProgram`: as `compile`, and blocks until it is done. */
   compileNow(source: KernelSource): ModuleImage
@@ -478,6 +489,8 @@ export interface KernelDriver {
   names(module: ModuleHandle): readonly string[]
   /** `cuModuleGetGlobal`: where a variable of the module lies. */
   variable(module: ModuleHandle, name: string): { readonly pointer: Pointer; readonly byteLength: number }
+  /** `cuFuncGetAttribute`. Of a kernel that is unloaded: the limits of any. */
+  limits(kernel: KernelHandle): KernelLimits
   /** `cuOccupancyMaxActiveBlocksPerMultiprocessor`. */
   activeBlocks(kernel: KernelHandle, blockSize: number, sharedMemory: number): number
 }

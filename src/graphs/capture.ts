@@ -1,11 +1,13 @@
 /** Captures: a stream's work is recorded as a graph instead of being run. */
-import { checkArray, checkFunction, isThenable, oneOf, readOptions } from '../base/arguments.js'
+import { checkArray, checkSynchronous, oneOf, readOptions, refusePromise } from '../base/arguments.js'
 import { CudaError, explained, invalidType, invalidValue } from '../base/errors.js'
+import { shortCallSite } from '../base/stack.js'
+import { warnOnce } from '../base/warnings.js'
 import { CUresult } from '../driver/cuda-results.js'
 import { CaptureMode, isNullStream } from '../driver/driver.js'
 import { freeDeferred } from '../memory/allocation-stream.js'
 import { captureBegan, captureEnded, captureWrapperClosed, takeRecord } from '../streams/capture-record.js'
-import type { StreamImpl } from '../streams/stream-impl.js'
+import { currentOn, type StreamBase, type StreamImpl } from '../streams/stream-impl.js'
 import { refuseEnd } from './conditionals.js'
 import { beginInto, type Graph, graphOf, isGraph } from './graph.js'
 import type { GraphNode } from './nodes.js'
@@ -102,6 +104,10 @@ const isUnsupported = (error: unknown): error is CudaError =>
 
 /** `stream.endCapture()`. */
 export function endCapture(stream: StreamImpl): Graph {
+  return warnIfEmpty(endedCapture(stream), 0)
+}
+
+function endedCapture(stream: StreamImpl): Graph {
   stream.reserve(0)
   refuseEnd(stream)
   const { driver, handle } = stream
@@ -116,6 +122,17 @@ export function endCapture(stream: StreamImpl): Graph {
   }
 }
 
+/** `before` is the number of nodes that the graph had when the capture began. */
+function warnIfEmpty(graph: Graph, before: number): Graph {
+  if (graph.closed || graph.nodeCount > before) return graph
+  const site = shortCallSite()
+  const what = `A capture has recorded nothing${site === undefined ? '' : ` at ${site}`}`
+  const which = 'it takes what is queued on its stream, and on streams that wait for work of that'
+  const wayOut = 'Queue the work there: inside stream.capture(fn), that stream is the current one of its device'
+  warnOnce('CUDA_STREAMS_EMPTY_CAPTURE', `${what}: ${which}. ${wayOut}`)
+  return graph
+}
+
 function stillCaptures(stream: StreamImpl): boolean {
   try {
     return !isNullStream(stream.handle) && stream.isCapturing
@@ -125,42 +142,40 @@ function stillCaptures(stream: StreamImpl): boolean {
   }
 }
 
-/** `stream.capture()`: `begin` begins one in this mode. */
+const ENDS_WITH_FN = 'a capture ends with the function, before the promise would settle'
+
+/** `stream.capture()` of `target`, which is current meanwhile: `begin` begins one in this mode. */
 export function capture(
+  target: StreamBase,
   stream: StreamImpl,
   fn: () => void,
   options: CaptureOptions | undefined,
   begin: (mode: CaptureModeName | undefined) => void,
 ): Graph {
-  checkFunction(fn, 'fn')
+  checkSynchronous(fn, 'fn', ENDS_WITH_FN)
   const { mode, into, after } = readOptions(options, ['mode', 'into', 'after'])
   if (into !== undefined && !isGraph(into)) throw invalidType('options.into', 'a Graph', into)
   const behind = after === undefined ? [] : (checkArray(after, 'options.after', 'an array of nodes') as GraphNode[])
   if (into === undefined && behind.length > 0) throw invalidValue('options.after is for options.into, which is missing')
+  const before = into === undefined || into.closed ? 0 : into.nodeCount
   // The function may close a wrapper, and the capture has to be ended nevertheless.
   const ending = stream.isExternal ? stream.wrapAgain() : stream
   if (into === undefined) begin(mode)
   else beginCapture(stream, mode ?? 'threadLocal', into, behind)
   try {
-    const returned: unknown = fn()
-    if (isThenable(returned)) {
-      // No caller gets the promise, so its rejection must not end the process. Other thenables may begin their work in then().
-      if (returned instanceof Promise) returned.catch(() => {})
-      throw invalidValue(
-        'fn must not return a promise: a capture ends with the function, before the promise would settle',
-      )
-    }
+    const returned: unknown = currentOn(stream.device).run(target, fn)
+    refusePromise(returned, 'fn', ENDS_WITH_FN)
   } catch (error) {
     abandonCapture(ending, into !== undefined)
     throw error
   }
-  return endCapture(ending)
+  return warnIfEmpty(endedCapture(ending), before)
 }
 
 /** Ends a capture that has failed; the caller throws the error that made it fail. */
 function abandonCapture(stream: StreamImpl, isInto: boolean): void {
   try {
-    const graph = endCapture(stream)
+    const graph = endedCapture(stream)
     // What was added to a graph remains there.
     if (!isInto) graph.close()
   } catch {

@@ -1,6 +1,7 @@
 /** Conditional nodes: parts of a graph that are played if a kernel wants it, or as long as one does. */
-import { checkArray, checkFunction, checkInteger, isThenable } from '../base/arguments.js'
+import { checkArray, checkInteger, checkSynchronous, refusePromise } from '../base/arguments.js'
 import { invalidType, invalidValue, outOfRange, stateError } from '../base/errors.js'
+import { implementation } from '../base/library-object.js'
 import { CUresult, cudaError } from '../driver/cuda-results.js'
 import { CaptureMode, ConditionalType, type GraphHandle, isNullStream, type NodeHandle } from '../driver/driver.js'
 import { type Condition, conditionImplOf, conditionOf } from '../kernels/condition.js'
@@ -13,7 +14,7 @@ import {
   recordOf,
   takeRecord,
 } from '../streams/capture-record.js'
-import { type StreamBase, StreamImpl } from '../streams/stream-impl.js'
+import { currentOn, type StreamBase, StreamImpl } from '../streams/stream-impl.js'
 
 /** Captures the body of a conditional node, on the stream that it is given. */
 type BodyFunction<S> = (body: S) => unknown
@@ -143,7 +144,7 @@ function addConditional<S extends StreamBase>(
       for (const [index, graph] of graphs.entries()) {
         const body = bodies[index]
         const target = new ConditionalBody(graph, outer?.outer ?? stream, root)
-        if (body !== undefined) captureBody(stream, target, (inner) => body(wrap(inner)))
+        if (body !== undefined) captureBody(stream, target, (inner) => callBody(body, wrap(inner)))
       }
     })
   } finally {
@@ -151,8 +152,14 @@ function addConditional<S extends StreamBase>(
   }
 }
 
+const ENDS_WITH_FUNCTION = 'the body ends when it returns'
+
+/** The stream that captures the body is current meanwhile, as the one that captures a graph is. */
+const callBody = <S extends StreamBase>(body: BodyFunction<S>, inner: S): unknown =>
+  currentOn(inner[implementation].device).run(inner, () => body(inner))
+
 const checkBody = <S>(body: unknown, name: string): BodyFunction<S> => {
-  checkFunction(body, name)
+  checkSynchronous(body, name, ENDS_WITH_FUNCTION)
   return body as BodyFunction<S>
 }
 
@@ -192,11 +199,7 @@ function captureBody(stream: StreamImpl, body: ConditionalBody, capture: (inner:
   try {
     beginPart(inner, body)
     try {
-      const returned = capture(inner)
-      if (isThenable(returned)) {
-        if (returned instanceof Promise) returned.catch(() => {})
-        throw invalidValue('The function of a body must not return a promise: the body ends when it returns')
-      }
+      refusePromise(capture(inner), 'The function of a body', ENDS_WITH_FUNCTION)
     } catch (error) {
       endFailed(inner, body)
       throw error

@@ -430,7 +430,7 @@ export class GraphExec extends HandleObject {
    * @param destination The buffer to write, on the device or host that the captured one was on.
    * @param source The buffer to read, on the device or host that the captured one was on.
    * @throws {CudaError} 1 for memory of a pool where the captured one was other memory, such as that of `alloc(byteLength, { interprocess: true })`, and the reverse
-   * @throws {Error} ERR_INVALID_ARG_VALUE for a node of another graph, buffers elsewhere, and a copy of several rows; ERR_OUT_OF_RANGE for buffers without bytes; ERR_UNSUPPORTED for a copy that another library queued; otherwise as
+   * @throws {Error} ERR_INVALID_ARG_VALUE for a node of another graph, buffers elsewhere or that overlap, and a copy of several rows; ERR_OUT_OF_RANGE for buffers without bytes; ERR_UNSUPPORTED for a copy that another library queued; otherwise as
    * `stream.copy()`
    */
   update(node: CopyNode, destination: DeviceBuffer | PinnedBuffer, source: DeviceBuffer | PinnedBuffer): this

@@ -27,14 +27,16 @@ import { fromCaller } from '../base/stack.js'
 import { contextOf, type Device, driverOf, HandleImpl, HandleObject, resolveDevice } from '../device.js'
 import { CUresult } from '../driver/cuda-results.js'
 import type { DeviceAttribute } from '../driver/device-attributes.js'
-import type {
-  KernelHandle,
-  KernelSource,
-  LaunchAttributes,
-  LaunchedKernel,
-  LaunchShape,
-  ModuleHandle,
-  ModuleImage,
+import {
+  type KernelHandle,
+  type KernelLimits,
+  type KernelSource,
+  type LaunchAttributes,
+  type LaunchedKernel,
+  type LaunchShape,
+  LIMITS_OF_ANY,
+  type ModuleHandle,
+  type ModuleImage,
 } from '../driver/driver.js'
 import type { OpenMemory } from '../memory/buffer.js'
 import { DeviceBuffer } from '../memory/device-buffer.js'
@@ -63,7 +65,8 @@ export type LaunchConfig = LaunchConfigOptions &
     | {
         /**
          * Threads in all, in each direction: the grid is as many blocks as they need, rounded up, with `cluster` to whole
-         * clusters. The threads beyond them run too, so the kernel compares its index with the length. Excludes `grid`.
+         * clusters. The threads beyond them run too, so the kernel compares its index with the length. With 0 nothing is
+         * queued. Excludes `grid`.
          */
         readonly threads: Extent
         readonly grid?: undefined
@@ -74,7 +77,8 @@ export type LaunchConfig = LaunchConfigOptions &
 export interface LaunchConfigOptions {
   /**
    * Threads of each block; CUDA allows 1024 in all. Default: 256, which is 256 in x; 32 x 8 where `grid` or `threads` has
-   * more than 1 in y; 32 x 4 x 2 where it has more than 1 in z.
+   * more than 1 in y; 32 x 4 x 2 where it has more than 1 in z. With `threads` it is a smaller one where the kernel takes no
+   * 256, as with `__launch_bounds__(128)`.
    */
   readonly block?: Extent | undefined
   /** Dynamic shared memory of each block, in bytes. Default 0. */
@@ -320,6 +324,7 @@ export class KernelImpl implements LaunchedKernel {
   readonly #shapes: Shapes
   /** The handle of a condition is such a value. */
   readonly #takesConditions: boolean
+  #limits: KernelLimits | undefined
 
   constructor(
     readonly code: ModuleImpl,
@@ -331,8 +336,14 @@ export class KernelImpl implements LaunchedKernel {
   ) {
     this.name = printable(moduleName)
     this.label = `kernel '${this.name}'`
-    this.#shapes = new Shapes(this.name)
+    this.#shapes = new Shapes(this.name, () => this.limits.maxThreads)
     this.#takesConditions = uses.some(({ passed, access }) => passed === 'u64' && access === undefined)
+  }
+
+  /** What the code leaves for launches. */
+  get limits(): KernelLimits {
+    this.#limits ??= this.code.driver.kernels.limits(this.handle)
+    return this.#limits
   }
 
   checkOpen(): void {
@@ -360,11 +371,12 @@ export class KernelImpl implements LaunchedKernel {
     const { driver } = stream
     checkMemoryOpen(this.name, this.uses, checked, driver)
     if (shape.attributes !== undefined) refuseAttributes(stream.device, shape.attributes)
+    if (isEmpty(shape)) return
     const work = beginWork(stream, checked)
     try {
       driver.queue({ kind: 'kernel', stream: stream.handle, kernel: this, shape, args: checked })
     } catch (error) {
-      throw explainLimits(error, this.name, stream.device, shape)
+      throw explainLimits(error, this, stream.device, shape)
     }
     if (work !== undefined) endWork(stream, work, { kernel, shape })?.retained.add(this.code)
     stream.lastWork = this.label
@@ -373,6 +385,7 @@ export class KernelImpl implements LaunchedKernel {
   /** Gives a node of a graph these arguments. Returns the memory among them. */
   update(target: LaunchNode, config: unknown, args: unknown[]): readonly OpenMemory[] {
     const shape = this.#shapes.of(config as LaunchConfig)
+    if (isEmpty(shape)) throw outOfRange(`${this.name}: config.threads`, 'from 1, for a node of a graph', 0, NO_NODE)
     const checked = checkArguments(this.name, this.uses, args)
     // A getter of the configuration may have closed them.
     this.checkOpen()
@@ -385,7 +398,7 @@ export class KernelImpl implements LaunchedKernel {
     try {
       driver.graphs.updateNode(exec, node, context, { kind: 'kernel', kernel: this, shape, args: checked })
     } catch (error) {
-      throw explainLimits(error, this.name, target.device, shape)
+      throw explainLimits(error, this, target.device, shape)
     }
     return memory
   }
@@ -450,6 +463,11 @@ export class Kernel<out S extends readonly ParameterType[] = readonly ParameterT
   }
 }
 
+/** Has the launch no threads? Then it has no blocks either. */
+const isEmpty = ({ grid }: LaunchShape): boolean => grid[0] === 0 || grid[1] === 0 || grid[2] === 0
+
+const NO_NODE = 'exec.setEnabled(node, false) lets it do nothing'
+
 const NO_CONDITIONS: readonly ConditionImpl[] = []
 
 const kernelImpl = (kernel: unknown): KernelImpl =>
@@ -461,23 +479,26 @@ const kernelImpl = (kernel: unknown): KernelImpl =>
  */
 export class Shapes {
   readonly #kernel: string
+  /** The most threads that a block of the kernel has. */
+  readonly #mostThreads: () => number
   #latest: SizedShape | undefined
 
-  constructor(kernel: string) {
+  constructor(kernel: string, mostThreads = (): number => LIMITS_OF_ANY.maxThreads) {
     this.#kernel = kernel
+    this.#mostThreads = mostThreads
   }
 
   of(config: LaunchConfig): LaunchShape {
     const latest = this.#latest
     if (latest !== undefined && isPlain(config) && hasSameBlock(latest, config)) {
       if (isSameGrid(latest, config)) return latest.shape
-      const resized = withOtherGrid(latest, config)
+      const resized = withOtherGrid(latest, config, this.#mostThreads)
       if (resized !== undefined) {
         this.#latest = resized
         return resized.shape
       }
     }
-    const sized = shapeOf(readConfig(config, this.#kernel), this.#kernel)
+    const sized = shapeOf(readConfig(config, this.#kernel), this.#kernel, this.#mostThreads)
     // Special launches are checked each time.
     const { cooperative, cluster, attributes } = sized.shape
     this.#latest = !cooperative && cluster === undefined && attributes === undefined ? sized : undefined
@@ -509,13 +530,17 @@ const isSameGrid = ({ shape, threads }: SizedShape, config: LaunchConfig): boole
     : isExtent(threads, config.threads) && config.grid === undefined
 
 /** The shape of before with the blocks of this configuration; undefined if they are not simply right. */
-function withOtherGrid({ shape, hasBlock }: SizedShape, { grid, threads }: LaunchConfig): SizedShape | undefined {
+function withOtherGrid(
+  { shape, hasBlock }: SizedShape,
+  { grid, threads }: LaunchConfig,
+  mostThreads: () => number,
+): SizedShape | undefined {
   if (grid !== undefined && threads !== undefined) return undefined
   const asked = plainExtents(grid ?? threads)
   if (asked === undefined) return undefined
   const { block, attributes, sharedMemory, cooperative, cluster } = shape
   // A block that the configuration does not name depends on the directions that there are blocks in.
-  if (!hasBlock && !isExtent(block, defaultBlock(asked))) return undefined
+  if (!hasBlock && !isExtent(block, defaultBlock(asked, threads, mostThreads))) return undefined
   const blocks = grid === undefined ? blocksFor(asked, block) : asked
   if (blocks[0] > LARGEST_EXTENT || blocks[1] > LARGEST_EXTENT || blocks[2] > LARGEST_EXTENT) return undefined
   return {
@@ -582,10 +607,30 @@ function readConfig(config: LaunchConfig, kernel: string): GivenConfig {
 }
 
 /** The driver's error, with the limit that the shape exceeds. */
-function explainLimits(error: unknown, kernel: string, device: Device, shape: LaunchShape): unknown {
+function explainLimits(error: unknown, kernel: KernelImpl, device: Device, shape: LaunchShape): unknown {
   if (!(error instanceof CudaError) || error.number !== CUresult.INVALID_VALUE) return error
-  const why = exceededLimit(device, shape)
-  return why === undefined ? error : fromCaller(() => explained(error, `The launch of ${kernel} has ${why}`))
+  const why = exceededLimit(device, shape) ?? exceededBound(kernel.limits, device, shape)
+  return why === undefined ? error : fromCaller(() => explained(error, `The launch of ${kernel.name} has ${why}`))
+}
+
+/** Describes the limit of the kernel's own code that a shape exceeds. */
+function exceededBound(limits: KernelLimits, device: Device, shape: LaunchShape): string | undefined {
+  const { maxThreads, staticSharedBytes } = limits
+  const { sharedMemory, block } = shape
+  const threads = block[0] * block[1] * block[2]
+  const asked = `${threads} threads in each block (config.block is ${block.join(' x ')})`
+  if (threads > maxThreads) {
+    const way = 'pass a smaller config.block, or { threads } without one'
+    return `${asked}; its code takes at most ${maxThreads}, by its launch bounds or its registers: ${way}`
+  }
+  const inAll = sharedMemory + staticSharedBytes
+  const most = device.attribute('maxSharedMemoryPerBlockOptin')
+  if (inAll > most) {
+    const parts = `config.sharedMemory is ${sharedMemory}, and its code declares ${staticSharedBytes}`
+    return `${inAll} bytes of shared memory (${parts}); ${device} takes at most ${most}`
+  }
+  if (maxThreads === LIMITS_OF_ANY.maxThreads) return undefined
+  return `${asked}; if its code requires one size of block (.reqntid), that is one of ${maxThreads} threads`
 }
 
 /** Throws ERR_UNSUPPORTED if the device lacks an attribute. The simulated device has the abilities of an H200. */
@@ -617,7 +662,7 @@ function exceededLimit(device: Device, { grid, block, sharedMemory }: LaunchShap
 }
 
 /** Checks a launch's configuration. */
-function shapeOf(given: GivenConfig, kernel: string): SizedShape {
+function shapeOf(given: GivenConfig, kernel: string, mostThreads: () => number): SizedShape {
   const name = `${kernel}: config`
   const sharedMemory =
     given.sharedMemory === undefined ? 0 : checkSharedMemory(given.sharedMemory, `${name}.sharedMemory`)
@@ -628,10 +673,10 @@ function shapeOf(given: GivenConfig, kernel: string): SizedShape {
   if (blocks !== undefined && count !== undefined) {
     throw invalidValue(`${name}.grid and threads exclude each other: threads says how many blocks there are`)
   }
-  const threads = count === undefined ? undefined : extentOf(count, `${name}.threads`, Number.MAX_SAFE_INTEGER)
+  const threads = count === undefined ? undefined : extentOf(count, `${name}.threads`, Number.MAX_SAFE_INTEGER, 0)
   const asked = threads ?? extentOf(blocks, `${name}.grid`)
   const hasBlock = given.block !== undefined
-  const block = hasBlock ? extentOf(given.block, `${name}.block`) : defaultBlock(asked)
+  const block = hasBlock ? extentOf(given.block, `${name}.block`) : defaultBlock(asked, threads, mostThreads)
   const cooperative = checkBoolean(given.cooperative, `${name}.cooperative`, false)
   const cluster = given.cluster === undefined ? undefined : extentOf(given.cluster, `${name}.cluster`)
   const grid = threads === undefined ? asked : gridFor(threads, block, cluster, `${name}.threads`)
@@ -646,10 +691,16 @@ function shapeOf(given: GivenConfig, kernel: string): SizedShape {
   return { shape: { attributes, sharedMemory, grid, block, cooperative, cluster }, threads, hasBlock }
 }
 
-/** Blocks of 256 threads, whose warps are rows of 32: neighbours in x read neighbours in memory. */
-function defaultBlock([, y, z]: Extents): Extents {
-  if (z > 1) return [32, 4, 2]
-  return y > 1 ? [32, 8, 1] : [256, 1, 1]
+/**
+ * Blocks of 256 threads, whose warps are rows of 32: neighbours in x read neighbours in memory. Blocks are smaller if the kernel takes no
+ * 256 and the launch says how many threads it needs. A launch that says how many blocks counts on their size.
+ */
+function defaultBlock([, y, z]: Extents, threads: unknown, mostThreads: () => number): Extents {
+  const most = threads === undefined ? 256 : mostThreads()
+  if (most < 32) return [Math.max(most, 1), 1, 1]
+  const rows = Math.min(8, Math.floor(most / 32))
+  if (z > 1) return rows > 1 ? [32, Math.min(4, Math.floor(rows / 2)), 2] : [32, 1, 1]
+  return y > 1 ? [32, rows, 1] : [32 * rows, 1, 1]
 }
 
 /** The blocks that have at least so many threads, in whole clusters. */
@@ -692,25 +743,27 @@ function preferredOf(extent: unknown, grid: Extents, cluster: Extents | undefine
   return preferred
 }
 
-function extentOf(extent: unknown, name: string, most = LARGEST_EXTENT): readonly [number, number, number] {
-  if (typeof extent === 'number') return [checkExtent(extent, name, most), 1, 1]
+function extentOf(extent: unknown, name: string, most = LARGEST_EXTENT, least = 1): readonly [number, number, number] {
+  if (typeof extent === 'number') return [checkExtent(extent, name, most, least), 1, 1]
   const expected = 'a number, or an array of up to three'
   const given = checkArray(extent, name, expected)
   if (given.length < 1 || given.length > 3) throw invalidType(name, expected, extent)
   const [x, y = 1, z = 1] = given
-  return [checkExtent(x, `${name}[0]`, most), checkExtent(y, `${name}[1]`, most), checkExtent(z, `${name}[2]`, most)]
+  const along = (value: unknown, axis: number): number => checkExtent(value, `${name}[${axis}]`, most, least)
+  return [along(x, 0), along(y, 1), along(z, 2)]
 }
 
-function checkExtent(value: unknown, name: string, most = LARGEST_EXTENT): number {
+function checkExtent(value: unknown, name: string, most = LARGEST_EXTENT, least = 1): number {
   if (typeof value === 'number' && !Number.isInteger(value)) {
     const way = /threads(?:\[\d\])?$/.test(name)
       ? undefined
       : 'round up, as in Math.ceil(n / block), or pass { threads: n } in place of the grid'
     throw invalidType(name, 'an integer', value, way)
   }
-  const range = `from 1 to ${most}`
-  const expected = (): string => (value === 0 ? `${range} (skip the launch where there is nothing to do)` : range)
-  return checkInteger(value, name, 1, most, expected)
+  const range = `from ${least} to ${most}`
+  const expected = (): string =>
+    value === 0 ? `${range} (skip the launch where there is nothing to do, or pass { threads: 0 })` : range
+  return checkInteger(value, name, least, most, expected)
 }
 
 const checkSharedMemory = (bytes: unknown, name: string): number =>

@@ -80,6 +80,8 @@ export function copy(stream: StreamImpl, destination: unknown, source: unknown, 
   stream.reserve(1)
   to.openFor(stream.driver)
   from.openFor(stream.driver)
+  if (rows === 'all') checkNoOverlap(to, from)
+  else if (rows !== undefined) checkRowsApart(to, from, rows)
   if (rows === 'all') queueCopy(stream, to, from, from.byteLength)
   else if (rows !== undefined) queueRows(stream, to, from, rows)
   stream.lastWork = 'a copy'
@@ -101,6 +103,7 @@ export function copyAll(stream: StreamImpl, pairs: unknown, source: unknown, opt
     const to = checkBuffer(destination, `${name}[0]`).checkOpen()
     const from = checkBuffer(source, `${name}[1]`).checkOpen()
     checkLengths(to.byteLength, `${name}[1]`, from.byteLength)
+    checkNoOverlap(to, from, `${name}[0]`, `${name}[1]`)
     return { to, from, name }
   })
   checkApart(copies)
@@ -148,7 +151,7 @@ function checkApart(copies: readonly Copied[]): void {
     const before = piece.writes ? touched : written?.writes === true ? written : undefined
     if (before !== undefined && before.begin !== before.end && before.end > piece.begin) {
       throw invalidValue(
-        `${before.name} and ${piece.name} touch the same memory, and one of them writes it: copies of one call are made in any order`,
+        `${before.name} (${rangeOf(before)}) and ${piece.name} (${rangeOf(piece)}) touch the same memory, and one of them writes it: copies of one call are made in any order`,
       )
     }
     if (touched === undefined || piece.end > touched.end) touched = piece
@@ -156,10 +159,93 @@ function checkApart(copies: readonly Copied[]): void {
   }
 }
 
+const rangeOf = ({ begin, end }: { readonly begin: number; readonly end: number }): string =>
+  `0x${begin.toString(16)} to 0x${end.toString(16)}`
+
+/**
+ * Throws ERR_INVALID_ARG_VALUE for a copy that reads what it writes, also if the two are the same bytes: CUDA says nothing of what is
+ * there afterwards, and a GPU copies the parts of it in any order.
+ */
+function checkNoOverlap(to: BufferImpl, from: BufferImpl, toName = 'destination', fromName = 'source'): void {
+  const [there, here] = [to.pointer, from.pointer]
+  const { byteLength } = to
+  // The addresses of two drivers have nothing to do with each other.
+  if (to.allocation.driver !== from.allocation.driver) return
+  if (there < here + byteLength && here < there + byteLength) {
+    const given = { to, from, toLength: byteLength, fromLength: byteLength }
+    throw overlapError(given, `${toName} and ${fromName} overlap`)
+  }
+}
+
+/** As `checkNoOverlap()`, for rows: those of one image may lie between those of another. */
+function checkRowsApart(
+  to: BufferImpl,
+  from: BufferImpl,
+  rows: { readonly to: MemoryRows; readonly from: MemoryRows },
+): void {
+  const [toLength, fromLength] = [extentOf(rows.to), extentOf(rows.from)]
+  if (to.pointer >= from.pointer + fromLength || from.pointer >= to.pointer + toLength) return
+  if (lieBesideEachOther(to, from, rows)) return
+  const [there, here] = [piecesOf(rows.to, to.pointer), piecesOf(rows.from, from.pointer)]
+  // Both are in the order of their addresses.
+  for (let [a, b] = [there.next(), here.next()]; !(a.done || b.done); ) {
+    if (a.value.end <= b.value.begin) a = there.next()
+    else if (b.value.end <= a.value.begin) b = here.next()
+    else {
+      const what = `Rows of destination and source overlap, at ${rangeOf(a.value)} and ${rangeOf(b.value)}`
+      throw overlapError({ to, from, toLength, fromLength }, what)
+    }
+  }
+}
+
+/** Do both copy within one image, from some of its columns to others? Then no row has to be looked at. */
+function lieBesideEachOther(
+  to: BufferImpl,
+  from: BufferImpl,
+  rows: { readonly to: MemoryRows; readonly from: MemoryRows },
+): boolean {
+  const { rowDistance, rowLength } = rows.to
+  if (rows.from.rowDistance !== rowDistance) return false
+  const distance = (((to.pointer - from.pointer) % rowDistance) + rowDistance) % rowDistance
+  return distance >= rowLength && rowDistance - distance >= rowLength
+}
+
+/** The ranges of memory that rows have: one for rows that have no gaps between them. */
+function* piecesOf(
+  { rowLength, rows, rowDistance, matrices, matrixDistance }: MemoryRows,
+  pointer: number,
+): Generator<{ readonly begin: number; readonly end: number }, undefined> {
+  const isDense = rows === 1 || rowDistance === rowLength
+  const [count, length] = isDense ? [1, rows * rowLength] : [rows, rowLength]
+  for (let matrix = 0; matrix < matrices; matrix += 1) {
+    for (let row = 0; row < count; row += 1) {
+      const begin = pointer + matrix * matrixDistance + row * rowDistance
+      yield { begin, end: begin + length }
+    }
+  }
+  return undefined
+}
+
+interface OverlappingEnds extends Ends {
+  readonly toLength: number
+  readonly fromLength: number
+}
+
+function overlapError({ to, from, toLength, fromLength }: OverlappingEnds, what: string): Error {
+  const isOne = to.whole === from.whole
+  const range = (impl: BufferImpl, length: number): string =>
+    isOne
+      ? `bytes ${impl.byteOffset} to ${impl.byteOffset + length}`
+      : rangeOf({ begin: impl.pointer, end: impl.pointer + length })
+  const where = `${range(to, toLength)} and ${range(from, fromLength)}${isOne ? ` of ${to.whole}` : ''}`
+  return invalidValue(`${what} (${where}), and the result would be undefined: copy by way of other memory`)
+}
+
 /** The buffers of a copy, for a node of a graph. */
 export function checkCopy(destination: unknown, source: unknown): Ends {
   const ends = checkEnds(destination, source)
   checkLengths(ends.to.byteLength, 'source', ends.from.byteLength)
+  checkNoOverlap(ends.to, ends.from)
   return ends
 }
 

@@ -229,11 +229,22 @@ function discardIfEnded(driver: Driver, record: CaptureRecord): void {
   record.discard()
 }
 
+/** An event, as far as captures go. */
+interface CapturedEvent {
+  readonly handle: EventHandle
+  readonly records: number
+  /** What `records` was at its latest record in a capture. */
+  capturedAt: number
+}
+
 /** The event was recorded on the stream, which may capture. */
-export function noteRecord(stream: Pick<Capturable, 'driver' | 'handle'>, event: EventHandle): void {
+export function noteRecord(stream: Pick<Capturable, 'driver' | 'handle'>, event: CapturedEvent): void {
   if (underWay === 0) return
-  forgetRecord(stream.driver, event)
-  recordOf(stream)?.events.add(event)
+  forgetRecord(stream.driver, event.handle)
+  const record = recordOf(stream)
+  if (record === undefined) return
+  record.events.add(event.handle)
+  event.capturedAt = event.records
 }
 
 /** The event is destroyed: its handle may become that of another one. */

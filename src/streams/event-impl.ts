@@ -48,6 +48,8 @@ export class EventImpl extends NativeResource {
   closed = false
   /** The number of its records, those that the driver refused included. */
   records = 0
+  /** What `records` was at its latest record in a capture that this library began. */
+  capturedAt = -1
   /** What `records` was when the event was last found to be done. */
   #doneAt = -1
   /** The last operation that this library queued before the latest record, for errors. */
@@ -119,6 +121,11 @@ export class EventImpl extends NativeResource {
   /** Its latest record was found to be done, and other code cannot have recorded it since. */
   get isKnownDone(): boolean {
     return this.#doneAt === this.records && this.#isPrivate
+  }
+
+  /** Its latest record is part of a graph: no work that runs. */
+  get isCaptured(): boolean {
+    return this.capturedAt === this.records
   }
 
   /** Notes that the record of this number is done: a host function may have recorded the event again since. */

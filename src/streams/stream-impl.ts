@@ -309,7 +309,7 @@ export class StreamImpl extends NativeResource {
     if (external !== 0) this.#retainForGraph(event)
     event.records += 1
     this.driver.eventRecord(handle, this.handle, external)
-    if (external === 0) noteRecord(this, handle)
+    if (external === 0) noteRecord(this, event)
     event.workBefore = this.lastWork
     event.promises = this.promises
     // A record in a capture is none of the stream's own work, and nothing outside of the capture can wait for it.

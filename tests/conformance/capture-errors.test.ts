@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { Worker } from 'node:worker_threads'
-import { defineKernel, ExternalStream, type LaunchConfig, Stream } from 'cuda-streams'
+import { CudaError, defineKernel, ExternalStream, type LaunchConfig, Stream } from 'cuda-streams'
 import { onEveryBackend } from '../helpers/suite.js'
 import { refusedByDriver, stillWorks } from './expect.js'
 import { standingAtValue } from './stands.js'
@@ -377,6 +377,36 @@ onEveryBackend('errors of captures', (bench) => {
     refusedByDriver(() => other.wait(event), 1)
     other.record(event)
     event.synchronize()
+    usable(stream, other)
+  })
+
+  test('R6 an event whose record went with a capture is refused with that reason, and what to do', async () => {
+    const [stream, other] = two()
+    using buffer = device.alloc(16, { stream })
+    using event = device.createEvent({ timing: true })
+    using outside = other.record(device.createEvent({ timing: true }))
+    await other.finished()
+    const says = /in a capture.*\{ external: true \}/
+    using graph = stream.capture(() => void stream.fill(buffer, 1).record(event))
+    for (const use of [
+      () => event.query(),
+      () => event.synchronize(),
+      () => other.wait(event),
+      () => other.run(() => event.wait()),
+      () => event.elapsedSince(outside),
+      () => outside.elapsedSince(event),
+      () => event.elapsedSince(event),
+    ]) {
+      assert.throws(use, (error) => error instanceof CudaError && says.test(error.message))
+    }
+    await assert.rejects(event.finished(), says)
+    using exec = graph.instantiate()
+    exec.launch(stream)
+    // A launch records nothing either.
+    assert.throws(() => event.query(), says)
+    other.record(event)
+    event.synchronize()
+    assert.equal(typeof event.elapsedSince(outside), 'number')
     usable(stream, other)
   })
 

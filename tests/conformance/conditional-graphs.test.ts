@@ -8,7 +8,7 @@ import {
   defineKernel,
   type Graph,
   type GraphNode,
-  type Stream,
+  Stream,
 } from 'cuda-streams'
 import { simulate } from 'cuda-streams/sim'
 import fc from 'fast-check'
@@ -493,6 +493,7 @@ onEveryBackend('conditional nodes', (bench) => {
   test('G18 a body refuses host functions, values and events of the outside, and what a graph with them has', () =>
     scene(async ({ stream, note }) => {
       using word = device.allocPinned(4)
+      using other = device.allocPinned(4)
       using event = device.createEvent()
       using withHost = stream.capture(() => stream.launchHostFunc(() => {}))
       const acts: readonly ((body: Stream) => void)[] = [
@@ -500,7 +501,7 @@ onEveryBackend('conditional nodes', (bench) => {
         (body) => body.writeValue(word, 1),
         (body) => void body.record(event, { external: true }),
         (body) => body.launch(withHost),
-        (body) => body.copy(word, word.subarray(0, 4)),
+        (body) => body.copy(word, other),
       ]
       for (const act of acts) {
         const failing = (body: Stream): void => {
@@ -540,7 +541,8 @@ onEveryBackend('conditional nodes', (bench) => {
           904,
         )
         const three = stream.createCondition(1)
-        assert.throws(() => stream.if(three, (async () => {}) as never), { code: 'ERR_INVALID_ARG_VALUE' })
+        const promising = (): unknown => Promise.reject(mine)
+        assert.throws(() => stream.if(three, promising as never), { code: 'ERR_INVALID_ARG_VALUE', message: /promise/ })
         const four = stream.createCondition(1)
         refusedByDriver(
           () =>
@@ -554,6 +556,43 @@ onEveryBackend('conditional nodes', (bench) => {
       })
       // What the first body had captured before it threw is there.
       assert.deepEqual(await playedOf(graph), [1, 5])
+    }))
+
+  test('G18 an async function as a body is refused before it is called, and before there is a node', () =>
+    scene(async ({ stream, note, playedOf }) => {
+      const never = (): never => assert.fail('it was called')
+      const wrong = [
+        async (): Promise<void> => never(),
+        function* () {
+          yield never()
+        },
+      ]
+      using graph = stream.capture(() => {
+        const condition = stream.createCondition(1)
+        for (const body of wrong) {
+          refused(() => stream.if(condition, body as never), 'ERR_INVALID_ARG_VALUE', /then must not be/)
+          refused(() => stream.if(condition, () => {}, body as never), 'ERR_INVALID_ARG_VALUE', /otherwise must/)
+          refused(() => stream.while(condition, body as never), 'ERR_INVALID_ARG_VALUE', /body must not be/)
+          refused(() => stream.switch(condition, [body as never]), 'ERR_INVALID_ARG_VALUE', /bodies\[0\] must/)
+        }
+        stream.if(condition, (body) => note(body, 1))
+      })
+      assert.deepEqual(await playedOf(graph), [1])
+    }))
+
+  test('G18 the stream that a body captures on is current in its function', () =>
+    scene(async ({ stream, note, playedOf }) => {
+      using graph = stream.capture(() => {
+        stream.if(stream.createCondition(1), (body) => {
+          assert.equal(Stream.current(bench.device), body)
+          note(Stream.current(bench.device), 1)
+          body.if(body.createCondition(1), (inner) => note(Stream.current(bench.device), Number(inner !== body) + 1))
+          assert.equal(Stream.current(bench.device), body)
+        })
+        assert.equal(Stream.current(bench.device), stream)
+        note(Stream.current(bench.device), 3)
+      })
+      assert.deepEqual(await playedOf(graph), [1, 2, 3])
     }))
 
   test('G18 a capture that is invalidated while a body is captured ends in the error of captures', () =>

@@ -336,18 +336,64 @@ onEveryBackend('what is current', (bench) => {
     })
   })
 
-  test('U4 enter() restores what was current when it was called, in whatever order scopes end', () => {
-    using a = bench.stream()
-    using b = bench.stream()
-    using c = bench.stream()
+  test('U4 each enter() ends its own scope, in whatever order scopes end', () => {
+    const streams = [bench.stream(), bench.stream(), bench.stream()]
+    const orders = [
+      [0, 1, 2],
+      [0, 2, 1],
+      [1, 0, 2],
+      [1, 2, 0],
+      [2, 0, 1],
+      [2, 1, 0],
+    ]
+    for (const order of orders) {
+      const scopes = streams.map((stream) => ({ stream, scope: stream.enter() }))
+      const open = new Set(scopes)
+      for (const each of order) {
+        const ending = scopes[each]
+        assert.ok(ending)
+        ending.scope[Symbol.dispose]()
+        open.delete(ending)
+        assert.equal(Stream.current(device), [...open].at(-1)?.stream ?? device.defaultStream, `${order}`)
+      }
+    }
+    for (const stream of streams) stream.close()
+  })
+
+  test('U4 use() belongs to the scope that it is called in, and ends with that', () => {
+    const [a, b, c, d] = [bench.stream(), bench.stream(), bench.stream(), bench.stream()]
     a.run(() => {
       const first = b.enter()
-      const second = c.enter()
+      c.use()
+      const second = d.enter()
       first[Symbol.dispose]()
-      assert.equal(Stream.current(device), a)
+      assert.equal(Stream.current(device), d)
       second[Symbol.dispose]()
-      assert.equal(Stream.current(device), b)
+      assert.equal(Stream.current(device), a)
+      const third = b.enter()
+      d.run(() => {
+        third[Symbol.dispose]()
+        assert.equal(Stream.current(device), d, 'a scope that ends inside of run() ends nothing of that')
+      })
+      assert.equal(Stream.current(device), a)
     })
+    for (const stream of [a, b, c, d]) stream.close()
+  })
+
+  test('U4 scopes of two devices, and of the current device, end in any order too', (context) => {
+    const before = Device.current()
+    using stream = bench.stream()
+    const other = bench.devices.at(-1)
+    if (other === undefined || other === device) {
+      context.skip(ONE_DEVICE)
+      return
+    }
+    using there = other.createStream()
+    const scopes = [device.enter(), stream.enter(), other.enter(), there.enter()]
+    for (const scope of scopes) scope[Symbol.dispose]()
+    assert.equal(Device.current(), before)
+    assert.equal(Stream.current(device), device.defaultStream)
+    assert.equal(Stream.current(other), other.defaultStream)
   })
 
   test('U4 disposing twice does nothing more', () => {

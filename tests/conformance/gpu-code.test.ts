@@ -113,11 +113,12 @@ onEveryBackend('code of a GPU', (bench) => {
     using stream = bench.stream()
     using count = device.alloc(4, { stream })
     using turns = device.alloc(64, { stream })
+    using before = device.alloc(60, { stream })
     using graph = stream.capture(() => {
       const again = stream.createCondition(1)
       stream.fill(turns, 0)
       stream.while(again, (body) => {
-        body.copy(turns.subarray(4, 64), turns.subarray(0, 60)).fill(turns.subarray(0, 4), 1)
+        body.copy(before, turns.subarray(0, 60)).copy(turns.subarray(4, 64), before).fill(turns.subarray(0, 4), 1)
         body.launch(countDown, { grid: 1, block: 32 }, again, count)
       })
     })
@@ -225,12 +226,135 @@ onEveryBackend('code of a GPU', (bench) => {
     using out = device.alloc(4, { stream })
     const [few, much] = [module.kernel('few', []), module.kernel('much', ['out i32*'])]
     stream.launch(few, { grid: 1, block: 64 })
+    stream.launch(few, { threads: 1000 })
     assert.throws(() => stream.launch(few, { grid: 1, block: 96 }), { name: 'CudaError' })
     stream.launch(much, { grid: 1, block: 32 }, out)
-    assert.throws(() => stream.launch(much, { grid: 1, block: 32, sharedMemory: 8192 }, out), { name: 'CudaError' })
+    stream.launch(much, { grid: 1, block: 32, sharedMemory: 8192 }, out)
     stream.launch(much, { grid: 1, block: 32, sharedMemory: 64 * 1024 }, out)
     await stream.finished()
     assert.ok(much.activeBlocks(32) < few.activeBlocks(32))
+  })
+
+  /** Writes 7 by way of so many bytes of shared memory that it declares, in blocks of at most so many threads. */
+  const declaring = (bytes: number, bound: string): string => `.version 7.0
+.target sm_70
+.address_size 64
+.visible .entry declares(.param .u64 to) ${bound}
+{
+  .reg .u64 %a;
+  .reg .u32 %v, %s;
+  .shared .align 4 .b8 fixed[${bytes}];
+  mov.u32 %s, fixed;
+  st.shared.u32 [%s], 7;
+  ld.shared.u32 %v, [%s];
+  ld.param.u64 %a, [to];
+  cvta.to.global.u64 %a, %a;
+  st.global.u32 [%a], %v;
+  ret;
+}
+`
+
+  test('K3 a launch has as much shared memory as the device, together with what its code declares', async () => {
+    using stream = bench.stream()
+    using out = device.alloc(4, { stream })
+    const most = device.attribute('maxSharedMemoryPerBlockOptin')
+    const KIB = 1024
+    for (const fixed of [4, KIB, 40 * KIB]) {
+      // In each order: a limit that an earlier launch raised must not decide.
+      const sizes = [0, 48 * KIB - fixed, 48 * KIB - fixed + 4, 48 * KIB, 48 * KIB + 4, most - fixed]
+      for (const order of [sizes, [...sizes].reverse()]) {
+        using module = Module.load(declaring(fixed, ''), { device })
+        const kernel = module.kernel('declares', ['out u32*'])
+        for (const sharedMemory of order) {
+          stream.fill(out, 0).launch(kernel, { grid: 1, block: 1, sharedMemory }, out)
+          assert.equal((await stream.download(out, Uint32Array))[0], 7, `${sharedMemory} and ${fixed}`)
+        }
+        const tooMuch = { grid: 1, block: 1, sharedMemory: most - fixed + 4 }
+        assert.throws(() => stream.launch(kernel, tooMuch, out), {
+          number: 1,
+          message: new RegExp(`launch of declares has ${most + 4} bytes of shared memory .*declares ${fixed}`),
+        })
+        using graph = stream.capture(() => stream.launch(kernel, { grid: 1, block: 1 }, out))
+        using exec = graph.instantiate()
+        const [node] = graph.nodesOf(kernel)
+        assert.ok(node)
+        exec.update(node, { grid: 1, block: 1, sharedMemory: 48 * KIB }, out)
+        stream.fill(out, 0).launch(exec)
+        assert.equal((await stream.download(out, Uint32Array))[0], 7)
+      }
+    }
+  })
+
+  test('K3 a launch of so many threads takes a block that fits the kernel, and a block that does not is named', async () => {
+    using stream = bench.stream()
+    using out = device.alloc(4, { stream })
+    for (const bound of [128, 100, 16]) {
+      const kernel = defineKernel({
+        name: 'declares',
+        ptx: declaring(4, `.maxntid ${bound}, 1, 1`),
+        signature: ['out u32*'],
+      })
+      await kernel.prepare(device)
+      for (const threads of [1000, [100, 50], [10, 10, 10]] as const) {
+        using graph = stream.capture(() => stream.launch(kernel, { threads }, out))
+        const { block, grid } = graph.nodesOf(kernel)[0]?.config ?? {}
+        const [[x, y, z], [a, b, c]] = [block, grid].map((extent) => {
+          const [first = 1, second = 1, third = 1] = typeof extent === 'number' ? [extent] : (extent ?? [])
+          return [first, second, third] as const
+        }) as [readonly [number, number, number], readonly [number, number, number]]
+        assert.ok(x * y * z <= bound, `${x} ${y} ${z}`)
+        const [i, j = 1, k = 1] = typeof threads === 'number' ? [threads] : threads
+        assert.deepEqual([a, b, c], [Math.ceil(i / x), Math.ceil(j / y), Math.ceil(k / z)])
+        stream.fill(out, 0).launch(kernel, { threads }, out)
+        assert.equal((await stream.download(out, Uint32Array))[0], 7)
+      }
+      for (const [config, block] of [
+        [{ grid: 4 }, '256 x 1 x 1'],
+        [{ threads: 1000, block: [32, 8] }, '32 x 8 x 1'],
+      ] as const) {
+        assert.throws(() => stream.launch(kernel, config, out), {
+          number: 1,
+          message: new RegExp(`declares has 256 threads in each block \\(config.block is ${block}.*at most ${bound}`),
+        })
+      }
+    }
+    const required = defineKernel({ name: 'declares', ptx: declaring(4, '.reqntid 64'), signature: ['out u32*'] })
+    stream.launch(required, { threads: 100 }, out)
+    assert.throws(() => stream.launch(required, { threads: 100, block: 32 }, out), {
+      number: 1,
+      message: /declares has 32 threads in each block .*requires one size of block .*64 threads/,
+    })
+    await stream.finished()
+  })
+
+  test('K3 a launch of no threads queues nothing, and is checked all the same', async () => {
+    using stream = bench.stream()
+    using out = device.alloc(4, { stream })
+    const kernel = defineKernel({ name: 'declares', ptx: declaring(4, ''), signature: ['out u32*'] })
+    await kernel.prepare(device)
+    stream.fill(out, 1)
+    for (const threads of [0, [0], [0, 5], [5, 0, 5]] as const) {
+      assert.equal(stream.launch(kernel, { threads }, out), stream)
+      assert.equal(stream.launch(kernel, { threads, block: 64 }, out), stream)
+      using graph = stream.capture(() => stream.fill(out, 1).launch(kernel, { threads }, out))
+      assert.equal(graph.nodeCount, 1)
+    }
+    assert.equal((await stream.download(out, Uint8Array))[0], 1)
+    assert.throws(() => stream.launch(kernel, { threads: 0 }, 'x' as never), { code: 'ERR_INVALID_ARG_TYPE' })
+    assert.throws(() => stream.launch(kernel, { threads: -1 }, out), { code: 'ERR_OUT_OF_RANGE' })
+    assert.throws(() => stream.launch(kernel, { grid: 0 }, out), { code: 'ERR_OUT_OF_RANGE', message: /threads: 0/ })
+    // A node cannot become a launch of nothing.
+    using graph = stream.capture(() => stream.launch(kernel, { threads: 5 }, out))
+    using exec = graph.instantiate()
+    const [node] = graph.nodesOf(kernel)
+    assert.ok(node)
+    assert.throws(() => exec.update(node, { threads: 0 }, out), { code: 'ERR_OUT_OF_RANGE', message: /setEnabled/ })
+    exec.update(node, { threads: 7 }, out)
+    const module = Module.load(declaring(4, ''), { device })
+    const closed = module.kernel('declares', ['out u32*'])
+    module.close()
+    assert.throws(() => stream.launch(closed, { threads: 0 }, out), { code: 'ERR_CLOSED' })
+    assert.throws(() => stream.launch(closed, { threads: 9 }, out), { code: 'ERR_CLOSED' })
   })
 
   test('K8 what the source and the JavaScript of a kernel make of the same memory is compared', {

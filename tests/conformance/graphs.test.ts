@@ -253,7 +253,7 @@ onEveryBackend('graphs', (bench) => {
     )
     assert.equal(stream.isCapturing, false)
     // @ts-expect-error the types refuse it, too
-    assert.throws(() => stream.capture(async () => {}), { code: 'ERR_INVALID_ARG_VALUE', message: /promise/ })
+    assert.throws(() => stream.capture(async () => {}), { code: 'ERR_INVALID_ARG_VALUE', message: /async/ })
     assert.equal(stream.isCapturing, false)
     assert.throws(() => stream.capture(() => void stream.query()), { number: 900 })
     bench.busy(stream, 1000)
@@ -284,15 +284,106 @@ onEveryBackend('graphs', (bench) => {
     stream.synchronize()
   })
 
+  test('G4 an async or generator function is refused before it is called, and before the capture begins', () => {
+    using stream = bench.stream()
+    const never = (): never => assert.fail('it was called')
+    const asynchronous = async (): Promise<void> => never()
+    const wrong = [
+      asynchronous,
+      asynchronous.bind(undefined),
+      function* () {
+        yield never()
+      },
+      async function* () {
+        yield never()
+      },
+    ]
+    using into = stream.capture(() => bench.busy(stream, 1000))
+    for (const fn of wrong as unknown as (() => void)[]) {
+      refused(() => stream.capture(fn), 'ERR_INVALID_ARG_VALUE', /fn must not be an? (async|generator)/)
+      refused(() => stream.capture(fn, { into }), 'ERR_INVALID_ARG_VALUE', /fn must not be an? (async|generator)/)
+      assert.equal(stream.isCapturing, false)
+      assert.equal(into.closed, false)
+    }
+  })
+
+  test('G19 the stream that captures is current inside capture(fn), so that what takes the current stream is captured', async () => {
+    using stream = bench.stream()
+    using other = bench.stream()
+    using buffer = device.alloc(64, { stream })
+    using inner = stream.capture(() => void stream.fill(buffer, 1))
+    using exec = inner.instantiate()
+    await stream.finished()
+    other.run(() => {
+      using graph = stream.capture(() => {
+        assert.equal(Stream.current(device), stream)
+        Stream.current(device).fill(buffer, 2)
+        device.createEvent().record()
+      })
+      assert.equal(graph.nodeCount, 1)
+      assert.equal(Stream.current(device), other)
+      assert.throws(() =>
+        stream.capture(() => {
+          assert.equal(Stream.current(device), stream)
+          throw new Error('mine')
+        }),
+      )
+      assert.equal(Stream.current(device), other)
+      using wrapper = new ExternalStream(stream.handle, { device })
+      using more = wrapper.capture(() => assert.equal(Stream.current(device), wrapper), { into: graph })
+      assert.equal(more, graph)
+      // As on the stream itself: no instance is launched into a capture.
+      refusedByDriver(() => stream.capture(() => void exec.launch()), 900)
+    })
+    await stream.finished()
+  })
+
+  test('G19 a capture that records nothing gives one warning, with its line', async () => {
+    using stream = bench.stream()
+    using other = bench.stream()
+    using buffer = device.alloc(64, { stream })
+    await stream.finished()
+    const warnings: Error[] = []
+    const note = (warning: Error): void => void warnings.push(warning)
+    process.on('warning', note)
+    try {
+      const expected = (count: number): void => {
+        const given = warnings.splice(0)
+        assert.equal(given.length, count, given.join('\n'))
+        for (const warning of given) {
+          assert.equal(Reflect.get(warning, 'code'), 'CUDA_STREAMS_EMPTY_CAPTURE')
+          assert.match(warning.message, /graphs\.test\.[jt]s:\d+/)
+        }
+      }
+      // Once for the line, however often it runs.
+      for (let round = 0; round < 3; round += 1) stream.capture(() => void other.fill(buffer, 1)).close()
+      expected(1)
+      stream.capture(() => {}).close()
+      expected(1)
+      stream.beginCapture().endCapture().close()
+      expected(1)
+      using graph = stream.capture(() => void stream.fill(buffer, 1))
+      expected(0)
+      stream.capture(() => void other.fill(buffer, 1), { into: graph })
+      expected(1)
+      stream.capture(() => void stream.fill(buffer, 1), { into: graph })
+      assert.throws(() => stream.capture(() => assert.fail()))
+      expected(0)
+    } finally {
+      process.off('warning', note)
+    }
+    await other.finished()
+  })
+
   test('G4 a promise that capture() refuses may reject later: the process goes on', async () => {
     using stream = bench.stream()
     const unhandled: unknown[] = []
     const note = (reason: unknown): void => void unhandled.push(reason)
     process.on('unhandledRejection', note)
     try {
-      const failing = async (): Promise<void> => {
+      const failing = (): Promise<void> => {
         bench.busy(stream, 1000)
-        throw new Error('inside')
+        return Promise.reject(new Error('inside'))
       }
       refused(() => stream.capture(failing as () => void), 'ERR_INVALID_ARG_VALUE', /promise/)
       // What begins its work where it is waited for is left alone.

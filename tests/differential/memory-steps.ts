@@ -68,7 +68,6 @@ export class MemorySteps {
         ...accessesOf(this.#cell(source, from), cells, { read: true, write: false }),
         ...accessesOf(this.#cell(buffer, at), cells, { read: false, write: true }),
       ],
-      undefinedResult: buffer === source && Math.abs(at - from) < cells,
       node: onHost ? 'host' : undefined,
     }
     return this.#queue(stream, [buffer, source], work, guarded, () => {
@@ -91,7 +90,6 @@ export class MemorySteps {
         // The bytes between the rows stay.
         ...cellsIn(to ?? [], this.#cell(buffer, at), CELLS - at).map((cell) => ({ cell, read: true, write: true })),
       ],
-      undefinedResult: buffer === source && overlap(to ?? [], at, by ?? [], from),
       node: this.#isWithinHost(buffer, source) ? 'host' : 'rows',
     }
     return this.#queue(stream, [buffer, source], work, guarded, () => {
@@ -316,7 +314,7 @@ export class MemorySteps {
         ...accessesOf(this.#cell(source, from), cells, { read: true, write: false }),
         ...accessesOf(this.#cell(buffer, at), cells, { read: isKernel, write: true }),
       ],
-      undefinedResult: buffer === source && Math.abs(at - from) < cells && !(isKernel && at === from),
+      undefinedResult: isKernel && buffer === source && at !== from && Math.abs(at - from) < cells,
     }
     return {
       cells,
@@ -439,11 +437,6 @@ function cellsIn(rows: Spans, first: number, most: number): number[] {
     return Array.from({ length: Math.ceil(end / CELL_BYTES) - from }, (_, index) => first + from + index)
   })
   return [...new Set(cells)].filter((cell) => cell < first + most)
-}
-
-function overlap(to: Spans, at: number, by: Spans, from: number): boolean {
-  const apart = (at - from) * CELL_BYTES
-  return to.some(([a, b]) => by.some(([c, d]) => a + apart < d && c < b + apart))
 }
 
 function cellsOf(at: number, from: number, cells: number): Cells {

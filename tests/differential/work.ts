@@ -17,7 +17,7 @@ export interface Work {
   /** Of a host function: what it logs. */
   readonly label?: string
   readonly accesses?: readonly Access[]
-  /** Its result is promised by nobody, as that of a copy between places that overlap. */
+  /** Its result is promised by nobody, as that of a kernel between places that overlap. */
   readonly undefinedResult?: boolean
   /** An event that each launch of the graph records here, or waits for. */
   readonly records?: number

@@ -819,7 +819,8 @@ API R cuIpcGetMemHandle(u8 *h, u64 p) { memset(h, 0, 64); memcpy(h, &p, 8); retu
 API R cuIpcOpenMemHandle_v2(u64 *p, Ipc h, u32 f) { (void)p; (void)h; (void)f; return INVALID_CONTEXT; }
 API R cuIpcCloseMemHandle(u64 p) { (void)p; return OK; }
 
-typedef struct Function { int fn; int params; int sizes[16]; char name[64]; struct Function *next; } Function;
+/* The most threads of a block, the shared memory that it declares, and what a launch may add. */
+typedef struct Function { int fn; int params; int sizes[16]; int threads, fixed, dynamic; char name[64]; struct Function *next; } Function;
 typedef struct { char *text; char variable[64]; void *at; Function *functions; } Module;
 /* PTX of a later major version than this driver's is refused, as by a real one. */
 API R cuModuleLoadData(void **out, const char *image) { const char *version = strstr(image, ".version "); if (version && strtod(version + 9, 0) >= 10) return 222; LOCK; waitForDevice(); Module *m = calloc(1, sizeof *m); m->text = strdup(image); count(MODULES, 1); *out = m; UNLOCK; return OK; }
@@ -836,6 +837,14 @@ API R cuModuleGetFunction(void **out, Module *m, const char *name) {
     char *bytes = strstr(part, ".b8 "), *length = bytes ? strchr(bytes, '[') : 0;
     f->sizes[f->params++] = length ? (int)strtol(length + 1, 0, 10) : strchr(part, '*') || strstr(part, "long") || strstr(part, "double") || strstr(part, ".u64") ? 8 : strstr(part, "char") || strstr(part, "bool") ? 1 : strstr(part, "short") || strstr(part, ".u16") ? 2 : 4;
     p = stop + 1; }
+  /* Of PTX: `.maxntid 128` before the body, `.shared … .b8 fixed[1024]` in it. */
+  f->threads = 1024;
+  if (ptx) {
+    char *body = strchr(end, '{'), *last = body ? strstr(body, "\n}") : 0, *bound = strstr(end, ".maxntid "), *fixed = body ? strstr(body, ".shared .align") : 0;
+    if (bound && body && bound < body) f->threads = (int)strtol(bound + 9, 0, 10);
+    if (fixed && last && fixed < last && (fixed = strchr(fixed, '['))) f->fixed = (int)strtol(fixed + 1, 0, 10);
+  }
+  f->dynamic = 49152 - f->fixed;
   /* There are two of this name: to bytes a number, or other bytes. */
   if (f->fn == 2 && f->sizes[1] == 4) f->fn = 6;
   pthread_mutex_lock(&g); f->next = m->functions; m->functions = f; pthread_mutex_unlock(&g);
@@ -859,9 +868,9 @@ API R cuModuleGetGlobal_v2(u64 *at, size_t *bytes, Module *m, const char *name) 
   pthread_mutex_unlock(&g);
   *at = (u64)m->at; return OK; }
 API R cuFuncGetParamInfo(Function *f, size_t i, size_t *o, size_t *s) { if (i >= (size_t)f->params) return INVALID_VALUE; *o = i * 8; *s = (size_t)f->sizes[i]; return OK; }
-API R cuFuncGetAttribute(int *v, int a, void *f) { (void)a; (void)f; *v = 0; return OK; }
-API R cuFuncSetAttribute(void *f, int a, int v) { (void)f; return a == 8 && v > 232448 ? INVALID_VALUE : OK; }
-static R setKernel(Exec *x, Node *node, u8 *params) { Op *o = opOf(x, node, KERNEL); if (!o || o->green != (current != &context ? current : 0) || (o->green && *(void **)(params + 64))) return INVALID_VALUE; Function *f = *(Function **)params; u32 *n = (u32 *)(params + 8); void **values = *(void ***)(params + 40); if (n[3] * n[4] * n[5] > 1024) return INVALID_VALUE; o->fn = f->fn; o->grid = n[0] * n[1] * n[2]; o->block = n[3]; for (int i = 0; i < f->params && i < 8; i++) setArgument(o, i, values[i], f->sizes[i]); return OK; }
+API R cuFuncGetAttribute(int *v, int a, Function *f) { *v = a == 0 ? f->threads : a == 1 ? f->fixed : a == 8 ? f->dynamic : 0; return OK; }
+API R cuFuncSetAttribute(Function *f, int a, int v) { if (a != 8) return OK; if (f->fixed + v > 232448) return INVALID_VALUE; f->dynamic = v; return OK; }
+static R setKernel(Exec *x, Node *node, u8 *params) { Op *o = opOf(x, node, KERNEL); if (!o || o->green != (current != &context ? current : 0) || (o->green && *(void **)(params + 64))) return INVALID_VALUE; Function *f = *(Function **)params; u32 *n = (u32 *)(params + 8); void **values = *(void ***)(params + 40); if (n[3] * n[4] * n[5] > (u32)f->threads || n[6] > (u32)f->dynamic) return INVALID_VALUE; o->fn = f->fn; o->grid = n[0] * n[1] * n[2]; o->block = n[3]; for (int i = 0; i < f->params && i < 8; i++) setArgument(o, i, values[i], f->sizes[i]); return OK; }
 API R cuOccupancyMaxActiveBlocksPerMultiprocessor(int *n, void *f, int b, size_t s) { (void)f; (void)b; (void)s; *n = 16; return OK; }
 /* A cooperative launch of more blocks than run at one time. */
 static int isTooLarge(u8 *config, Stream *s) {
@@ -872,7 +881,7 @@ static int isTooLarge(u8 *config, Stream *s) {
   if (2048 / threads < blocks) blocks = 2048 / threads;
   return cooperative && (u64)shape[0] * shape[1] * shape[2] > blocks * (s->green && !s->capture ? s->green->multiprocessors : 132);
 }
-API R cuLaunchKernelEx(u8 *config, Function *f, void **params, void **extra) { (void)extra; LOCK; Op *o = op(KERNEL, streamOf(*(void **)(config + 32), "cuLaunchKernelEx")); u32 *shape = (u32 *)config; if ((u64)shape[3] * shape[4] * shape[5] > 1024 || shape[5] > 64 || shape[1] > 65535 || shape[2] > 65535 || shape[6] > 232448 || isTooLarge(config, o->stream)) { R r = o->stream->capture && !o->stream->capture->valid ? CAPTURE_INVALIDATED : implicit(o->stream) ? CAPTURE_IMPLICIT : isTooLarge(config, o->stream) ? 720 : INVALID_VALUE; if (o->stream->capture) o->stream->capture->valid = 0; free(o); UNLOCK; return r; } o->fn = f->fn; o->function = f; o->grid = *(u32 *)config * ((u32 *)config)[1] * ((u32 *)config)[2]; o->block = ((u32 *)config)[3]; for (int i = 0; i < f->params && i < 8; i++) setArgument(o, i, params[i], f->sizes[i]); Stream *s = o->stream; R r = launched(put(o), s); UNLOCK; return r; }
+API R cuLaunchKernelEx(u8 *config, Function *f, void **params, void **extra) { (void)extra; LOCK; Op *o = op(KERNEL, streamOf(*(void **)(config + 32), "cuLaunchKernelEx")); u32 *shape = (u32 *)config; if ((u64)shape[3] * shape[4] * shape[5] > (u64)f->threads || shape[5] > 64 || shape[1] > 65535 || shape[2] > 65535 || shape[6] > (u32)f->dynamic || isTooLarge(config, o->stream)) { R r = o->stream->capture && !o->stream->capture->valid ? CAPTURE_INVALIDATED : implicit(o->stream) ? CAPTURE_IMPLICIT : isTooLarge(config, o->stream) ? 720 : INVALID_VALUE; if (o->stream->capture) o->stream->capture->valid = 0; free(o); UNLOCK; return r; } o->fn = f->fn; o->function = f; o->grid = *(u32 *)config * ((u32 *)config)[1] * ((u32 *)config)[2]; o->block = ((u32 *)config)[3]; for (int i = 0; i < f->params && i < 8; i++) setArgument(o, i, params[i], f->sizes[i]); Stream *s = o->stream; R r = launched(put(o), s); UNLOCK; return r; }
 
 static R allocate(void **out, size_t bytes, int host) { pthread_mutex_lock(&g); *out = bytes > OF_THE_DEVICE || (host ? ofHostInUse + bytes > ofTheHost : inUse + bytes > OF_THE_DEVICE) ? 0 : keep(bytes, host); pthread_mutex_unlock(&g); return *out ? OK : 2; }
 API R cuMemHostAlloc(void **p, size_t n, u32 f) { (void)f; LOCK; R r = allocate(p, n, 1); UNLOCK; return r; }

@@ -34,7 +34,7 @@ const MISTAKES: readonly (readonly [args: readonly unknown[], message: RegExp])[
   [[{ grid: [0.5, 2] }, 2, x, x, 100], /^axpy: config\.grid\[0\] must be an integer, .*Math\.ceil\(n \/ block\)/],
   [[{ grid: 0 }, 2, x, x, 0], /^axpy: config\.grid must be from 1 to 2147483647 \(skip the launch .*\), not 0$/],
   [[{ threads: 0.5 }, 2, x, x, 0], /^axpy: config\.threads must be an integer, not 0\.5$/],
-  [[{ threads: 0 }, 2, x, x, 0], /^axpy: config\.threads must be from 1 to .* \(skip the launch .*\), not 0$/],
+  [[{ threads: -1 }, 2, x, x, 0], /^axpy: config\.threads must be from 0 to \d+, not -1$/],
   [[{ gridDim: 1, block: 1 }, 2, x, x, 1], /^axpy: unknown option 'gridDim' in config: did you mean 'grid'\?$/],
   [[{ grid: 1, blockSize: 1 }, 2, x, x, 1], /^axpy: unknown option 'blockSize' in config: did you mean 'block'\?$/],
   [[{ grid: 1, shared: 1 }, 2, x, x, 1], /^axpy: unknown option 'shared' in config: did you mean 'sharedMemory'\?$/],

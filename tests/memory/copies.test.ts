@@ -323,7 +323,11 @@ onEveryBackend('copies', (bench) => {
     stream.fill(to, 0)
     const first = [to.subarray(0, 8), from.subarray(0, 8)] as const
     for (const [pairs, code, says] of [
-      [[first, [to.subarray(4, 12), from.subarray(8, 16)]], 'ERR_INVALID_ARG_VALUE', /copies\[0\] and copies\[1\]/],
+      [
+        [first, [to.subarray(4, 12), from.subarray(8, 16)]],
+        'ERR_INVALID_ARG_VALUE',
+        /copies\[0\] \(0x\w+ to 0x\w+\) and copies\[1\] \(0x/,
+      ],
       [[first, [from.subarray(4, 12), to.subarray(32, 40)]], 'ERR_INVALID_ARG_VALUE', /same memory/],
       [[first, [to.subarray(16, 24), from.subarray(0, 4)]], 'ERR_OUT_OF_RANGE', /copies\[1\]\[1\].*8 bytes/],
       [[first, [to.subarray(16, 24)]], 'ERR_INVALID_ARG_TYPE', /copies\[1\]\[1\]/],
@@ -332,6 +336,80 @@ onEveryBackend('copies', (bench) => {
     ] as const)
       refused(() => stream.copy(pairs as never), code, says)
     assert.deepEqual([...new Set(await stream.download(to))], [0], 'nothing of them was queued')
+  })
+
+  for (const [kind, makeBuffer] of Object.entries(make)) {
+    it(`of ${kind} memory that overlaps are refused in every form, with both ranges, and queue nothing`, async () => {
+      using all = makeBuffer()
+      using elsewhere = makeBuffer()
+      const part = (from: number, to: number): Buffer => all.subarray(from, to)
+      await stream.fill(all, 5).fill(elsewhere, 6).finished()
+      using graph = stream.capture(() => stream.copy(part(0, 32), elsewhere.subarray(0, 32)))
+      using exec = graph.instantiate()
+      const [node] = graph.nodes
+      type Copies = (to: Buffer, from: Buffer) => unknown
+      const forms: Readonly<Record<string, Copies>> = {
+        'a copy': (to, from) => stream.copy(to, from),
+        rows: (to, from) => stream.copy(to, from, { shape: [2, to.byteLength / 2] }),
+        'one of many': (to, from) =>
+          stream.copy([
+            [elsewhere.subarray(0, 8), part(900, 908)],
+            [to, from],
+          ]),
+        // A copy within the host is captured as a host function, which cannot be updated.
+        ...(node?.kind === 'copy' ? { 'an update': (to, from) => exec.update(node, to, from) } : {}),
+      }
+      assert.equal('an update' in forms, kind === 'device')
+      const ranges = (a: string, b: string): RegExp =>
+        new RegExp(`overlap.*\\(bytes ${a} and bytes ${b} of .*other memory`)
+      for (const [form, copies] of Object.entries(forms)) {
+        const isRefused = (to: Buffer, from: Buffer, says: RegExp) =>
+          refused(() => copies(to, from), 'ERR_INVALID_ARG_VALUE', says)
+        isRefused(part(4, 36), part(0, 32), ranges('4 to 36', '0 to 32'))
+        isRefused(part(0, 32), part(31, 63), ranges('0 to 32', '31 to 63'))
+        isRefused(part(8, 40), part(8, 40), ranges('8 to 40', '8 to 40'))
+        isRefused(part(100, 200).subarray(4, 20), part(96, 112), ranges('104 to 120', '96 to 112'))
+        // Side by side is no overlap, and neither are no bytes at all.
+        assert.doesNotThrow(() => copies(part(0, 32), part(32, 64)), form)
+        if (form !== 'an update') assert.doesNotThrow(() => copies(part(8, 8), part(8, 8)), form)
+      }
+      // A capture goes on behind a refusal.
+      using captured = stream.capture(() => {
+        refused(() => stream.copy(part(0, 8), part(4, 12)), 'ERR_INVALID_ARG_VALUE', /overlap/)
+      })
+      assert.equal(captured.nodeCount, 0)
+      assert.deepEqual([...new Set(await stream.download(all))], [5])
+    })
+  }
+
+  it('of rows are refused exactly if one of the rows overlaps one of the others', () => {
+    using image = device.alloc(400, { stream })
+    const next = random(11)
+    const verdicts = { refused: 0, made: 0 }
+    for (let round = 0; round < 600; round += 1) {
+      const [planes, rows, length] = [1 + next(3), 1 + next(4), 1 + next(6)]
+      const sameStride = length + next(12)
+      const strides = [0, 1].map(() => {
+        const row = next(2) === 0 ? sameStride : length + next(12)
+        return [row * (rows + next(2)), row] as const
+      })
+      const [destinationStrides, sourceStrides] = strides
+      assert.ok(destinationStrides && sourceStrides)
+      const [at, from] = [next(90), next(90)]
+      const options: CopyOptions = { shape: [planes, rows, length], destinationStrides, sourceStrides }
+      const touched = ([plane, row]: readonly [number, number], begin: number): number[] =>
+        Array.from({ length: planes * rows * length }, (_, index) => {
+          const [inRow, rest] = [index % length, Math.floor(index / length)]
+          return begin + Math.floor(rest / rows) * plane + (rest % rows) * row + inRow
+        })
+      const written = new Set(touched(destinationStrides, at))
+      const isOverlapping = touched(sourceStrides, from).some((byte) => written.has(byte))
+      const copies = () => stream.copy(image.subarray(at, 400), image.subarray(from, 400), options)
+      if (isOverlapping) refused(copies, 'ERR_INVALID_ARG_VALUE', /Rows of destination and source overlap, at 0x/)
+      else copies()
+      verdicts[isOverlapping ? 'refused' : 'made'] += 1
+    }
+    assert.ok(verdicts.refused > 100 && verdicts.made > 100, JSON.stringify(verdicts))
   })
 
   it('takes no options, which are for rows', () => {

@@ -12,9 +12,11 @@ import {
   isDefaultStream,
   type KernelDriver,
   type KernelHandle,
+  type KernelLimits,
   type KernelSource,
   type LaunchArgument,
   type LaunchShape,
+  LIMITS_OF_ANY,
   type ModuleHandle,
   type ModuleImage,
   type PassedType,
@@ -104,8 +106,9 @@ interface CudaFunction {
   /** The CUfunction. */
   readonly handle: number
   readonly name: string
-  /** The bytes of dynamic shared memory that were allowed for it, beyond those that every kernel may have. */
-  sharedMemory: number
+  readonly limits: KernelLimits
+  /** The bytes of dynamic shared memory that a launch may have. */
+  allowedSharedMemory: number
 }
 
 /** A function with a signature. The same bytes may be a float for one signature and an integer for another. */
@@ -143,12 +146,14 @@ const MOST_ATTRIBUTES = 8
 const ATTRIBUTE_BYTES = 72
 const ATTRIBUTE_VALUE = 8
 const CONFIG_BYTES = 56
+const FUNCTION_ATTRIBUTE_MAX_THREADS = 0
+const FUNCTION_ATTRIBUTE_STATIC_SHARED = 1
 const FUNCTION_ATTRIBUTE_LOCAL_SIZE = 3
 const FUNCTION_ATTRIBUTE_MAX_DYNAMIC_SHARED = 8
 const LIMIT_STACK_SIZE = 0
 /** More names are not read for a message. */
 const MOST_NAMES = 256
-/** Dynamic shared memory that need not be allowed. */
+/** Shared memory of a block, declared and dynamic together, that need not be allowed. */
 const SHARED_MEMORY_OF_ANY = 48 * 1024
 
 export class CudaKernels implements KernelDriver {
@@ -231,7 +236,7 @@ export class CudaKernels implements KernelDriver {
     const callable = this.#kernels[kernel.handle]
     if (callable === undefined) throw cudaError(LAUNCH, CUresult.INVALID_HANDLE)
     const { handle } = callable.function
-    if (shape.sharedMemory > SHARED_MEMORY_OF_ANY) allowSharedMemory(this.parts.must, callable.function, shape)
+    allowSharedMemory(this.parts.must, callable.function, shape)
     this.parts.hostFunctions.countEntries(stream, 1)
     const parameters = callable.parameters.write(args)
     if (isDefaultStream(stream)) {
@@ -252,7 +257,7 @@ export class CudaKernels implements KernelDriver {
   nodeCall(kernel: KernelHandle, shape: LaunchShape, args: readonly LaunchArgument[]): KernelCall {
     const callable = this.#kernels[kernel]
     if (callable === undefined) throw cudaError('cuGraphExecNodeSetParams', CUresult.INVALID_HANDLE)
-    if (shape.sharedMemory > SHARED_MEMORY_OF_ANY) allowSharedMemory(this.parts.must, callable.function, shape)
+    allowSharedMemory(this.parts.must, callable.function, shape)
     return { func: callable.function.handle, params: callable.parameters.write(args), shape }
   }
 
@@ -288,6 +293,10 @@ export class CudaKernels implements KernelDriver {
     return { pointer: memory.pointerAt(0) as Pointer, byteLength: memory.pointerAt(8) }
   }
 
+  limits(kernel: KernelHandle): KernelLimits {
+    return this.#kernels[kernel]?.function.limits ?? LIMITS_OF_ANY
+  }
+
   activeBlocks(kernel: KernelHandle, blockSize: number, sharedMemory: number): number {
     const { must, memory } = this.parts
     const handle = this.#kernels[kernel]?.function.handle ?? 0
@@ -311,8 +320,7 @@ export class CudaKernels implements KernelDriver {
    */
   #makeLocalMemory({ handle, name }: CudaFunction, context: ContextHandle): void {
     const { must, memory, contexts, relaxed, blocking } = this.parts
-    must.cuFuncGetAttribute(memory.address, FUNCTION_ATTRIBUTE_LOCAL_SIZE, handle)
-    const bytes = memory.int32[0] ?? 0
+    const bytes = this.#attributeOf(handle, FUNCTION_ATTRIBUTE_LOCAL_SIZE)
     if (bytes === 0) return
     contexts.within(context, () => must.cuCtxGetLimit(memory.address, LIMIT_STACK_SIZE))
     if (bytes <= memory.pointerAt(0)) return
@@ -329,7 +337,18 @@ export class CudaKernels implements KernelDriver {
     } finally {
       text.free()
     }
-    return { handle: memory.pointerAt(0), name, sharedMemory: 0 }
+    const handle = memory.pointerAt(0)
+    const limits = {
+      maxThreads: this.#attributeOf(handle, FUNCTION_ATTRIBUTE_MAX_THREADS),
+      staticSharedBytes: this.#attributeOf(handle, FUNCTION_ATTRIBUTE_STATIC_SHARED),
+    }
+    return { handle, name, limits, allowedSharedMemory: SHARED_MEMORY_OF_ANY - limits.staticSharedBytes }
+  }
+
+  #attributeOf(handle: number, attribute: number): number {
+    const { must, memory } = this.parts
+    must.cuFuncGetAttribute(memory.address, attribute, handle)
+    return memory.int32[0] ?? 0
   }
 
   /** Writes a CUlaunchConfig, and returns its address. */
@@ -382,8 +401,9 @@ export class CudaKernels implements KernelDriver {
   }
 }
 
+/** CUDA allows a launch no more than 48 KiB together with what the code declares, unless the program asks for more. */
 function allowSharedMemory(must: CheckedLibrary, found: CudaFunction, { sharedMemory }: LaunchShape): void {
-  if (found.sharedMemory >= sharedMemory) return
+  if (found.allowedSharedMemory >= sharedMemory) return
   must.cuFuncSetAttribute(found.handle, FUNCTION_ATTRIBUTE_MAX_DYNAMIC_SHARED, sharedMemory)
-  found.sharedMemory = sharedMemory
+  found.allowedSharedMemory = sharedMemory
 }

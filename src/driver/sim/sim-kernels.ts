@@ -8,22 +8,24 @@ import { type CompiledSource, compileCuda, compileCudaNow } from '../../native/n
 import { CUresult, cudaError } from '../cuda-results.js'
 import { LOADING } from '../deadlocks.js'
 import { DEVICE_ATTRIBUTES as A } from '../device-attributes.js'
-import type {
-  ContextHandle,
-  HostKernel,
-  HostModule,
-  KernelDriver,
-  KernelHandle,
-  KernelSource,
-  KernelWork,
-  LaunchShape,
-  LibraryCall,
-  ModuleHandle,
-  ModuleImage,
-  PassedType,
-  Pointer,
-  QueuedKernel,
-  SetConditional,
+import {
+  type ContextHandle,
+  type HostKernel,
+  type HostModule,
+  type KernelDriver,
+  type KernelHandle,
+  type KernelLimits,
+  type KernelSource,
+  type KernelWork,
+  type LaunchShape,
+  LIMITS_OF_ANY,
+  type LibraryCall,
+  type ModuleHandle,
+  type ModuleImage,
+  type PassedType,
+  type Pointer,
+  type QueuedKernel,
+  type SetConditional,
 } from '../driver.js'
 import type { CaptureRules } from './capture-rules.js'
 import { type ComputeCapability, NEWEST_PTX } from './compute-capability.js'
@@ -139,6 +141,11 @@ export class SimKernels implements KernelDriver {
     throw cudaError(call, CUresult.NOT_FOUND)
   }
 
+  limits(kernel: KernelHandle): KernelLimits {
+    const { maxThreads = LIMITS_OF_ANY.maxThreads, staticSharedBytes } = this.#factsOf(kernel)
+    return { maxThreads, staticSharedBytes }
+  }
+
   activeBlocks(kernel: KernelHandle, blockSize: number, sharedMemory: number): number {
     return blocksPerMultiprocessor([blockSize, 1, 1], sharedMemory + this.#factsOf(kernel).staticSharedBytes)
   }
@@ -219,8 +226,8 @@ export class SimKernels implements KernelDriver {
   }
 
   #checkSharedMemory({ kernel, shape: { sharedMemory } }: KernelWork): void {
-    if (sharedMemory <= SHARED_MEMORY_OF_ANY) return
-    if (within(sharedMemory + this.#factsOf(kernel.handle).staticSharedBytes, A.maxSharedMemoryPerBlockOptin)) return
+    const inAll = sharedMemory + this.#factsOf(kernel.handle).staticSharedBytes
+    if (inAll <= SHARED_MEMORY_OF_ANY || within(inAll, A.maxSharedMemoryPerBlockOptin)) return
     throw cudaError('cuFuncSetAttribute', CUresult.INVALID_VALUE)
   }
 
@@ -233,7 +240,6 @@ export class SimKernels implements KernelDriver {
     }
     const { staticSharedBytes, maxThreads, requiredThreads } = this.#factsOf(kernel.handle)
     const shared = sharedMemory + staticSharedBytes
-    if (sharedMemory <= SHARED_MEMORY_OF_ANY && shared > SHARED_MEMORY_OF_ANY) return CUresult.INVALID_VALUE
     if (maxThreads !== undefined && block[0] * block[1] * block[2] > maxThreads) return CUresult.INVALID_VALUE
     if (requiredThreads?.some((count, axis) => count !== block[axis])) return CUresult.INVALID_VALUE
     if (!shape.cooperative) return 0

@@ -3,8 +3,8 @@
  * group that fails half-way has done nothing.
  */
 import { Ambient } from '../../base/ambient.js'
-import { checkFunction, isThenable } from '../../base/arguments.js'
-import { invalidType, invalidValue, messageOf, stateError } from '../../base/errors.js'
+import { checkSynchronous, refusePromise } from '../../base/arguments.js'
+import { invalidValue, messageOf, stateError } from '../../base/errors.js'
 import { LIBRARY_ENTRIES } from '../../driver/driver.js'
 import { queueAllWith, reserveInAll } from '../../memory/queue-with-memory.js'
 import { recordOf } from '../../streams/capture-record.js'
@@ -13,6 +13,8 @@ import { openGiven } from '../library-call.js'
 import { checkTogether, type NcclHandle, type NcclOperation } from './nccl-handle.js'
 import { handlesOf, operationsOf, queueReal } from './queue-real.js'
 import { type OpenOperation, queueSimulated } from './simulated-nccl.js'
+
+const ENDS_WITH_FN = 'a group ends with the function'
 
 interface Group {
   readonly operations: NcclOperation[]
@@ -33,11 +35,11 @@ const groups = new Ambient<Group>()
  * @throws {Error} any error of the function; ERR_INVALID_ARG_VALUE if two calls use the same bytes and one writes
  * there: NCCL may run the calls of a group concurrently. ERR_DEVICE_MISMATCH for devices of two drivers; ERR_DEADLOCK
  * if a rank of this thread is left out, and if the other ranks do not come in time; ERR_CLOSED for an object
- * that was closed since its call; ERR_INVALID_ARG_TYPE for a function that returns a promise
+ * that was closed since its call; ERR_INVALID_ARG_VALUE for a function that returns a promise, which is not called if it is async
  * @throws {LibraryError} if NCCL refuses
  */
 export function group<R>(fn: () => R): R {
-  checkFunction(fn, 'fn')
+  checkSynchronous(fn, 'fn', ENDS_WITH_FN)
   const outer = groups.get()
   if (outer?.open) return gather(outer, fn)
   const group: Group = { operations: [], open: true }
@@ -56,8 +58,8 @@ function gather<R>({ operations }: Group, fn: () => R): R {
   const before = operations.length
   try {
     const result = fn()
-    if (!isThenable(result)) return result
-    throw invalidType('fn', 'a function that returns no promise: a group ends with the function', result)
+    refusePromise(result, 'fn', ENDS_WITH_FN)
+    return result
   } catch (error) {
     operations.length = before
     throw error

@@ -65,6 +65,8 @@ describe('NCCL, wrong arguments', () => {
       group(() => 5),
       5,
     )
+    refused(() => group(async () => assert.fail('it was called')), 'ERR_INVALID_ARG_VALUE', /fn must not be an async/)
+    refused(() => group(() => Promise.reject(new Error('mine'))), 'ERR_INVALID_ARG_VALUE', /promise/)
   })
 })
 

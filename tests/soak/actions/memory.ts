@@ -122,7 +122,7 @@ function queueBehind(client: Client): void {
   if (hasCapacity) tracker.same('the call that does not wait, and ran a host function', ranIn, undefined)
 }
 
-/** What a copy between places that overlap leaves is promised by nobody: what comes behind it writes all of it again. */
+/** A copy between places that overlap is refused, and nothing of it is queued. */
 function copyOverlapping(client: Client): void {
   const { random } = client
   const piece = client.piece(
@@ -130,15 +130,12 @@ function copyOverlapping(client: Client): void {
     () => client.newPiece('device', 64),
   )
   const length = random.between(1, piece.length - 1)
-  const [to, from] = [0, 1].map(() => ({ piece, from: random.below(piece.length - length + 1), length })) as [
-    Part,
-    Part,
-  ]
-  const value = random.below(256)
-  client.use(client.track(), { writes: [piece] }, (stream) => {
-    stream.copy(client.slice(to), client.slice(from)).fill(client.slice(to), value)
-  })
-  modelOf(to).fill(value)
+  const from = random.below(piece.length - length + 1)
+  const there = random.between(Math.max(0, from - length + 1), Math.min(piece.length - length, from + length - 1))
+  const [to, by] = [there, from].map((at) => client.slice({ piece, from: at, length }))
+  if (to === undefined || by === undefined) return
+  const { stream } = client.track()
+  client.refused('copy() of memory that overlaps', 'ERR_INVALID_ARG_VALUE', () => stream.copy(to, by))
 }
 
 /** The same bytes as an array of some kind. */
