@@ -125,6 +125,8 @@ export class GlobalRaces {
   readonly #siteOf = new Map<Decoded, SiteFacts>()
   /** Counts what orders blocks. */
   #time = 0
+  /** Whether there were more accessors than are kept: accesses since then were not looked at. */
+  isFull = false
 
   /** A fence, or an access that releases: what the block did before can be learned by others from now on. */
   release(order: BlockOrder): void {
@@ -210,7 +212,10 @@ export class GlobalRaces {
 
   #newAccessor(order: BlockOrder, warp: number): Accessor | undefined {
     const id = this.#accessors.length
-    if (id > MOST_ACCESSORS) return undefined
+    if (id > MOST_ACCESSORS) {
+      this.isFull = true
+      return undefined
+    }
     const accessor = { id, order, warp, epoch: order.epoch, segment: order.releases.length }
     this.#accessors.push(accessor)
     order.accessors[warp] = accessor

@@ -1749,6 +1749,11 @@ export class KernelLaunch implements RunTime {
     this.code.renewWindows()
   }
 
+  /** Whether races in global memory were looked for in a part of the launch only: it has more barriers and releases than are kept. */
+  get isCheckedInPart(): boolean {
+    return this.#globalRaces?.isFull === true
+  }
+
   /** What the launch did to memory since the last call, if its code records that. */
   accesses(): readonly RecordedAccesses[] {
     const all: RecordedAccesses[] = []

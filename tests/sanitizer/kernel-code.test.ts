@@ -1,7 +1,7 @@
 /** The sanitizer and the code of kernels: on the simulator it knows which bytes a launch has touched, and what a GPU leaves undefined. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { type Device, type Module, Program, Stream } from 'cuda-streams'
+import { type Device, Module, Program, Stream } from 'cuda-streams'
 import { Sanitizer, type SanitizerReport } from 'cuda-streams/sanitizer'
 import { simulate } from 'cuda-streams/sim'
 import { lacksNvrtc } from '../helpers/nvrtc.js'
@@ -58,6 +58,51 @@ it('a kernel does not race with a fill that came before it, of elements that it 
       element === 1 ? [] : ['race'],
     )
   }
+})
+
+it('says once that races were looked for in a part of a launch only, where it has more releases than are kept', async () => {
+  const ptx = `.version 8.0
+.target sm_75
+.address_size 64
+.visible .entry releases(.param .u64 memory, .param .u32 turns)
+{
+  .reg .u32 %turn, %turns;
+  .reg .u64 %memory;
+  .reg .pred %more;
+  ld.param.u64 %memory, [memory];
+  ld.param.u32 %turns, [turns];
+  mov.u32 %turn, 0;
+again:
+  st.global.u32 [%memory], %turn;
+  membar.gl;
+  add.u32 %turn, %turn, 1;
+  setp.lt.u32 %more, %turn, %turns;
+  @%more bra again;
+  ret;
+}`
+  using simulation = simulate()
+  const [device] = simulation.devices
+  assert.ok(device)
+  using module = Module.load(ptx, { device })
+  const kernel = module.kernel('releases', ['out u32*', 'u32'])
+  using sanitizer = Sanitizer.start({ device })
+  using stream = new Stream({ device })
+  const memory = device.alloc(4, { stream })
+  const warnings: string[] = []
+  const note = ({ message }: Error): void => void warnings.push(message)
+  process.on('warning', note)
+  try {
+    for (const turns of [2 ** 20, 2 ** 22 + 8, 2 ** 22 + 8]) {
+      stream.launch(kernel, { grid: 1, block: 1 }, memory, turns)
+      await stream.finished()
+      if (turns === 2 ** 20) assert.deepEqual(warnings, [])
+    }
+  } finally {
+    process.off('warning', note)
+  }
+  assert.equal(warnings.length, 1, warnings.join('\n'))
+  assert.match(warnings[0] ?? '', /at a part of a launch of kernel 'releases' only: .* four million .*Check a smaller/)
+  assert.deepEqual(sanitizer.reports, [])
 })
 
 describe('kernels of which the code runs', { skip: lacksNvrtc() }, () => {

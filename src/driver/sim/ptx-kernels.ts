@@ -7,6 +7,7 @@ import { dataViewOf, SCALAR_ACCESS } from '../../base/element-types.js'
 import { explained, messageOf, stateError } from '../../base/errors.js'
 import { process } from '../../base/node-modules.js'
 import { isLater } from '../../base/versions.js'
+import { warnOnce } from '../../base/warnings.js'
 import type * as Ptx from '../../ptx/ptx.js'
 import { CUresult, cudaError } from '../cuda-results.js'
 import type {
@@ -236,6 +237,7 @@ export class PtxKernel {
       launch.run()
     } finally {
       observer?.ran(exactMemory(launch.accesses()), mistakes)
+      if (launch.isCheckedInPart) warnOnce('CUDA_STREAMS_SANITIZER', checkedInPart(this.name))
     }
     const { instructions, bytes, threads } = launch.statistics
     this.#instructions = instructions / threads
@@ -287,6 +289,9 @@ export class PtxKernel {
     return bytes
   }
 }
+
+const checkedInPart = (kernel: string): string =>
+  `The sanitizer has looked for races in global memory at a part of a launch of kernel '${kernel}' only: its warps pass more than four million barriers and releases. Check a smaller launch: fewer blocks, or fewer turns of its loops`
 
 /** The addresses that an argument may be or have: a struct may have some among its members. */
 function addressesIn(given: LaunchArgument): readonly Pointer[] {
