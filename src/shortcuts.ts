@@ -5,7 +5,7 @@
 import './base/node-version.js'
 import { checkBoolean, checkThis, readOptions } from './base/arguments.js'
 import { type Bytes, checkSource } from './base/bytes.js'
-import { CudaError, invalidType, invalidValue, outOfRange, refuseReceiver } from './base/errors.js'
+import { CudaError, invalidType, invalidValue, refuseReceiver } from './base/errors.js'
 import { Device, isDevice, readOptionsOn } from './device.js'
 import { CUresult } from './driver/cuda-results.js'
 import { Event, isEvent } from './event.js'
@@ -100,7 +100,7 @@ declare module './device.js' {
      * streams may use it at once: their first use waits for the allocation. On a stream that captures, nothing of it is captured:
      * it is ordinary memory, allocated at once on a stream of the library, which the graph keeps if the captured work uses it,
      * and which all instances of the graph share.
-     * @param byteLength Bytes, at least 1.
+     * @param byteLength Bytes; 0 makes a buffer that can be used as any.
      * @param options `stream`: the stream to allocate on, and to free on later (default: the device's current
      * stream). `pool`: the pool that the memory comes from (default: `device.memoryPool`). `interprocess`: memory that other
      * processes can open, from `cuMemAlloc`, without a stream (default false).
@@ -122,7 +122,7 @@ declare module './device.js' {
     /**
      * Allocates page-locked host memory (`cuMemHostAlloc`) that every device of the driver can access. The call is slow:
      * allocate once, and use the memory again and again.
-     * @param byteLength Bytes, at least 1.
+     * @param byteLength Bytes; 0 makes a buffer that can be used as any.
      * @throws {Error} ERR_OUT_OF_RANGE, ERR_INVALID_ARG_TYPE
      * @throws {CudaError} 2, CUDA_ERROR_OUT_OF_MEMORY
      * @example
@@ -265,7 +265,6 @@ Stream.prototype.bufferFrom = function (source: Bytes): DeviceBuffer {
   const impl = streamImplOf(stream) ?? refuseReceiver('a Stream', stream)
   impl.checkOpen()
   const bytes = checkSource(source, 'source')
-  if (bytes.length === 0) throw outOfRange('source.byteLength', 'at least 1', 0)
   const buffer = allocateOn(impl, impl.device, bytes.length, undefined)
   try {
     void upload(impl, buffer, bytes, false)

@@ -121,7 +121,6 @@ export class Stream extends StreamBase implements CudaStreamLike, AsyncDisposabl
    * The number of this object: no other object of this thread has it. Objects that wrap the same stream have the same `id`.
    */
   readonly serial: number
-  #cachedEvent: Event | undefined
 
   /**
    * Makes a stream (`cuStreamCreateWithPriority`, or `cuGreenCtxStreamCreate`).
@@ -261,9 +260,12 @@ export class Stream extends StreamBase implements CudaStreamLike, AsyncDisposabl
 
   /** An event without timing that the stream keeps for you, always the same; closing it does nothing. */
   get cachedEvent(): Event {
-    const { device, context } = open(this)
-    this.#cachedEvent ??= new Event(new EventImpl(device, context, PLAIN, 'kept'))
-    return this.#cachedEvent
+    const impl = open(this)
+    if (impl.kept instanceof Event) return impl.kept
+    const { device, context } = impl
+    const event = new Event(new EventImpl(device, context, PLAIN, 'kept'))
+    impl.kept = event
+    return event
   }
 
   /**
@@ -1029,7 +1031,7 @@ export class Stream extends StreamBase implements CudaStreamLike, AsyncDisposabl
   close(): void {
     const impl = implOf(this)
     impl.close()
-    if (impl.closed) this.#cachedEvent = undefined
+    if (impl.closed) impl.kept = undefined
   }
 
   /**

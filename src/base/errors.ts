@@ -157,7 +157,7 @@ export function invalidReceiver(expected: string, given: unknown): TypeError & {
   return coded(
     TypeError,
     'ERR_INVALID_ARG_TYPE',
-    `${what}: call the method on the object itself: it does not work detached, through a Proxy, or on an object that inherits from it`,
+    `${what}: call the method on the object itself: it does not work detached`,
   )
 }
 

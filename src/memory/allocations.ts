@@ -71,7 +71,9 @@ export abstract class Allocation extends NativeResource {
   /** Gives the stream's device access to the memory. False if the device cannot have it. */
   enablePeerAccess({ ordinal }: Pick<StreamImpl, 'ordinal'>): boolean {
     return (
-      ordinal === this.device.ordinal || this.driver.memory.enablePeerAccess(this.pointer, this.device.ordinal, ordinal)
+      ordinal === this.device.ordinal ||
+      this.byteLength === 0 ||
+      this.driver.memory.enablePeerAccess(this.pointer, this.device.ordinal, ordinal)
     )
   }
 

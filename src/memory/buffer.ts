@@ -193,7 +193,10 @@ export class BufferImpl implements OpenMemory {
 }
 
 /** A length that memory can have. */
-export const checkLength = (byteLength: unknown): number => checkInteger(byteLength, 'byteLength', 1, LONGEST)
+export const checkLength = (byteLength: unknown): number => checkInteger(byteLength, 'byteLength', 0, LONGEST)
+
+/** The bytes to ask the driver for: it allocates none where the program wants none, and such memory has to be used as any. */
+export const bytesToAllocate = (byteLength: number): number => Math.max(byteLength, 1)
 
 /** Device memory or pinned memory. */
 export abstract class Memory extends ClosableObject {

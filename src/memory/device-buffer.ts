@@ -17,7 +17,7 @@ import {
   InterprocessAllocation,
   SharedAllocation,
 } from './allocations.js'
-import { BufferImpl, bufferImplOf, checkLength, Memory } from './buffer.js'
+import { BufferImpl, bufferImplOf, bytesToAllocate, checkLength, Memory } from './buffer.js'
 import type { PoolImpl } from './memory-pool.js'
 import { internalStream } from './stream-uses.js'
 
@@ -34,7 +34,7 @@ const CUDA_IPC_BYTES = 64
 const ALL_IPC_BYTES = 80
 
 /** Makes the public object for a piece of memory. */
-export let makeBuffer: (allocation: Allocation) => DeviceBuffer
+export let makeBuffer: (allocation: Allocation, byteLength?: number) => DeviceBuffer
 
 export const isDeviceBuffer = (value: unknown): value is DeviceBuffer => bufferImplOf(value)?.isPinned === false
 
@@ -54,7 +54,7 @@ export class DeviceBuffer extends Memory {
    * Wraps memory that another library owns: `close()` releases it, and never frees it. That library must keep it
    * until the work queued here is done.
    * @param pointer The device address, as a bigint or number.
-   * @param byteLength Bytes, at least 1. Only the simulator can check it.
+   * @param byteLength Bytes. Only the simulator can check it. With 0 the pointer may be 0, too: no driver is asked for it.
    * @param options `device`: the device that the memory must be on. `owner`: an object that is kept reachable while the
    * buffer or a slice of it is.
    * @throws {Error} ERR_INVALID_ARG_TYPE, ERR_OUT_OF_RANGE for a value that cannot be a pointer or a length;
@@ -176,7 +176,8 @@ export class DeviceBuffer extends Memory {
   }
 
   static {
-    makeBuffer = (allocation) => new DeviceBuffer(new BufferImpl(allocation))
+    makeBuffer = (allocation, byteLength) =>
+      new DeviceBuffer(new BufferImpl(allocation, undefined, undefined, 0, byteLength))
   }
 }
 
@@ -193,7 +194,7 @@ export function allocateOn(stream: StreamImpl, device: Device, byteLength: numbe
   // Captured, the allocation would become a node, and the graph could have one instance only. What the capture writes there is written by
   // launches, and until then, or if there is none, every run should read the same.
   const on = isCapturing ? internalStream(device) : stream
-  return makeBuffer(new DeviceAllocation(device, on, byteLength, pool, isCapturing))
+  return makeBuffer(new DeviceAllocation(device, on, bytesToAllocate(byteLength), pool, isCapturing), byteLength)
 }
 
 /** Throws ERR_UNSUPPORTED if the stream is in a capture whose graph would not retain the memory, nor wait for its allocation. */
@@ -209,7 +210,7 @@ function checkGraphRetains(stream: StreamImpl): void {
 
 /** `device.alloc()` of memory that other processes can open. */
 export const allocateInterprocess = (device: Device, byteLength: number): DeviceBuffer =>
-  makeBuffer(new InterprocessAllocation(device, byteLength))
+  makeBuffer(new InterprocessAllocation(device, bytesToAllocate(byteLength)), byteLength)
 
 function implOf(buffer: unknown): BufferImpl {
   const impl = bufferImplOf(buffer)
@@ -233,10 +234,11 @@ function bufferOfShared(shared: SharedBuffer): DeviceBuffer {
   checkFact(claims.ready, 'ready', BigInt(ready))
   if (owner !== undefined) {
     const whole = owner as DeviceBuffer
-    return byteLength === length ? whole : whole.subarray(byteOffset, byteOffset + byteLength)
+    return byteLength === whole.byteLength ? whole : whole.subarray(byteOffset, byteOffset + byteLength)
   }
   const event = ready === 0 ? undefined : (ready as EventHandle)
-  const { isOfHost } = placeOf(driverOf(device), pointer, byteLength, device.ordinal)
+  // Of all of it: a part without bytes may begin where the memory ends.
+  const { isOfHost } = placeOf(driverOf(device), begin as Pointer, length, device.ordinal)
   return makeBuffer(new SharedAllocation(device, pointer, byteLength, event, isOfHost, follow()))
 }
 
@@ -248,6 +250,8 @@ function checkWithin(value: unknown, name: string, most: number): number {
 
 /** Where another library's memory is. Throws ERR_INVALID_HANDLE if the driver does not know it. */
 export function placeOf(driver: Driver, pointer: Pointer, byteLength: number, near: number): MemoryPlace {
+  // Other libraries have no memory for a tensor without elements: its pointer is mostly null.
+  if (byteLength === 0) return { device: near, isOfHost: false }
   try {
     return driver.memory.placeOf(pointer, byteLength, near)
   } catch (cause) {

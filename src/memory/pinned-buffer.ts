@@ -1,11 +1,11 @@
 /** Pinned memory of the host, and its views in JavaScript. */
-import { checkInteger, readOptions } from '../base/arguments.js'
+import { readOptions } from '../base/arguments.js'
 import { type Bytes, checkSource, type OwnBytes } from '../base/bytes.js'
 import { describe, invalidValue, refuseReceiver, stateError } from '../base/errors.js'
 import { workerThreads } from '../base/node-modules.js'
 import { contextOf, type Device, driverOf, resolveDevice } from '../device.js'
 import { PinnedAllocation } from './allocations.js'
-import { BufferImpl, bufferImplOf, Memory, type ViewConstructor, viewOf } from './buffer.js'
+import { BufferImpl, bufferImplOf, bytesToAllocate, Memory, type ViewConstructor, viewOf } from './buffer.js'
 import { allocateOnHost } from './out-of-memory.js'
 
 let makeBuffer: (impl: BufferImpl) => PinnedBuffer
@@ -30,12 +30,12 @@ export class PinnedBuffer extends Memory {
    * Page-locks existing memory of JavaScript (`cuMemHostRegister`): a SharedArrayBuffer, which other threads may write, a
    * file that an addon has mapped, or any array. The array remains yours, and is not detached by `close()`. It is retained
    * until the buffer is closed and all work is done that was queued with it; then it is unlocked. The call is slow.
-   * @param array A typed array, a DataView or a whole ArrayBuffer, shared or not, of at least one byte. An ArrayBuffer can
+   * @param array A typed array, a DataView or a whole ArrayBuffer, shared or not. An ArrayBuffer can
    * never be transferred afterwards: `postMessage` copies it or refuses, and its `transfer()` throws. Do not call
    * `ArrayBuffer.prototype.transfer` on it.
    * @param options `device`: the device whose context locks it (default: the current device); every device can access it
-   * @throws {Error} ERR_INVALID_ARG_TYPE; ERR_INVALID_ARG_VALUE for an array that is detached, ERR_OUT_OF_RANGE for an
-   * empty one and a device that does not exist; ERR_UNSUPPORTED for a resizable ArrayBuffer, for that of a WebAssembly.Memory
+   * @throws {Error} ERR_INVALID_ARG_TYPE; ERR_INVALID_ARG_VALUE for an array that is detached, ERR_OUT_OF_RANGE for a
+   * device that does not exist; ERR_UNSUPPORTED for a resizable ArrayBuffer, for that of a WebAssembly.Memory
    * that is not shared (Node 20 cannot recognise it: do not pass it), and if it cannot be kept from being transferred
    * @throws {CudaError} 712 for memory that is registered already, or was registered and is still in use; 1 for memory of `allocPinned()`
    * @example
@@ -116,7 +116,8 @@ export function allocatePinned(device: Device, byteLength: number): PinnedBuffer
 
 /** Registers memory of JavaScript. The driver retains it as long as it is registered. */
 function register(bytes: Uint8Array, device: Device): PinnedBuffer {
-  checkInteger(bytes.length, 'array.byteLength', 1)
+  // The driver locks no memory without bytes, and nothing shows whose these are.
+  if (bytes.length === 0) return allocatePinned(device, 0)
   const forbidTransfer = transferGuardOf(bytes.buffer)
   const driver = driverOf(device)
   const pointer = driver.memory.registerPinned(bytes, contextOf(device))
@@ -131,9 +132,10 @@ function register(bytes: Uint8Array, device: Device): PinnedBuffer {
 /** Internal pinned memory. The uses by the stream of the serial number `untracked` are not tracked: they are done before it is freed. */
 export function allocatePinnedImpl(device: Device, byteLength: number, untracked?: number): BufferImpl {
   const driver = driverOf(device)
-  const allocate = () => driver.memory.allocatePinned(byteLength, contextOf(device))
-  const { pointer, bytes } = allocateOnHost(allocate)
-  const impl = new BufferImpl(new PinnedAllocation(device, driver, pointer, byteLength, true, untracked))
+  const allocated = bytesToAllocate(byteLength)
+  const { pointer, bytes } = allocateOnHost(() => driver.memory.allocatePinned(allocated, contextOf(device)))
+  const allocation = new PinnedAllocation(device, driver, pointer, allocated, true, untracked)
+  const impl = new BufferImpl(allocation, undefined, undefined, 0, byteLength)
   impl.bytes = bytes
   return impl
 }

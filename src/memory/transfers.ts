@@ -363,6 +363,7 @@ function bitsOf(value: unknown, type: unknown): FilledValue {
 export function openFill(fill: CheckedFill, driver: Driver): CheckedFill {
   const { to, width, count } = fill
   to.openFor(driver)
+  if (count === 0) return fill
   if (!Number.isInteger(count) || to.pointer % width !== 0) {
     throw invalidValue(`${to} is no whole number of values of ${width} bytes, or begins in the middle of one`)
   }

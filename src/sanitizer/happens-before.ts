@@ -157,7 +157,7 @@ export class HappensBefore implements LaunchOrder {
     const stream = this.streams.at(streamHandle)
     const event = this.events.at(handle)
     const { captured } = event
-    const isWait = !isKnown(event) || event.epochs.length > 0 || captured !== undefined
+    const isWait = !isKnown(event) || event.isRecorded || captured !== undefined
     if (stream.capture !== undefined && external) stream.capture.put(stream, { kind: 'wait', event })
     else if (captured !== undefined) captured.joinAt(event, stream)
     else if (isWait) {

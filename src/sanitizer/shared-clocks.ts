@@ -26,6 +26,9 @@ export type SentClock = readonly SentTime[]
 /** A clock, or all that was told by any thread, for one that has no place in a mailbox. */
 type SentOrder = SentClock | 'all'
 
+/** What an event stands for, or that it was never recorded: the clock of a record whose work is done is empty, too. */
+type SentRecord = SentOrder | 'never'
+
 interface SharedComponent {
   readonly number: number
   /** In all threads its times begin after this one: another component had the number before. */
@@ -259,13 +262,17 @@ export class EventClock implements SharedRecords {
   arrive(event: TrackedEvent): void {
     if (!this.mailbox.isNews) return
     this.#isKnown = true
-    exclusively(() => event.recordedElsewhere(this.clocks.receivedOrder(this.clocks.read(this.mailbox))))
+    exclusively(() => {
+      const record = (this.mailbox.read() ?? []) as SentRecord
+      event.recordedElsewhere(record === 'never' ? [] : this.clocks.receivedOrder(record), record !== 'never')
+    })
   }
 
-  recorded(epochs: readonly Epoch[]): void {
+  recorded(epochs: readonly Epoch[] | 'never'): void {
     this.#isKnown = true
     exclusively(() => {
-      if (!this.mailbox.write(this.clocks.sent(epochs))) this.mailbox.write('all')
+      const order = epochs === 'never' ? epochs : this.clocks.sent(epochs)
+      if (!this.mailbox.write(order)) this.mailbox.write('all')
     })
   }
 }

@@ -46,7 +46,7 @@ export interface SharedRecords {
   readonly isKnown: boolean
   /** Gives the event what another thread has recorded. */
   arrive(event: TrackedEvent): void
-  recorded(epochs: readonly Epoch[]): void
+  recorded(epochs: readonly Epoch[] | 'never'): void
 }
 
 /** What is known of other threads, once something is shared with one. */
@@ -141,6 +141,8 @@ export class TrackedEvent {
   /** Set if other threads may use it. */
   shared: SharedRecords | undefined
   private latest: readonly Epoch[] = []
+  /** Was it ever recorded? What a record stands for may be nothing: all of it was done when that was told to another thread. */
+  isRecorded = false
   /** The capture that the latest record was made in. */
   captured: Capture | undefined
   /** Each launch of a graph records it, or waits for it. */
@@ -162,12 +164,14 @@ export class TrackedEvent {
 
   set epochs(epochs: readonly Epoch[]) {
     this.latest = epochs
+    this.isRecorded = true
     this.shared?.recorded(epochs)
   }
 
-  /** Another thread has made the latest record. */
-  recordedElsewhere(epochs: readonly Epoch[]): void {
+  /** Another thread has made the latest record, or says that there is none. */
+  recordedElsewhere(epochs: readonly Epoch[], isRecorded: boolean): void {
     this.latest = epochs
+    this.isRecorded = isRecorded
     this.captured = undefined
   }
 }
@@ -583,7 +587,8 @@ export class Events {
   share(handle: EventHandle, shared: SharedRecords): void {
     const event = this.at(handle)
     event.shared = shared
-    if (event.made || event.epochs.length > 0) shared.recorded(event.epochs)
+    if (event.isRecorded) shared.recorded(event.epochs)
+    else if (event.made) shared.recorded('never')
   }
 
   created(handle: EventHandle, timing: boolean): void {

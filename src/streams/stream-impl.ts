@@ -68,6 +68,8 @@ export class StreamImpl extends NativeResource {
   #id: bigint | undefined
   #priority: number | undefined
   #nonBlocking: boolean | undefined
+  /** The event that the stream keeps for the program. A private field of the public class would be out of reach through a Proxy. */
+  kept: object | undefined
   /** Other code has read the handle. */
   #hasEscaped = false
   /** The number of calls in which code of the program has the handle: the stream is not destroyed during one of them. */

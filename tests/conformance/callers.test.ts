@@ -64,7 +64,7 @@ onEveryBackend('the stack of an error', (bench) => {
 
   test('A7 the number and the format of the frames are those that the program asks for', () => {
     const { stackTraceLimit, prepareStackTrace } = Error
-    const deep = (depth: number): unknown => (depth === 0 ? device.alloc(0) : deep(depth - 1))
+    const deep = (depth: number): unknown => (depth === 0 ? device.alloc(-1) : deep(depth - 1))
     try {
       for (const limit of [0, 1, 3, Number.POSITIVE_INFINITY]) {
         Error.stackTraceLimit = limit
@@ -75,9 +75,9 @@ onEveryBackend('the stack of an error', (bench) => {
       }
       Error.stackTraceLimit = 10
       Error.prepareStackTrace = (error, sites) => `${error.message} of ${sites.length > 0}`
-      assert.throws(() => device.alloc(0), { stack: /, not 0 of true$/ })
+      assert.throws(() => device.alloc(-1), { stack: /, not -1 of true$/ })
       Error.prepareStackTrace = () => 7
-      assert.throws(() => device.alloc(0), { stack: 7 })
+      assert.throws(() => device.alloc(-1), { stack: 7 })
     } finally {
       Error.stackTraceLimit = stackTraceLimit
       if (prepareStackTrace === undefined) Reflect.deleteProperty(Error, 'prepareStackTrace')

@@ -84,8 +84,8 @@ onEveryBackend('memory', (bench) => {
 
   test('M3 wrong lengths and slices are refused', () => {
     for (const alloc of [(n: number) => device.alloc(n), (n: number) => device.allocPinned(n)]) {
-      for (const wrong of [0, -1, 2 ** 47, 2 ** 53, 1e300, -(2 ** 60)]) {
-        refused(() => alloc(wrong), 'ERR_OUT_OF_RANGE', /byteLength must be from 1/)
+      for (const wrong of [-1, 2 ** 47, 2 ** 53, 1e300, -(2 ** 60)]) {
+        refused(() => alloc(wrong), 'ERR_OUT_OF_RANGE', /byteLength must be from 0/)
       }
       for (const wrong of [1.5, Number.NaN, '8', undefined, 8n]) {
         refused(() => alloc(wrong as number), 'ERR_INVALID_ARG_TYPE', /byteLength/)
@@ -341,7 +341,7 @@ onEveryBackend('memory', (bench) => {
     const { pointer } = buffer
     refused(() => DeviceBuffer.from('0x10' as never, 8), 'ERR_INVALID_ARG_TYPE', /pointer/)
     refused(() => DeviceBuffer.from(-1n, 8), 'ERR_OUT_OF_RANGE', /pointer/)
-    refused(() => DeviceBuffer.from(pointer, 0), 'ERR_OUT_OF_RANGE', /byteLength/)
+    refused(() => DeviceBuffer.from(pointer, -1), 'ERR_OUT_OF_RANGE', /byteLength/)
     refused(() => DeviceBuffer.from(pointer, 8, { owner: 1 as never }), 'ERR_INVALID_ARG_TYPE', /owner/)
     refused(() => DeviceBuffer.from(4096n, 8, { device }), 'ERR_INVALID_HANDLE', /0x1000/)
     const second = secondDevice(bench)
@@ -471,6 +471,81 @@ onEveryBackend('memory', (bench) => {
       pinned = innerPinned
     }
     assert.deepEqual([buffer.closed, pinned.closed], [true, true])
+  })
+
+  test('M19 memory without bytes can be used as any, of each kind', async () => {
+    using stream = bench.stream()
+    using other = bench.stream()
+    using pool = new MemoryPool({ device })
+    using module = Module.load(PTX, { device })
+    const kernel = module.kernel('add', SIGNATURE)
+    using words = device.alloc(64, { stream })
+    using pinned = device.allocPinned(64)
+    const kinds: Readonly<Record<string, () => DeviceBuffer | PinnedBuffer>> = {
+      'of a stream': () => device.alloc(0, { stream }),
+      'of the current stream': () => device.alloc(0),
+      'of a pool': () => device.alloc(0, { stream, pool }),
+      interprocess: () => device.alloc(0, { interprocess: true }),
+      'of an array': () => stream.bufferFrom(new Float32Array(0)),
+      pinned: () => device.allocPinned(0),
+      registered: () => PinnedBuffer.from(new Float64Array(0), { device }),
+      'a registered part': () => PinnedBuffer.from(new Uint8Array(8).subarray(4, 4), { device }),
+      foreign: () => DeviceBuffer.from(words.pointer, 0, { device }),
+      'foreign, and nowhere': () => DeviceBuffer.from(0n, 0, { device }),
+      'a part': () => words.subarray(4, 4),
+      'a part of no whole number of words': () => words.subarray(3, 3),
+      'the end': () => words.subarray(64, 64),
+      'the end of pinned memory': () => pinned.subarray(64, 64),
+    }
+    await stream.fill(words, 1).fill(pinned, 1).finished()
+    for (const [kind, make] of Object.entries(kinds)) {
+      using none = make()
+      assert.deepEqual([none.byteLength, none.device, none.closed], [0, device, false], kind)
+      assert.match(String(none), / 0 bytes/)
+      using empty = device.alloc(0, { stream: other })
+      const all = (on: Stream): void => {
+        on.copy(none, empty).copy(empty, none).copy(none, none)
+        on.copy([
+          [none, empty],
+          [words.subarray(0, 0), none],
+        ])
+        on.copy(none, empty, { shape: [0, 8] }).copy(words, none, { shape: [2, 0, 8], sourceStrides: [0, 16] })
+        on.fill(none, 7).fill(none, 7, { width: 4 }).fill(none, 1.5, { type: 'f32' })
+        on.fill(none, 7, { shape: [0, 8], strides: [16] })
+      }
+      all(stream)
+      all(other)
+      for (const on of [stream, other]) {
+        await on.upload(none, new Uint16Array(0))
+        assert.equal((await on.download(none, Uint8Array)).length, 0, kind)
+        const writer = on.uploader(none).getWriter()
+        await writer.write(new Uint8Array(0))
+        await writer.close()
+        for await (const chunk of on.downloader(none)) assert.fail(`${chunk.length} bytes of ${kind}`)
+      }
+      assert.equal(none.subarray(0, 0).byteLength, 0)
+      refused(() => none.subarray(0, 1), 'ERR_OUT_OF_RANGE')
+      refused(() => stream.copy(words, none), 'ERR_OUT_OF_RANGE')
+      using graph = stream.capture(() => {
+        all(stream)
+        if (none.pointer % 4n === 0n) stream.launch(kernel, { threads: 0 }, none, 0, 0)
+        stream.fill(words.subarray(0, 4), 1)
+      })
+      assert.equal(graph.nodeCount, 1, kind)
+      using exec = graph.instantiate()
+      stream.launch(exec)
+      if (none instanceof PinnedBuffer) {
+        assert.deepEqual([none.bytes.length, none.view(Float64Array).length], [0, 0])
+      } else if (none.pointer !== 0n) {
+        const again = DeviceBuffer.from(structuredClone(none.share()))
+        assert.deepEqual([again.byteLength, again.pointer], [0, none.pointer])
+      }
+      none.close()
+      assert.equal(none.closed, true)
+      refused(() => stream.fill(none, 1), 'ERR_CLOSED')
+    }
+    assert.deepEqual([...new Set(await stream.download(words))], [1])
+    device.synchronize()
   })
 
   test('M10 memory of one driver is not for streams of another', () => {

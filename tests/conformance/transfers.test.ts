@@ -261,7 +261,6 @@ onEveryBackend('transfers', (bench) => {
     using stream = bench.stream()
     const { used } = device.memoryPool
     refused(() => stream.bufferFrom([1, 2] as never), 'ERR_INVALID_ARG_TYPE', /source must be a typed array/)
-    refused(() => stream.bufferFrom(new Float32Array(0)), 'ERR_OUT_OF_RANGE', /source.byteLength must be at least 1/)
     const gone = new Uint8Array(4)
     structuredClone(gone.buffer, { transfer: [gone.buffer] })
     refused(() => stream.bufferFrom(gone), 'ERR_INVALID_ARG_VALUE', /detached/)

@@ -424,7 +424,7 @@ describe('across the language border', { skip }, () => {
           },
           async () => left.allReduce(a, a, { type: 'f32', stream }),
         ]) {
-          assert.throws(() => group(inner), /half-way|no promise/)
+          assert.throws(() => group(inner), /half-way|must not be an async function/)
         }
         right.broadcast(undefined, x, { type: 'f32', stream: other })
       })
@@ -433,7 +433,7 @@ describe('across the language border', { skip }, () => {
         ['group', 'broadcast', 'broadcast', '}'],
         'nor has one inside of another',
       )
-      refused(() => group(async () => {}), 'ERR_INVALID_ARG_TYPE', /no promise/)
+      refused(() => group(async () => {}), 'ERR_INVALID_ARG_VALUE', /must not be an async function/)
       refused(() => group('x' as never), 'ERR_INVALID_ARG_TYPE', /fn/)
       const gone = device.alloc(64)
       refused(

@@ -121,7 +121,6 @@ onEveryBackend('registered memory', (bench) => {
   it('refuses what cannot be registered, in words', () => {
     for (const wrong of [undefined, null, 7, 'x', {}, [1]])
       refused(() => PinnedBuffer.from(wrong as never), 'ERR_INVALID_ARG_TYPE', /array must be a typed array/)
-    refused(() => PinnedBuffer.from(new ArrayBuffer(0), { device }), 'ERR_OUT_OF_RANGE', /at least 1/)
     refused(() => PinnedBuffer.from(new ArrayBuffer(8), { device: 99 }), 'ERR_OUT_OF_RANGE')
     const gone = new Uint8Array(8)
     structuredClone(gone.buffer, { transfer: [gone.buffer] })

@@ -133,6 +133,29 @@ describe('members of classes', () => {
     })
   }
 
+  it('a Proxy of an object, and what inherits from one, close the object as it closes itself', async () => {
+    const wrong: string[] = []
+    const closing = [Symbol.dispose, 'close'] as const
+    for (const through of [(object: object) => new Proxy(object, {}), (object: object) => Object.create(object)]) {
+      for (const key of closing) {
+        for (const object of objectsOf(device.createStream())) {
+          if (typeof Reflect.get(object, key) !== 'function' || typeof Reflect.get(object, 'closed') !== 'boolean')
+            continue
+          const other: Record<typeof key | 'closed', unknown> = through(object)
+          const what = `${String(key)} of ${object.constructor.name}`
+          const call: unknown = other[key]
+          try {
+            if (typeof call === 'function') call.call(other)
+          } catch (error) {
+            wrong.push(`${what}: ${error}`)
+          }
+          if (Reflect.get(object, 'closed') !== true || other.closed !== true) wrong.push(`${what} does not close`)
+        }
+      }
+    }
+    assert.deepEqual(wrong, [])
+  })
+
   it('objects without a class need no receiver: their members can be taken from them', () => {
     const { inject, close } = simulate()
     const { open } = latch(stream)

@@ -169,6 +169,32 @@ onEveryBackend('sanitizers of two threads', (bench) => {
     assert.deepEqual(sanitizer.reports, [])
   })
 
+  it('tell an event whose record was done when it was shared from one that was never recorded', async () => {
+    const { device } = bench
+    using sanitizer = Sanitizer.start({ device })
+    using mine = new Stream({ device })
+    using buffer = device.alloc(BYTES, { stream: mine })
+    await using other = new OtherThread(bench.name)
+    await other.does('watch')
+    // From then on the threads tell each other what is done.
+    const before = { buffer: buffer.share(), stream: mine.share() }
+    using first = mine.fill(buffer, 1).record()
+    using never = device.createEvent()
+    using later = device.createEvent()
+    const shared = later.share()
+    mine.record(later)
+    await mine.finished()
+    await other.takes({ ...before, ready: first.share(), done: shared })
+    await other.does('wait for ready', 'wait for done', 'read')
+    assert.deepEqual(await other.reports(), [])
+    await other.takes({ ...before, ready: never.share(), done: shared })
+    await other.does('wait for ready', 'wait for done')
+    const kinds = (await other.reports()).map(({ kind }) => kind)
+    assert.deepEqual(kinds, ['unrecorded-event'])
+    await other.does('close')
+    assert.deepEqual(sanitizer.reports, [])
+  })
+
   it('find a write here that comes after a write there', async () => {
     const { here, there, id } = await found(bench, async (scene) => {
       await scene.other.does('write')

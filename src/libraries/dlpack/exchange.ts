@@ -198,8 +198,7 @@ function isVersioned(given: unknown): boolean {
  * @param options `stream`: the stream that will use it first
  * @returns the buffer, with the type, the shape and the strides of its elements
  * @throws {Error} ERR_UNSUPPORTED for memory that CUDA cannot use, such as pageable memory of the host, for another major
- * version of DLPack or other types, and while the stream captures; ERR_INVALID_ARG_VALUE for a tensor without elements;
- * ERR_INVALID_HANDLE for a pointer to something else, and for memory that the driver does not know; ERR_DEVICE_MISMATCH for a
+ * version of DLPack or other types, and while the stream captures; ERR_INVALID_HANDLE for a pointer to something else, and for memory that the driver does not know; ERR_DEVICE_MISMATCH for a
  * stream of another device; ERR_CLOSED for a stream, and a DLPackTensor that was imported before; ERR_INVALID_ARG_TYPE; any error of
  * the producer. A capsule is returned to its producer then
  * @example

@@ -65,7 +65,7 @@ export function pointerTo(address: number): number {
   for (const { address: first, memory } of exportedTensors) {
     if (memory === undefined || !memory.impl.isPinned) continue
     const { pointer, byteLength } = memory.impl
-    if (address >= first && address < first + byteLength) return pointer + (address - first)
+    if (address === first || (address > first && address < first + byteLength)) return pointer + (address - first)
   }
   return address
 }

@@ -197,7 +197,7 @@ export function layoutIn(impl: BufferImpl, type: ParsedType, shape: unknown, str
     throw outOfRange(`The end of ${what}`, `at most ${impl.byteLength}, where ${impl} ends`, byteLength)
   }
   const alignment = type.byteLength / type.lanes
-  if (impl.pointer % alignment === 0) return layout
+  if (byteLength === 0 || impl.pointer % alignment === 0) return layout
   throw invalidValue(`${impl} begins in the middle of an element of ${alignment} bytes`)
 }
 
@@ -215,8 +215,6 @@ export function importTensor(
 ): Tensor {
   const { least, end } = spanOf(lent)
   const { type, shape, strides, readOnly } = lent
-  if (end === least)
-    throw invalidValue(`A tensor of shape (${shape.join(', ')}) has no elements, and so no memory to export`)
   const pointer = (lent.pointer + least * type.byteLength) as Pointer
   const byteLength = (end - least) * type.byteLength
   const driver = driverOf(near)

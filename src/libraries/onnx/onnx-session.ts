@@ -108,7 +108,8 @@ export class Session extends ClosableObject {
    * so they do before each run of a model of more than 125 nodes. On the simulator, what ONNX Runtime refuses while it computes is an uncaught exception.
    * @param stream The stream in whose order the model runs.
    * @param inputs A buffer for each input, by its name: a DeviceBuffer, or `{ buffer, shape }` where the model leaves sizes open.
-   * @param outputs The same for the outputs that are wanted. Sizes that the inputs tell need not be repeated.
+   * @param outputs The same for the outputs that are wanted. Sizes that the inputs tell need not be repeated. A buffer may be longer than
+   * its tensor, for the largest batch: bytes behind that are neither read nor written.
    * @throws {Error} ERR_INVALID_ARG_TYPE, also for an input without a buffer, and where no shape says how large a tensor is;
    * ERR_INVALID_ARG_VALUE for a name or a shape that the model does not have, a buffer that does not begin at a multiple of 16 bytes, and
    * buffers that overlap; ERR_OUT_OF_RANGE for a buffer that is too short; ERR_UNSUPPORTED while the stream captures; ERR_CLOSED;

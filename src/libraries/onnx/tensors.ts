@@ -24,7 +24,7 @@ export interface TensorInfo {
 export interface ShapedBuffer {
   /** The memory, from its first element on. It may be longer. */
   readonly buffer: DeviceBuffer
-  /** Elements in each direction, the slowest first. Each is at least 1. */
+  /** Elements in each direction, the slowest first. */
   readonly shape: readonly number[]
 }
 
@@ -93,7 +93,7 @@ function read(tensors: readonly TensorInfo[], buffers: RunBuffers, side: 'inputs
       throw invalidType(name, 'a DeviceBuffer, or { buffer, shape }', value)
     const { buffer, shape } = readOptions(value, ['buffer', 'shape'], name)
     if (!isDeviceBuffer(buffer)) throw invalidType(`${name}.buffer`, 'a DeviceBuffer', buffer)
-    const extents = shape === undefined ? undefined : checkIntegers(shape, `${name}.shape`, 'an array of integers', 1)
+    const extents = shape === undefined ? undefined : checkIntegers(shape, `${name}.shape`, 'an array of integers', 0)
     return [{ info, name, access, buffer, shape: extents }]
   })
 }

@@ -250,6 +250,21 @@ describe('sessions of ONNX Runtime', { skip: lack }, () => {
       own.close()
     })
 
+    it('a run of no rows writes nothing, and one of few nothing behind them', async () => {
+      using session = await Session.load(writeModel(perceptron.model), { device })
+      using x = buffer(4 * 64)
+      using y = buffer(4 * 40)
+      await stream.fill(x, 0).fill(y, 9).finished()
+      session.run(stream, { x: { buffer: x, shape: [0, 16] } }, { y })
+      using none = device.alloc(0, { stream })
+      session.run(stream, { x: { buffer: none, shape: [0, 16] } }, { y: none })
+      assert.deepEqual([...new Set(await stream.download(y))], [9])
+      session.run(stream, { x: { buffer: x, shape: [1, 16] } }, { y })
+      const bytes = await stream.download(y)
+      assert.notDeepEqual([...new Set(bytes.subarray(0, 40))], [9])
+      assert.deepEqual([...new Set(bytes.subarray(40))], [9])
+    })
+
     it('what contradicts the model is refused by the name of the tensor, and nothing is queued', async () => {
       using session = await Session.load(writeModel(perceptron.model), { device })
       using x = buffer(4 * 64)
@@ -268,7 +283,7 @@ describe('sessions of ONNX Runtime', { skip: lack }, () => {
         /inputs\.x must be 320 bytes.*f32 \[5, 16\]/,
       )
       says({ x: given }, { y: y.subarray(0, 96) }, 'ERR_OUT_OF_RANGE', /outputs\.y must be 160 bytes/)
-      says({ x: { buffer: x, shape: [0, 16] } }, { y }, 'ERR_OUT_OF_RANGE', /inputs\.x\.shape\[0\]/)
+      says({ x: { buffer: x, shape: [-1, 16] } }, { y }, 'ERR_OUT_OF_RANGE', /inputs\.x\.shape\[0\]/)
       says({ x: { buffer: x, shape: '4' } }, { y }, 'ERR_INVALID_ARG_TYPE', /inputs\.x\.shape/)
       says({ x: { shape: [4, 16] } }, { y }, 'ERR_INVALID_ARG_TYPE', /inputs\.x\.buffer must be a DeviceBuffer/)
       says({ X: given }, { y }, 'ERR_INVALID_ARG_VALUE', /inputs\.X: .*no input of this name.*did you mean 'x'/)

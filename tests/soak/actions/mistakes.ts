@@ -42,7 +42,7 @@ function mistakenArguments(client: Client): void {
     ],
     ['an event that is none', 'ERR_INVALID_HANDLE', () => Event.fromHandle(0x1234, { device })],
     ['memory that is none', 'ERR_INVALID_HANDLE', () => DeviceBuffer.from(0x1000n, 16, { device })],
-    ['an allocation of no bytes', 'ERR_OUT_OF_RANGE', () => device.alloc(0)],
+    ['an allocation of fewer than no bytes', 'ERR_OUT_OF_RANGE', () => device.alloc(-1)],
     ['an allocation of two kinds', 'ERR_INVALID_ARG_VALUE', () => device.alloc(1, { stream, interprocess: true })],
     ['more memory than there is', 'CUDA_ERROR_OUT_OF_MEMORY', () => device.alloc(2 ** 46, { stream })],
     ['a launch of no block', 'ERR_OUT_OF_RANGE', () => stream.launch(affine, { grid: 1, block: 0 }, buffer, 1, 1)],
