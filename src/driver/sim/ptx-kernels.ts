@@ -237,7 +237,7 @@ export class PtxKernel {
       launch.run()
     } finally {
       observer?.ran(exactMemory(launch.accesses()), mistakes)
-      if (launch.isCheckedInPart) warnOnce('CUDA_STREAMS_SANITIZER', checkedInPart(this.name))
+      if (launch.isCheckedInPart) warnOnce('CUDA_STREAMS_CHECKED_IN_PART', checkedInPart(this.name))
     }
     const { instructions, bytes, threads } = launch.statistics
     this.#instructions = instructions / threads
