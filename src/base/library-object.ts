@@ -4,6 +4,7 @@
  */
 import { describeObjectsBy, invalidReceiver, invalidType } from './errors.js'
 import { inspect } from './node-modules.js'
+import { printable } from './printable.js'
 
 /** This text is short enough that V8 shows all of it: V8 leaves out the middle of longer ones. */
 const ONE_THREAD =
@@ -26,6 +27,19 @@ export const notCloneable = (): symbol => Symbol(ONE_THREAD)
 /** The implementation object of a public object that can be closed. */
 interface Closable {
   readonly isClosed: boolean
+}
+
+/** The key under which the objects of every copy of the package have the file of that copy that makes them what they are. */
+const COPY = Symbol.for('cuda-streams.copy')
+const HERE: unknown = import.meta.url
+
+/** An object that another copy of the package has made, as messages have it; undefined for any other value. */
+function ofAnotherCopy(given: unknown): string | undefined {
+  if (typeof given !== 'object' || given === null || given instanceof LibraryObject) return undefined
+  const file: unknown = Reflect.get(given, COPY)
+  if (typeof file !== 'string') return undefined
+  const name = printable(String(Reflect.get(given, Symbol.toStringTag)))
+  return `a ${name} of another copy of cuda-streams, which is ${printable(file)}, and this is ${HERE}: objects go from one copy to the other by their handles; let the program have one copy`
 }
 
 /** The key under which a public object has its implementation object, which the rest of the library works with. */
@@ -52,8 +66,9 @@ export abstract class LibraryObject {
       return String(this)
     }
     Object.defineProperty(LibraryObject.prototype, inspect.custom, { configurable: true, writable: true, value })
+    Object.defineProperty(LibraryObject.prototype, COPY, { value: String(HERE) })
     describeObjectsBy((given) =>
-      given instanceof LibraryObject && given[implementation] !== undefined ? String(given) : undefined,
+      given instanceof LibraryObject && given[implementation] !== undefined ? String(given) : ofAnotherCopy(given),
     )
   }
 }

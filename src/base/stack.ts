@@ -17,7 +17,7 @@ interface StackFrame {
   readonly row: string
   readonly column: string
   /** Whose code the frame runs; undefined for a built-in function, which has no path. */
-  readonly owner: 'program' | 'library' | 'node' | undefined
+  readonly owner: 'program' | 'package' | 'library' | 'node' | undefined
 }
 
 /** The stack that later calls are attributed to, when the program's own lines are no longer on theirs. */
@@ -86,20 +86,38 @@ function shortenStack(error: Error, limit: number): void {
   error.stack = head + lines.slice(begin, begin + limit).join('\n')
 }
 
-/** The lines of a stack that belong to the program, innermost first. */
+/**
+ * The lines of a stack that belong to the program, innermost first. Lines of installed packages, such as those of a test runner, are left
+ * out, unless there are no others: then the program is one of them.
+ */
 export function programLines(stack: string): string[] {
   const lines: string[] = []
-  for (const { line, owner } of framesOf(stack))
-    if (owner === 'program' || owner === undefined) lines.push(printable(line))
-  return lines
+  const all: string[] = []
+  // Built-in functions, such as Array.map(), belong to those that call them.
+  let builtIn: string[] = []
+  for (const { line, owner } of framesOf(stack)) {
+    if (owner === undefined) builtIn.push(printable(line))
+    else {
+      if (owner !== 'package') lines.push(...builtIn)
+      all.push(...builtIn)
+      builtIn = []
+      if (owner === 'program') lines.push(printable(line))
+      if (owner === 'program' || owner === 'package') all.push(printable(line))
+    }
+  }
+  lines.push(...builtIn)
+  all.push(...builtIn)
+  return lines.length > 0 ? lines : all
 }
 
 /** The innermost place in the program that led to this call, as 'path:row:column'; empty if there is none. */
 export function callSite(): string {
+  let inPackage = ''
   for (const { owner, path, row, column } of framesOf(takeStack(FRAMES))) {
     if (owner === 'program') return printable(`${path}:${row}:${column}`)
+    if (owner === 'package' && inPackage === '') inPackage = printable(`${path}:${row}:${column}`)
   }
-  return ''
+  return inPackage
 }
 
 /** What is looked at first where the library's own calls are left out: mostly the two places are among the innermost. */
@@ -121,6 +139,7 @@ export function shortCallSite(called?: (...args: never[]) => unknown): string | 
 function siteIn(stack: string, most: number): { readonly site: string | undefined; readonly isFinal: boolean } {
   const here = `${process.cwd()}/`
   const sites: string[] = []
+  let inPackage: string | undefined
   let frames = 0
   let isFinal = false
   for (const { line, path, row, owner } of framesOf(stack)) {
@@ -128,13 +147,15 @@ function siteIn(stack: string, most: number): { readonly site: string | undefine
     // Frames beyond the first asynchronous one belong to what runs the program.
     isFinal = line.startsWith('at async ') || (owner === 'library' && sites.length > 0)
     if (isFinal) break
-    if (owner === 'program') {
-      sites.push(printable(`${path.startsWith(here) ? path.slice(here.length) : path}:${row}`))
+    if (owner === 'program' || (owner === 'package' && inPackage === undefined)) {
+      const site = printable(`${path.startsWith(here) ? path.slice(here.length) : path}:${row}`)
+      if (owner === 'program') sites.push(site)
+      else inPackage = site
     }
     isFinal = sites.length === 2
     if (isFinal) break
   }
-  const [innermost, caller] = sites
+  const [innermost = inPackage, caller] = sites
   const site = innermost === undefined || caller === undefined ? innermost : `${innermost} (from ${caller})`
   return { site, isFinal: isFinal || frames < most }
 }
@@ -156,7 +177,7 @@ function* framesOf(stack: string): Generator<StackFrame> {
     if (line === each || !line.startsWith('at ')) continue
     const [, file = '', row = '', column = ''] = PLACE.exec(line) ?? []
     const owner = ownerOf(file)
-    const path = owner === 'program' ? pathOf(file) : file
+    const path = owner === 'program' || owner === 'package' ? pathOf(file) : file
     yield { line, path, row, column, owner }
   }
 }
@@ -178,10 +199,12 @@ function ownerOf(file: string): StackFrame['owner'] {
   if (/^(node|ext):/.test(file)) return 'node'
   if (!(file.startsWith('/') || file[1] === ':' || file.includes('://'))) return undefined
   library ??= libraryIn(takeStack(1))
-  const isLibrary = library !== '' && file.startsWith(library)
-  return isLibrary ? 'library' : 'program'
+  if (library !== '' && file.startsWith(library)) return 'library'
+  return PACKAGES.test(file) ? 'package' : 'program'
 }
 
+/** Where package managers put packages. */
+const PACKAGES = /[\\/]node_modules[\\/]/
 /** Vite's development server has packages in files apart from the program's. */
 const SERVED = /^.*\/\.vite\/deps\/(?=[^/]*$)/
 

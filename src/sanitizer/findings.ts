@@ -480,14 +480,20 @@ const UNNAMED = /^(?:stream \d+|Stream\(0x.*)$/
 
 /**
  * How advice names streams: by the name that the program gave, else by the variable that has it, else by the number. Streams that are made
- * by one line, as those of an array are, have no variable of their own.
+ * by one line, as those of an array are, have no variable of their own, nor have those of variables of one name.
  */
 function inCode(stream: OperationStream, ...others: readonly (OperationStream | undefined)[]): string {
   const { label, made } = stream
   if (!UNNAMED.test(label)) return streamInCode(label)
   const [line] = linesOf(made)
-  const isShared = others.some((other) => other !== undefined && other !== stream && linesOf(other.made)[0] === line)
-  return (isShared ? undefined : variableMadeAt(line)) ?? streamInCode(label)
+  const variable = variableMadeAt(line)
+  if (variable === undefined) return streamInCode(label)
+  const isShared = others.some((other) => {
+    if (other === undefined || other === stream) return false
+    const [otherLine] = linesOf(other.made)
+    return otherLine === line || variableMadeAt(otherLine) === variable
+  })
+  return isShared ? streamInCode(label) : variable
 }
 
 const threadName = (thread: number): string => (thread === 0 ? 'the main thread' : `thread ${thread}`)

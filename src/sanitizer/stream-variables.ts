@@ -2,13 +2,27 @@
 import { process } from '../base/node-modules.js'
 import { placeOf } from '../base/stack.js'
 
+const NAME = String.raw`[A-Za-z_$][\w$]*`
 /** What compilers write around the value of a `using`. */
 const USING = String.raw`(?:(?:__addDisposableResource|__using)\((?:\w+,\s*)?)?`
 /** What stands before `new Stream()`, or before the name of a method that returns a stream. */
-const ASSIGNED = new RegExp(
-  String.raw`(?:^|[\s({;,])((?:this\.)?#?[A-Za-z_$][\w$]*)\s*(?::[^=]*)?=\s*(?:await\s+)?${USING}(?:[\w$.#]+\.)?$`,
-)
-const DESTRUCTURED = /\[([\w$,\s]+)\]\s*=\s*\[([^[\]]*)$/
+const VALUE = String.raw`(?:\?\?|\|\||&&)?=\s*(?:await\s+)?${USING}(?:[\w$.#]+\.)?$`
+const BEGIN = String.raw`(?:^|[\s({;,])`
+/** A type in TypeScript, without what object literals, calls and texts have, too. */
+const TYPE = String.raw`(?:\s*[!?]?\s*:\s*[\w$.<>|&[\]\s]+?)?`
+const MODIFIERS = 'accessor|declare|override|private|protected|public|readonly'
+
+const DECLARED = new RegExp(String.raw`${BEGIN}(?:const|let|var|using)\s+(${NAME})${TYPE}\s*${VALUE}`)
+const FIELD = new RegExp(String.raw`${BEGIN}(?:${MODIFIERS})\s+(#?${NAME})${TYPE}\s*${VALUE}`)
+/** Behind a colon it may be a type. */
+const ASSIGNED = new RegExp(String.raw`${BEGIN}(?<!:\s*)((?:this\.)?#?${NAME})\s*${VALUE}`)
+/** At the beginning of a line of a class. */
+const TYPED_FIELD = new RegExp(String.raw`^\s*(#?${NAME})${TYPE}\s*${VALUE}`)
+const STATIC = /(?:^|\s)static\s/
+const DESTRUCTURED = /(?:^|[\s({;,])\[([\w$,\s]+)\]\s*=\s*\[([^[\]]*)$/
+const TYPE_ARGUMENTS = /<[^<>;]*>/g
+/** What stands before the brace of the body of a class, but for type arguments. */
+const CLASS_HEAD = /(?:^|[\s;={}(])class\b[^{}]*$/
 
 /**
  * The variable to which a line assigns what is made there, such as 'upload' for `const upload = new Stream()`.
@@ -17,14 +31,56 @@ const DESTRUCTURED = /\[([\w$,\s]+)\]\s*=\s*\[([^[\]]*)$/
  */
 export function variableMadeAt(line: string | undefined): string | undefined {
   const place = line === undefined ? undefined : placeOf(line)
-  return place && variableIn(sourceLine(place.path, place.row)?.slice(0, place.column - 1) ?? '')
+  if (place === undefined) return undefined
+  const lines = sourceLines(place.path)
+  const text = lines[place.row - 1]
+  if (text === undefined) return undefined
+  const at = place.column - 1
+  const after = [text.slice(at), ...lines.slice(place.row)].join('\n')
+  return isWholeValue(after) ? variableIn(text.slice(0, at), lines.slice(0, place.row - 1)) : undefined
 }
 
-/** @param before A line of the source up to where the object is made */
-export function variableIn(before: string): string | undefined {
+/**
+ * @param before A line of the source up to where the object is made
+ * @param above The lines above it
+ */
+export function variableIn(before: string, above: readonly string[] = []): string | undefined {
   const [, names = '', values = ''] = DESTRUCTURED.exec(before) ?? []
-  if (names !== '') return names.split(',')[argumentsIn(values)]?.trim() || undefined
-  return ASSIGNED.exec(before)?.[1]
+  if (names !== '') return /["'`]/.test(values) ? undefined : names.split(',')[argumentsIn(values)]?.trim() || undefined
+  const declared = DECLARED.exec(before)?.[1]
+  if (declared !== undefined) return declared
+  const isInClass = isClassBody([...above, before].join('\n'))
+  const field = FIELD.exec(before)?.[1] ?? (isInClass ? TYPED_FIELD.exec(before)?.[1] : undefined)
+  const assigned = field ?? ASSIGNED.exec(before)?.[1]
+  if (assigned === undefined || assigned.startsWith('this.')) return assigned
+  // The class has it, and no object of it.
+  if (STATIC.test(before)) return undefined
+  return field !== undefined || isInClass || assigned.startsWith('#') ? `this.${assigned}` : assigned
+}
+
+/** Does a source end in the body of a class, and in no function of it? Braces within texts count, so the answer may be wrong. */
+function isClassBody(source: string): boolean {
+  let depth = 0
+  for (let at = source.length - 1; at >= 0; at -= 1) {
+    const character = source[at]
+    if (character === '}') depth += 1
+    if (character !== '{') continue
+    if (depth === 0) return CLASS_HEAD.test(source.slice(Math.max(0, at - 500), at).replace(TYPE_ARGUMENTS, ''))
+    depth -= 1
+  }
+  return false
+}
+
+/** Is a source at the call that makes a stream, and nothing is done with the stream before it is assigned? */
+function isWholeValue(source: string): boolean {
+  let depth = 0
+  for (let at = source.indexOf('('); at >= 0 && at < source.length; at += 1) {
+    const character = source[at] ?? ''
+    if ('([{'.includes(character)) depth += 1
+    else if (')]}'.includes(character)) depth -= 1
+    if (depth === 0) return !/^\s*(?:\.|\?\.|\[|\()/.test(source.slice(at + 1, at + 500))
+  }
+  return true
 }
 
 /** How many values are complete in the beginning of a list of them. */
@@ -39,10 +95,10 @@ function argumentsIn(values: string): number {
   return count
 }
 
-function sourceLine(path: string, row: number): string | undefined {
+function sourceLines(path: string): readonly string[] {
   try {
-    return process.getBuiltinModule('node:fs').readFileSync(path, 'utf8').split('\n')[row - 1]
+    return process.getBuiltinModule('node:fs').readFileSync(path, 'utf8').split('\n')
   } catch {
-    return undefined // Code that was never in a file, or is no longer there.
+    return [] // Code that was never in a file, or is no longer there.
   }
 }

@@ -14,6 +14,39 @@ type Stacks = Pick<typeof own, 'programLines'>
 const named = (url: string): string => (/at .*file:/.test(String(new Error().stack)) ? url : fileURLToPath(url))
 const BASE = named(new URL('../../src/base/', import.meta.url).href)
 
+test('the lines of installed packages are left out, with the built-in functions that they call, unless there are no others', () => {
+  const program = 'at work (file:///app/program.js:3:5)'
+  const caller = 'at main (file:///app/node_modules_of_mine/main.js:3:5)'
+  const runner = 'at run (file:///app/node_modules/jest-circus/build/run.js:1:1)'
+  const onWindows = 'at run (C:\\app\\node_modules\\mocha\\lib\\runner.js:1:1)'
+  const map = 'at Array.map (<anonymous>)'
+  const node = 'at process.processTicksAndRejections (node:internal/process/task_queues:95:5)'
+  const rows: readonly (readonly [stack: readonly string[], shown: readonly string[]])[] = [
+    [
+      [program, map, caller, runner, map, runner, node],
+      [program, map, caller],
+    ],
+    [[program, map, runner, onWindows], [program]],
+    [
+      [runner, program, onWindows, caller],
+      [program, caller],
+    ],
+    [
+      [runner, map, onWindows, node],
+      [runner, map, onWindows],
+    ],
+    [
+      [program, map],
+      [program, map],
+    ],
+    [[node], []],
+  ]
+  for (const [stack, shown] of rows) {
+    const text = ['Error', ...stack.map((line) => `    ${line}`)].join('\n')
+    assert.deepEqual(own.programLines(text), shown, text)
+  }
+})
+
 test('the lines of the library are told by its folder, or by that of a development server; in a bundle without a source map none are', async (context) => {
   const folder = mkdtempSync(join(tmpdir(), 'bundle-'))
   context.after(() => rmSync(folder, { recursive: true, force: true }))

@@ -83,6 +83,60 @@ test('streams that one line makes have no variable of their own', async () => {
   assert.match(message, /Add `stream(\d+)\.wait\(stream\d+\)` before this fill\.$/)
 })
 
+test('streams of variables of one name have none', async () => {
+  using simulation = simulate()
+  const [device] = simulation.devices
+  assert.ok(device)
+  const message = await racing(device, () => {
+    const memory = device.alloc(64)
+    device.synchronize()
+    for (const isFirst of [true, false]) {
+      if (isFirst) {
+        const stream = new Stream({ device })
+        stream.fill(memory, 1)
+      } else {
+        const stream = new Stream({ device })
+        stream.fill(memory, 2)
+      }
+    }
+  })
+  assert.match(message, /Add `stream(\d+)\.wait\(stream\d+\)` before this fill\.$/)
+})
+
+test('advice names no variable whose value may be no stream, and a field of a class as the class does', async () => {
+  using simulation = simulate()
+  const [device] = simulation.devices
+  assert.ok(device)
+  class Pipeline {
+    level = { depth: 1 }
+    decode = new Stream({ device: device as Device })
+    run(other: Stream, memory: DeviceBuffer): void {
+      this.decode.fill(memory, 1)
+      other.fill(memory, 2)
+    }
+  }
+  const advice = async (fn: () => void): Promise<string> => /Add .*/.exec(await racing(device, fn))?.[0] ?? ''
+  assert.match(
+    await advice(() => {
+      const encode = new Stream({ device })
+      const memory = device.alloc(64)
+      device.synchronize()
+      new Pipeline().run(encode, memory)
+    }),
+    /`encode\.wait\(this\.decode\)`/,
+  )
+  assert.match(
+    await advice(() => {
+      const memory = device.alloc(64)
+      device.synchronize()
+      const same = new Stream({ device }).fill(memory, 1)
+      const event = new Stream({ device }).fill(memory, 2).record()
+      assert.ok(same instanceof Stream && event)
+    }),
+    /`stream\d+\.wait\(stream\d+\)`/,
+  )
+})
+
 test('the variable is read from what stands before the constructor, or before the method that returns the stream', () => {
   const cases: readonly (readonly [string, string | undefined])[] = [
     ['const upload = ', 'upload'],
@@ -91,7 +145,21 @@ test('the variable is read from what stands before the constructor, or before th
     ['var upload = __using(_stack, ', 'upload'],
     ['    this.upload = ', 'this.upload'],
     ['    this.#upload = ', 'this.#upload'],
-    ['  #upload = ', '#upload'],
+    ['  #upload = ', 'this.#upload'],
+    ['  private readonly upload: Stream = ', 'this.upload'],
+    ['  static upload = ', undefined],
+    ["log({ level: 'info' }); const decode = ", 'decode'],
+    ['const config = { depth: 1 }, encode = ', 'encode'],
+    ['let encode: Stream | undefined = ', 'encode'],
+    ['  encode ??= ', 'encode'],
+    ['  case first: encode = ', undefined],
+    ['const made = isFirst ? first : encode = ', undefined],
+    ['  encode: Stream = ', undefined],
+    ['open({ encode: ', undefined],
+    ["const [name, encode] = ['a, b', ", undefined],
+    ['made[first] = [', undefined],
+    ['const made = wrap(', undefined],
+    ['state.encode = ', undefined],
     ['const upload = await ', 'upload'],
     ['const theirs = ExternalStream.', 'theirs'],
     ['const [upload, compute] = [', 'upload'],
@@ -104,4 +172,18 @@ test('the variable is read from what stands before the constructor, or before th
     ['', undefined],
   ]
   for (const [before, variable] of cases) assert.equal(variableIn(before), variable, before)
+  const inClass: readonly (readonly [above: readonly string[], before: string, variable: string | undefined])[] = [
+    [['class Video {'], '  upload = ', 'this.upload'],
+    [
+      ['export class Video extends Base<{ a: 1 }> {', '  #x = { a: 1 }', '  f() {}'],
+      '  upload: Stream = ',
+      'this.upload',
+    ],
+    [['const Video = class {'], '  upload = ', 'this.upload'],
+    [['class Video {', '  static made = 1'], '  static upload = ', undefined],
+    [['class Video {', '  open() {'], '    upload = ', 'upload'],
+    [['class Video {', '  open() {', '  }', '}', 'let upload'], 'upload = ', 'upload'],
+    [['function open() {'], '  upload = ', 'upload'],
+  ]
+  for (const [above, before, variable] of inClass) assert.equal(variableIn(before, above), variable, before)
 })
