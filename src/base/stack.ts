@@ -139,7 +139,7 @@ export function shortCallSite(called?: (...args: never[]) => unknown): string | 
 function siteIn(stack: string, most: number): { readonly site: string | undefined; readonly isFinal: boolean } {
   const here = `${process.cwd()}/`
   const sites: string[] = []
-  let inPackage: string | undefined
+  const inPackages: string[] = []
   let frames = 0
   let isFinal = false
   for (const { line, path, row, owner } of framesOf(stack)) {
@@ -147,15 +147,15 @@ function siteIn(stack: string, most: number): { readonly site: string | undefine
     // Frames beyond the first asynchronous one belong to what runs the program.
     isFinal = line.startsWith('at async ') || (owner === 'library' && sites.length > 0)
     if (isFinal) break
-    if (owner === 'program' || (owner === 'package' && inPackage === undefined)) {
+    if (owner === 'program' || owner === 'package') {
       const site = printable(`${path.startsWith(here) ? path.slice(here.length) : path}:${row}`)
       if (owner === 'program') sites.push(site)
-      else inPackage = site
+      else inPackages.push(site)
     }
     isFinal = sites.length === 2
     if (isFinal) break
   }
-  const [innermost = inPackage, caller] = sites
+  const [innermost, caller] = sites.length > 0 ? sites : inPackages
   const site = innermost === undefined || caller === undefined ? innermost : `${innermost} (from ${caller})`
   return { site, isFinal: isFinal || frames < most }
 }

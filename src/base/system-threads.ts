@@ -34,7 +34,7 @@ function readThread(name: string) {
   return { number: Number.parseInt(text, 10), state, beginning: Number(rest[18]) % BEGINNINGS }
 }
 
-/** More are forgotten, and looked for again. */
+/** More of them, or of those that were there at the last look, are forgotten, and looked for again. */
 const MOST_GONE = 1024
 const gone = new Set<number>()
 const lookedAt = new Map<number, number>()
@@ -45,6 +45,8 @@ export function isGone(thread: number, atOnce = false): boolean {
   if (gone.has(thread)) return true
   const now = monotonicTime()
   if (!atOnce && now - (lookedAt.get(thread) ?? Number.NEGATIVE_INFINITY) < INTERVAL) return false
+  // Threads that end by themselves are not asked for again.
+  if (lookedAt.size >= MOST_GONE) lookedAt.clear()
   lookedAt.set(thread, now)
   if (isThere(thread)) return false
   if (gone.size >= MOST_GONE) gone.clear()
