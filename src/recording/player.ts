@@ -74,7 +74,7 @@ export class Player implements Rest {
     this.#skipped = skipped
     for (let entry = this.reader.next(); entry !== undefined; entry = this.reader.next()) {
       if (entry.what === 'call' && entry.call.call === 'turn') await nextTurn()
-      else this.#play(entry)
+      else this.reader.within(() => this.#play(entry))
     }
   }
 

@@ -1,11 +1,14 @@
 /** Reads a recording, line by line, also one of a process that crashed: its end is missing then. */
 import { invalidValue } from '../base/errors.js'
 import { process } from '../base/node-modules.js'
+import { isHeaderLine, isLine } from './line-checks.js'
 import type { CallLine, End, Header, ObjectLine, Particulars, RecordedCall, StreamFacts } from './lines.js'
 import { VERSION } from './lines.js'
 
 /** Bytes that are read at one time. */
 const PIECE = 2 ** 20
+/** Characters of a line: no recorder writes more, and a file without line ends is not read as a whole. */
+const LONGEST_LINE = 2 ** 26
 
 /** One call of a recording. Times are nanoseconds since it began. */
 export interface Occurrence {
@@ -50,6 +53,7 @@ export class Reader {
     if (header.recording !== VERSION) {
       throw invalidValue(`${path} is a recording of version ${header.recording}, and this reads version ${VERSION}`)
     }
+    if (!isHeaderLine(header)) throw invalidValue(`${path} is damaged at its first line`)
     this.header = header
   }
 
@@ -72,18 +76,34 @@ export class Reader {
       if (line === undefined) {
         // The last line of a process that crashed may be a part of one.
         if (this.#lines.next().done === true) return undefined
-        throw invalidValue(
-          `${this.path} is damaged at call ${this.#calls}: two processes may have written it, see '%p'`,
-        )
+        throw this.#damaged("two processes may have written it, see '%p'")
       }
+      if (!isLine(line)) throw this.#damaged()
       const entry = isCall(line) ? this.#occurrence(line) : this.#object(line)
       if (entry !== undefined) return entry
     }
   }
 
+  /**
+   * Runs what an entry leads to. In a damaged recording calls may stand in an order in which no program makes them: what fails then is
+   * ERR_INVALID_ARG_VALUE, too, with the call.
+   */
+  within<R>(act: () => R): R {
+    try {
+      return act()
+    } catch (error) {
+      if (!(error instanceof TypeError || error instanceof RangeError) || 'code' in error) throw error
+      throw Object.assign(this.#damaged(), { cause: error })
+    }
+  }
+
+  #damaged(why?: string): Error {
+    return invalidValue(`${this.path} is damaged at call ${this.#calls}${why === undefined ? '' : `: ${why}`}`)
+  }
+
   #occurrence([definition, gap, length, stack = 0, more = NOTHING]: CallLine): Occurrence {
     const defined = this.#definitions[definition]
-    if (defined === undefined) throw invalidValue(`${this.path}: call ${this.#calls} has no definition`)
+    if (defined === undefined) throw this.#damaged('the call has no definition')
     if (stack !== 0) defined.stack = stack
     const began = this.#now + gap
     this.#now = began + length
@@ -146,15 +166,26 @@ function* linesOf(path: string): Generator<string, undefined> {
   try {
     const decoder = new TextDecoder()
     const bytes = new Uint8Array(PIECE)
-    let rest = ''
+    // The pieces of a line that has not ended yet: joined once, so that a long line takes no longer for each of its pieces.
+    let rest: string[] = []
+    let restLength = 0
     for (;;) {
       const length = readSync(file, bytes)
-      const lines = (rest + decoder.decode(bytes.subarray(0, length), { stream: length > 0 })).split('\n')
-      rest = lines.pop() ?? ''
+      const lines = decoder.decode(bytes.subarray(0, length), { stream: length > 0 }).split('\n')
+      const last = lines.pop() ?? ''
+      const [first] = lines
+      if (first !== undefined) {
+        lines[0] = rest.join('') + first
+        rest = []
+        restLength = 0
+      }
       yield* lines
+      rest.push(last)
+      restLength += last.length
+      if (restLength > LONGEST_LINE) throw invalidValue(`${path} is damaged: a line is longer than any recorder writes`)
       if (length === 0) break
     }
-    if (rest !== '') yield rest
+    if (restLength > 0) yield rest.join('')
   } finally {
     closeSync(file)
   }

@@ -143,7 +143,7 @@ class RunBuilder {
       else if (entry.what === 'times') entry.each((call, start, end) => this.#ran(call, start, end))
       else if (entry.what === 'call') {
         this.#current = entry
-        this.#call(entry)
+        reader.within(() => this.#call(entry))
       }
     }
     const operations = [...this.#byCall.values()]

@@ -28,6 +28,8 @@ interface Header extends JpegInfo {
   readonly scanOffset: number
   /** Are the colours red, green and blue in the file? Nearly all are YCbCr. */
   readonly isRgb: boolean
+  /** Of 8 x 8 numbers, of all components together. */
+  readonly blocks: number
 }
 
 /** Markers, each behind a byte 0xff. */
@@ -98,7 +100,13 @@ export function checkDecodable(file: Uint8Array, name: string): JpegInfo {
             : isRgb
               ? 'is coded in RGB, not in YCbCr'
               : undefined
-  if (what === undefined) return header
+  if (what === undefined) {
+    // A code takes a bit at least. A block has one for its mean, and in sequential files one for the end of the rest.
+    const leastBits = header.blocks * (coding === 'sequential' ? 2 : 1)
+    if ((end - scanOffset) * 8 >= leastBits) return header
+    const claimed = `the ${end - scanOffset} bytes of its pixels cannot hold ${header.width} x ${height} pixels, and end`
+    throw truncated(name, claimed)
+  }
   throw stateError('ERR_UNSUPPORTED', `${name} ${what}: save it as an ordinary JPEG file first`)
 }
 
@@ -153,7 +161,16 @@ function readFrame(segment: Uint8Array, marker: number, name: string): Omit<Head
     bits: segment[0] ?? 0,
     subsampling: subsamplingOf(factors),
     coding: codingOf(marker - 0xc0),
+    blocks: blocksOf(width, wordAt(segment, 1), factors),
   }
+}
+
+/** A component that is sampled less often than others has fewer blocks. */
+function blocksOf(width: number, height: number, factors: readonly number[]): number {
+  const across = Math.max(1, ...factors.map((factor) => factor >> 4))
+  const down = Math.max(1, ...factors.map((factor) => factor & 15))
+  const along = (length: number, factor: number, most: number): number => Math.ceil((length * factor) / (8 * most))
+  return factors.reduce((sum, each) => sum + along(width, each >> 4, across) * along(height, each & 15, down), 0)
 }
 
 /** By the sampling factors of the components, each in a row and a column, of four bits. */

@@ -30,6 +30,25 @@ const reordered = (pixels: Uint8Array, where: (pixel: number, channel: number) =
   return other
 }
 
+/** A gray file whose every block takes the least bits that a code can have: one for its mean, and one for the end of the block. */
+function least(width: number, height: number): Uint8Array {
+  const segment = (marker: number, ...bytes: readonly number[]): readonly number[] => [
+    ...[0xff, marker, (bytes.length + 2) >> 8, (bytes.length + 2) & 255],
+    ...bytes,
+  ]
+  const oneCode = [1, ...Array<number>(15).fill(0), 0]
+  const blocks = Math.ceil(width / 8) * Math.ceil(height / 8)
+  return Uint8Array.from([
+    ...[0xff, 0xd8],
+    ...segment(0xdb, 0, ...Array<number>(64).fill(1)),
+    ...segment(0xc0, 8, height >> 8, height & 255, width >> 8, width & 255, 1, 1, 0x11, 0),
+    ...segment(0xc4, 0x00, ...oneCode, 0x10, ...oneCode),
+    ...segment(0xda, 1, 1, 0, 0, 63, 0),
+    ...Array<number>(Math.ceil((2 * blocks) / 8)).fill(0),
+    ...[0xff, 0xd9],
+  ])
+}
+
 describe('JPEG files', () => {
   onEveryBackend('on a device', async (bench) => {
     const { device } = bench
@@ -46,6 +65,15 @@ describe('JPEG files', () => {
         stream.close()
       })
     }
+
+    it('a large image of one colour, in the fewest bytes that it can have', { skip }, async () => {
+      const stream = bench.stream()
+      using codec = new JpegCodec({ device })
+      const image = codec.decode(stream, least(2048, 1024), { format: 'gray' })
+      assert.deepEqual(new Set(await stream.download(image.buffer)), new Set([128]))
+      image.buffer.close()
+      stream.close()
+    })
 
     it('formats and layouts: bgr, planar, and gray of colours', { skip }, async () => {
       const stream = bench.stream()
@@ -186,6 +214,16 @@ describe('JPEG files', () => {
       }
       for (const less of [1, 30]) {
         says(FILES.baseline.subarray(0, FILES.baseline.length - less), 'ERR_INVALID_ARG_VALUE', /truncated: the pixels/)
+      }
+      for (const name of ['baseline', 'progressive', 'sampled', 'gray'] as const) {
+        const large = new Uint8Array(FILES[name])
+        const at = large.findIndex((byte, index) => byte === 0xff && [0xc0, 0xc2].includes(large[index + 1] ?? 0))
+        // Heights and widths in the frame: 8000 x 8000, and 20 000 x 20 000.
+        for (const size of [8000, 20_000]) {
+          large.set([size >> 8, size & 255, size >> 8, size & 255], at + 5)
+          const claims = new RegExp(`truncated: the \\d+ bytes of its pixels cannot hold ${size} x ${size} pixels`)
+          says(large, 'ERR_INVALID_ARG_VALUE', claims)
+        }
       }
       says(FILES.cmyk, 'ERR_UNSUPPORTED', /has 4 components \(CMYK\).*save it as an ordinary JPEG file/)
       const frame = FILES.baseline.findIndex((byte, at) => byte === 0xff && FILES.baseline[at + 1] === 0xc0)
