@@ -531,7 +531,7 @@ export class InstructionWriter {
       body.write(this.writer.stack, i32((this.writer.frameOffset(variable) ?? 0) + Number(operand.offset)), 'i32.add')
     } else if (space === 'parameter') this.#parameterAddress(operand, variable, bytes, decoded)
     else if (space === 'shared') this.#sharedAddress(operand, variable, bytes, access, decoded)
-    else if (space === 'local') this.#localAddress(operand, variable, bytes, decoded)
+    else if (space === 'local') this.#localAddress(operand, variable, bytes, access, decoded)
     else this.#globalAddress(operand, bytes, access, decoded)
     body.set(result)
     return result
@@ -687,6 +687,7 @@ export class InstructionWriter {
     operand: Extract<Operand, { kind: 'address' }>,
     variable: Variable | undefined,
     bytes: number,
+    access: number,
     decoded: Decoded,
   ): void {
     const body = this.#body
@@ -719,7 +720,7 @@ export class InstructionWriter {
     )
     body.if()
     body.write(address, 'i64.extend_i32_u', i64(LOCAL_WINDOW), 'i64.add')
-    this.#slowFromStack(bytes, 0, decoded)
+    this.#slowFromStack(bytes, access, decoded)
     body.op('drop')
     body.end()
     body.write(address, this.writer.frame, 'i32.add')

@@ -118,7 +118,13 @@ class Conversion {
       if (length === 0) break
       if (length % 8 !== 0 || at + length > view.byteLength)
         throw invalidValue(`${path} is no trace, or damaged at byte ${at}`)
-      this.#record(view.getUint32(at + 4, true), at + 8, at + length)
+      try {
+        this.#record(view.getUint32(at + 4, true), at + 8, at + length)
+      } catch (error) {
+        // A record that is shorter than what it is said to have, or that has numbers which no process has.
+        if (!(error instanceof TypeError || error instanceof RangeError) || 'code' in error) throw error
+        throw Object.assign(invalidValue(`${path} is no trace, or damaged at byte ${at}`), { cause: error })
+      }
       at += length
     }
     this.#journal.close()
@@ -127,7 +133,7 @@ class Conversion {
 
   #record(kind: number, at: number, end: number): void {
     const { view } = this
-    if (kind === CALL) this.#called(at)
+    if (kind === CALL) this.#called(at, end)
     else if (kind === CONTEXT) this.#devices.set(view.getUint32(at, true), view.getUint32(at + 4, true))
     else {
       const number = Number(view.getBigUint64(at, true))
@@ -148,9 +154,10 @@ class Conversion {
     return new TextDecoder().decode(zero < 0 ? bytes : bytes.subarray(0, zero))
   }
 
-  #called(at: number): void {
+  #called(at: number, end: number): void {
     const { view } = this
     const word = (index: number): number => view.getUint32(at + 4 * index, true)
+    if (at + HEAD + 8 * word(4) > end) throw new RangeError('The record ends before its values do')
     const values = Array.from({ length: word(4) }, (_, index) => Number(view.getBigUint64(at + HEAD + 8 * index, true)))
     this.#thread = word(1)
     this.#site = this.#sites[word(2)] ?? ''

@@ -9,13 +9,16 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, describe, it } from 'node:test'
 import { gunzipSync } from 'node:zlib'
+import { Random } from '../../src/driver/sim/machine/random.js'
 import { injectionFile } from '../../src/native/layer.js'
 import { checkRecording } from '../../src/recording/check.js'
 import { ForeignKernel, usesInPtx } from '../../src/recording/foreign-kernels.js'
 import { recordTrace } from '../../src/recording/process-trace.js'
 import { Reader } from '../../src/recording/reader.js'
+import { runs } from '../helpers/effort.js'
 import { root } from '../helpers/root.js'
 
+const MUTANTS = runs({ quick: 50, normal: 200, nightly: 3000 })
 const home = join(root, 'tests', 'process-trace')
 const folder = mkdtempSync(join(tmpdir(), 'cuda-streams-process-trace-'))
 after(() => rmSync(folder, { recursive: true }))
@@ -99,6 +102,28 @@ describe('traces of programs on an H100', () => {
         messages.some((message) => says.test(message)),
         String(says),
       )
+    }
+  })
+
+  it('a damaged trace is read, or said to be damaged, and so is what its recording holds', async () => {
+    const whole = gunzipSync(readFileSync(join(home, 'traces', 'plain-racy.trace.gz')))
+    const path = join(folder, 'mutant.trace')
+    for (let seed = 0; seed < MUTANTS; seed += 1) {
+      const random = new Random(seed)
+      const below = (count: number): number => Math.floor(random.next() * count)
+      const mutant = Uint8Array.from(whole)
+      for (let changes = 1 + below(8); changes > 0; changes -= 1) {
+        // Lengths, kinds and counts are small numbers: they are met more often by these than by any byte.
+        mutant[below(mutant.length)] = [0, 1, 8, 127, 255, below(256)][below(6)] ?? 0
+      }
+      writeFileSync(path, below(4) === 0 ? mutant.subarray(0, 8 * below(mutant.length / 8)) : mutant)
+      try {
+        await messagesIn(path, below(2) === 0)
+      } catch (error) {
+        const what = `mutant ${seed}: ${error instanceof Error ? error.stack : error}`
+        assert.equal(error instanceof Error && Reflect.get(error, 'code'), 'ERR_INVALID_ARG_VALUE', what)
+        assert.match(String(error), /damaged at (?:byte|call) \d+|is no trace/, what)
+      }
     }
   })
 

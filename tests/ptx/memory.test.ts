@@ -98,7 +98,11 @@ test('shared and local memory have their bounds', () => {
   )
   assert.match(
     faultIn('.local .b32 l[8]; mov.u64 %rd6, l; add.s64 %rd6, %rd6, 100000; st.local.u32 [%rd6], %r1;').message,
-    /outside of local memory/,
+    /A store writes 4 bytes at 0x\w+, outside of local memory/,
+  )
+  assert.match(
+    faultIn('.local .b32 l[8]; mov.u64 %rd6, l; add.s64 %rd6, %rd6, 100000; ld.local.u32 %r3, [%rd6];').message,
+    /A load reads 4 bytes at 0x\w+, outside of local memory/,
   )
 })
 
