@@ -467,6 +467,8 @@ export const LIMITS_OF_ANY: KernelLimits = { maxThreads: 1024, staticSharedBytes
 export interface KernelLimits {
   /** The most threads of a block: the code's own bound, such as `__launch_bounds__`, or fewer if its registers allow no more. */
   readonly maxThreads: number
+  /** `.reqntid`: the one block that the code takes, as far as is known: the NVIDIA driver says it in its own words, once a launch fails. */
+  readonly requiredBlock?: readonly number[] | undefined
   /** The shared memory that the code declares, which a launch's dynamic shared memory comes on top of. */
   readonly staticSharedBytes: number
 }

@@ -615,7 +615,7 @@ function explainLimits(error: unknown, kernel: KernelImpl, device: Device, shape
 
 /** Describes the limit of the kernel's own code that a shape exceeds. */
 function exceededBound(limits: KernelLimits, device: Device, shape: LaunchShape): string | undefined {
-  const { maxThreads, staticSharedBytes } = limits
+  const { maxThreads, requiredBlock, staticSharedBytes } = limits
   const { sharedMemory, block } = shape
   const threads = block[0] * block[1] * block[2]
   const asked = `${threads} threads in each block (config.block is ${block.join(' x ')})`
@@ -629,8 +629,9 @@ function exceededBound(limits: KernelLimits, device: Device, shape: LaunchShape)
     const parts = `config.sharedMemory is ${sharedMemory}, and its code declares ${staticSharedBytes}`
     return `${inAll} bytes of shared memory (${parts}); ${device} takes at most ${most}`
   }
-  if (maxThreads === LIMITS_OF_ANY.maxThreads) return undefined
-  return `${asked}; if its code requires one size of block (.reqntid), that is one of ${maxThreads} threads`
+  if (requiredBlock === undefined) return undefined
+  const required = block.map((_, axis) => requiredBlock[axis] ?? 1).join(' x ')
+  return `${asked}; its code requires blocks of ${required} (.reqntid): pass that as config.block`
 }
 
 /** Throws ERR_UNSUPPORTED if the device lacks an attribute. The simulated device has the abilities of an H200. */

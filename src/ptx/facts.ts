@@ -38,7 +38,7 @@ export interface KernelFacts {
   readonly localBytes: number
   /** Words that live at once at most, about what a GPU needs as registers. */
   readonly registers: number
-  /** `.maxntid` and `.reqntid`: the threads of a block at most, or exactly. */
+  /** `.maxntid`: the threads of a block at most. CUDA's attribute of a function does not tell those of `.reqntid`: exactly so many. */
   readonly maxThreads: number | undefined
   readonly requiredThreads: readonly number[] | undefined
   /** `.minnctapersm`. */
@@ -76,7 +76,7 @@ export function factsOf(program: KernelProgram): KernelFacts {
       0,
     ),
     registers: pressureOf(program),
-    maxThreads: product('maxntid') ?? product('reqntid'),
+    maxThreads: product('maxntid'),
     requiredThreads: directives.get('reqntid'),
     minBlocks: directives.get('minnctapersm')?.[0],
     instructions,

@@ -142,8 +142,8 @@ export class SimKernels implements KernelDriver {
   }
 
   limits(kernel: KernelHandle): KernelLimits {
-    const { maxThreads = LIMITS_OF_ANY.maxThreads, staticSharedBytes } = this.#factsOf(kernel)
-    return { maxThreads, staticSharedBytes }
+    const { maxThreads = LIMITS_OF_ANY.maxThreads, requiredThreads, staticSharedBytes } = this.#factsOf(kernel)
+    return { maxThreads, requiredBlock: requiredThreads, staticSharedBytes }
   }
 
   activeBlocks(kernel: KernelHandle, blockSize: number, sharedMemory: number): number {
@@ -241,7 +241,8 @@ export class SimKernels implements KernelDriver {
     const { staticSharedBytes, maxThreads, requiredThreads } = this.#factsOf(kernel.handle)
     const shared = sharedMemory + staticSharedBytes
     if (maxThreads !== undefined && block[0] * block[1] * block[2] > maxThreads) return CUresult.INVALID_VALUE
-    if (requiredThreads?.some((count, axis) => count !== block[axis])) return CUresult.INVALID_VALUE
+    if (requiredThreads !== undefined && block.some((count, axis) => count !== (requiredThreads[axis] ?? 1)))
+      return CUresult.INVALID_VALUE
     if (!shape.cooperative) return 0
     const room = blocksPerMultiprocessor(block, shared) * (partition?.multiprocessors ?? MULTIPROCESSORS)
     return grid[0] * grid[1] * grid[2] > room ? CUresult.COOPERATIVE_LAUNCH_TOO_LARGE : 0
