@@ -14,6 +14,8 @@ const git = (...args) => execFileSync('git', args, { cwd: root, encoding: 'utf8'
 
 /** A file of fewer lines is short. */
 const SHORT = 40
+/** A file of more lines is long. */
+const LONG = 1000
 /** A generator of random programs draws numbers and makes steps of them: as records, whose kind is drawn as well, or as text. */
 const GENERATOR =
   '(what: (fc\\.constant(From)?|of|kind|kindOf)(<[^>]*>)?\\()|fc\\.record\\(\\{ what: fc|function randomProgram\\('
@@ -57,7 +59,11 @@ function count(revision) {
   const lock = JSON.parse(git('show', `${revision}:package-lock.json`))
   const scripts = Object.entries(lock.packages).filter(([, { hasInstallScript }]) => hasInstallScript)
   const words = git('grep', '-h', '', revision, '--', 'README.md', 'docs/*.md').split(/\s+/).length
+  const entries = new Set(of((name) => name.startsWith('src/')).map(({ name }) => name.split('/')[1]))
   return {
+    'entries at the top of src': entries.size,
+    'lines of the largest file of src': Math.max(...[...src, ...kernels].map(({ lines }) => lines)),
+    [`files of src of more than ${LONG} lines`]: [...src, ...kernels].filter(({ lines }) => lines > LONG).length,
     'lines of src, without kernels': sum(src),
     'files of src, without kernels': src.length,
     'lines of a file, on average': Math.round(sum(src) / src.length),
