@@ -8,6 +8,7 @@ import { entryPoints, isClass } from './entry-points.js'
 const QUIET: Readonly<Record<string, readonly string[]>> = {
   'says what the object was made with, or what is known of it without the driver': [
     ...['#handle', '#closed', '#toString', '#[Symbol.toStringTag]', '#[nodejs.util.inspect.custom]'],
+    '#[cuda-streams.copy]',
     ...['context', 'equals', 'valueOf', '[cuda.stream]'].map((name) => `Stream#${name}`),
     ...['Stream.compare', 'ExternalStream#owner', 'Event#equals', 'Device#driver'],
     ...['DeviceBuffer#pointer', 'DeviceBuffer#owner', 'PinnedBuffer#pointer'],
