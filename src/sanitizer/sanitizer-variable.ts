@@ -8,7 +8,7 @@ import { process } from '../base/node-modules.js'
 import { provideInterceptor } from '../driver/environment-interceptors.js'
 import { MODES, type Suppression } from './findings.js'
 import { STACK_MODES } from './operations.js'
-import { Sanitizer, type SanitizerOptions } from './sanitizer.js'
+import { type SanitizerOptions, startForProcess } from './sanitizer.js'
 
 /** webpack takes a file along that is named by `new URL()` with import.meta.url, without what it imports. */
 const HERE = import.meta.url
@@ -16,7 +16,7 @@ const HERE = import.meta.url
 provideInterceptor(VARIABLES.sanitizer.name, (driver, value) => {
   const options = optionsOf(value)
   if (isWholeProcess(value) && driver.name === 'cuda') checkAtTheEnd(value, options)
-  else Sanitizer.start(options)
+  else startForProcess(options)
 })
 
 /** The process is traced since CUDA was initialised (src/driver/cuda/libcuda). Another one reads the trace once this one has ended its work. */

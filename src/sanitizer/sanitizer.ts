@@ -15,6 +15,8 @@ import { invalidType, stateError } from '../base/errors.js'
 import { notCloneable } from '../base/library-object.js'
 import { process } from '../base/node-modules.js'
 import { printError } from '../base/standard-error.js'
+import { isInTestRunner } from '../base/test-runner.js'
+import { throwUncaught } from '../base/uncaught.js'
 import { another, type Device, driverOf, resolveDevice } from '../device.js'
 import { whenDriverOpens } from '../driver/default-driver.js'
 import { type Driver, type EventHandle, type StreamHandle, type TouchedMemory, touching } from '../driver/driver.js'
@@ -125,6 +127,8 @@ class Start {
     readonly exitCode: number | undefined,
     /** Also the simulations that the program makes while it runs, if there is no device. */
     readonly withSimulations: boolean,
+    /** In a test runner, whose workers' ends and exit codes are lost: each error is an uncaught one, and warnings are printed at once. */
+    readonly failsTests: boolean,
   ) {}
 }
 
@@ -157,6 +161,10 @@ export class Sanitizer implements Disposable {
   /** The drivers that it watches. */
   readonly #watched: { readonly driver: Driver; readonly detector: Detector; readonly unwrap: () => void }[] = []
   #stopped = false
+  /** No uncaught error can follow when the process ends. */
+  #ends = false
+  /** What a test runner was told already. */
+  readonly #told = new Set<SanitizerReport>()
 
   /** Use `Sanitizer.start()`. */
   private constructor(start: Start) {
@@ -165,7 +173,10 @@ export class Sanitizer implements Disposable {
     this.mode = mode
     this.#prints = mode === 'print' && !atOnce
     this.#exitCode = exitCode
-    const onReport = atOnce ? ({ message }: SanitizerReport): void => printError(message) : undefined
+    const onReport = (report: SanitizerReport): void => {
+      if (start.failsTests && !this.#ends && isInTestRunner()) this.#tell(report)
+      else if (atOnce) printError(report.message)
+    }
     this.#findings = new Findings({ mode, fix, suppress, onReport })
     const wrap = (driver: WrappableDriver): void => this.#wrap(driver, stacks, causal)
     if (device !== undefined) wrap(driverOf(device))
@@ -253,9 +264,17 @@ export class Sanitizer implements Disposable {
     this.#watched.push({ driver, detector: wrapper.detector, unwrap })
   }
 
+  #tell(report: SanitizerReport): void {
+    this.#told.add(report)
+    if (isUnfixedError(report)) throwUncaught(new SanitizerError([report]))
+    else printError(report.message)
+  }
+
   #end(): void {
+    this.#ends = true
     for (const { detector } of this.#watched) detector.reportHeld()
-    const { reports, suppressed } = this.#findings
+    const { suppressed } = this.#findings
+    const reports = this.#findings.reports.filter((report) => !this.#told.has(report))
     if (this.#prints && reports.length > 0) {
       const fixed = reports.filter((report) => report.fixed).length
       const ofThem = fixed === 0 ? '' : `, ${fixed} fixed`
@@ -266,7 +285,7 @@ export class Sanitizer implements Disposable {
       if (this.mode !== 'collect')
         printError(`cuda-streams sanitizer: ${count} finding(s) with '${match}' suppressed: ${reason}`)
     }
-    const isError = reports.some(({ severity, fixed }) => severity === 'error' && fixed !== true)
+    const isError = this.#findings.reports.some(isUnfixedError)
     if (isError && this.#exitCode !== undefined) process.exitCode ||= this.#exitCode
   }
 
@@ -281,7 +300,13 @@ export class Sanitizer implements Disposable {
   }
 }
 
-function startWatching(options: SanitizerOptions | undefined, withSimulations: boolean): Sanitizer {
+const isUnfixedError = ({ severity, fixed }: SanitizerReport): boolean => severity === 'error' && fixed !== true
+
+/** @internal That of the environment variable, which in 'print' mode fails the tests of a runner. */
+export const startForProcess = (options: SanitizerOptions): Sanitizer =>
+  startWatching(options, false, options.mode === 'print')
+
+function startWatching(options: SanitizerOptions | undefined, withSimulations: boolean, failsTests = false): Sanitizer {
   const given = readOptions(options, KEYS)
   const { mode = 'collect', device, stacks = 'sampled', suppress = [], exitCode } = given
   const where = device === undefined ? undefined : resolveDevice(device)
@@ -293,7 +318,7 @@ function startWatching(options: SanitizerOptions | undefined, withSimulations: b
   const atOnce = checkBoolean(given.atOnce, 'options.atOnce', false)
   const code = exitCode === undefined ? undefined : checkInteger(exitCode, 'options.exitCode', 1, 255)
   const checked = checkSuppressions(suppress)
-  return makeSanitizer(new Start(wanted, fix, causal, where, taken, checked, atOnce, code, withSimulations))
+  return makeSanitizer(new Start(wanted, fix, causal, where, taken, checked, atOnce, code, withSimulations, failsTests))
 }
 
 function checkSuppressions(given: unknown): readonly Suppression[] {
