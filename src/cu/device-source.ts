@@ -2,8 +2,9 @@
  * What of a file of CUDA C++ is for the GPU. NVRTC refuses functions and variables of the host, so they are replaced by spaces, which keeps
  * every line where it was; and behind each kernel stands a probe (signature-probe.ts), which makes the compiler say what its parameters are.
  */
+import { stateError } from '../base/errors.js'
 import { probeOf, structMark } from './signature-probe.js'
-import { commentAbove, type SourceTokens, spaced, type Token, tokensOf } from './source-text.js'
+import { commentAbove, positionOf, type SourceTokens, spaced, type Token, tokensOf } from './source-text.js'
 import {
   type CppType,
   type Declaration,
@@ -128,6 +129,8 @@ interface Edit {
   readonly text: string
 }
 
+/** Namespaces and structs in each other: as many as compilers must take, and more. */
+const MOST_NESTED = 256
 /** Functions whose arguments in parentheses are no list of parameters. */
 const ATTRIBUTES = new Set([
   '__launch_bounds__',
@@ -215,7 +218,10 @@ export class DeviceSources {
 class DeviceSource {
   readonly #source: SourceTokens
   readonly #tokens: readonly Token[]
+  #angles: ReadonlyMap<number, number> | undefined
   readonly #edits: Edit[] = []
+  /** The namespaces, structs and blocks of `extern` around what is being read. */
+  #depth = 0
   /** The structs around what is being read, the innermost last. */
   readonly #open: OpenStruct[] = []
   /** Behind the outermost of them. */
@@ -265,14 +271,11 @@ class DeviceSource {
     return this.#source.closing.get(index) ?? index
   }
 
-  /** The index behind what an angle bracket opens. */
+  /** The index behind what an angle bracket opens; `end` where nothing before it closes that. */
   #behindAngles(index: number, end: number): number {
-    let depth = 0
-    for (let at = index; at < end; at = this.#closing(at) + 1) {
-      if (this.#is(at, '<')) depth++
-      else if (this.#is(at, '>') && --depth === 0) return at + 1
-    }
-    return end
+    this.#angles ??= anglesIn(this.#source)
+    const closing = this.#angles.get(index)
+    return closing !== undefined && closing < end ? closing + 1 : end
   }
 
   /** The index behind the next ';', which lies in no brackets. */
@@ -282,10 +285,19 @@ class DeviceSource {
   }
 
   #scope(from: number, end: number, path: readonly string[], kind: 'namespace' | 'class'): void {
+    if (this.#depth === MOST_NESTED) {
+      const { line } = positionOf(this.text, this.#tokens[from]?.start ?? 0)
+      throw stateError(
+        'ERR_UNSUPPORTED',
+        `${this.file}:${line}: more than ${MOST_NESTED} scopes lie in each other: take out some`,
+      )
+    }
+    this.#depth += 1
     for (let at = from; at < end; ) {
       const next = this.#declaration(at, end, path, kind)
       at = Math.max(next, at + 1)
     }
+    this.#depth -= 1
   }
 
   /** Handles what begins at a token. Returns the index behind it. */
@@ -859,6 +871,27 @@ class DeviceSource {
       from = to + text.length
     }
   }
+}
+
+/** By the index of a token '<', that of the '>' which closes it within the same brackets. */
+function anglesIn({ tokens, closing }: SourceTokens): ReadonlyMap<number, number> {
+  const found = new Map<number, number>()
+  let open: number[] = []
+  /** What is open around each pair of brackets, and where that ends. */
+  const around: { readonly open: number[]; readonly end: number }[] = []
+  for (const [index, { text }] of tokens.entries()) {
+    const end = closing.get(index)
+    if (end !== undefined) {
+      around.push({ open, end })
+      open = []
+    } else if (index === around.at(-1)?.end) open = around.pop()?.open ?? []
+    else if (text === '<') open.push(index)
+    else if (text === '>') {
+      const opening = open.pop()
+      if (opening !== undefined) found.set(opening, index)
+    }
+  }
+  return found
 }
 
 /** The arguments of a template that a call names, or that its arguments' types say. */

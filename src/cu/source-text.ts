@@ -38,8 +38,8 @@ export const spaced = (texts: readonly string[]): string =>
   texts.reduce((text, next) => (/\w$/.test(text) && /^\w/.test(next) ? `${text} ${next}` : text + next), '')
 
 const PIECE =
-  /(?<blank>\s+|\/\/(?:\\\r?\n|[^\n])*|\/\*[\s\S]*?(?:\*\/|$))|(?<raw>\bR"(?<delimiter>[^(\s]*)\([\s\S]*?\)\k<delimiter>")|(?<literal>"(?:\\[\s\S]|[^"\\\n])*"?|'(?:\\[\s\S]|[^'\\\n])*'?)|(?<word>[A-Za-z_]\w*)|(?<number>\.?\d(?:[eEpP][+-]|'(?=\w)|[\w.])*)|(?<mark>::|->|[\s\S])/y
-const DIRECTIVE = /[ \t]*#(?:\\\r?\n|\/\*[\s\S]*?\*\/|[^\n])*/y
+  /(?<blank>\s+|\/\/(?:\\\r?\n|[^\n])*|\/\*[\s\S]*?(?:\*\/|$))|(?<raw>\bR"(?<delimiter>[^(\s]*)\([\s\S]*?(?:\)\k<delimiter>"|$))|(?<literal>"(?:\\[\s\S]|[^"\\\n])*"?|'(?:\\[\s\S]|[^'\\\n])*'?)|(?<word>[A-Za-z_]\w*)|(?<number>\.?\d(?:[eEpP][+-]|'(?=\w)|[\w.])*)|(?<mark>::|->|[\s\S])/y
+const DIRECTIVE = /[ \t]*#(?:\\\r?\n|\/\*[\s\S]*?(?:\*\/|$)|[^\n])*/y
 const OPENING = '([{'
 const CLOSING = ')]}'
 

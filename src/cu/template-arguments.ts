@@ -2,6 +2,7 @@
  * Arguments of a template that a call does not name, since the types of its arguments say them: `scale<<<grid, block>>>(x, n)` with
  * `float *x` is `scale<float>`. As much of C++ as is certain from the text of one function: where a type is not known, nothing is deduced.
  */
+import { memoize } from '../base/memoize.js'
 import { spaced, type Token } from './source-text.js'
 
 /** A type as far as it matters to a template. */
@@ -55,14 +56,25 @@ const SHORTER: Readonly<Record<string, string>> = {
   'unsigned long long int': 'unsigned long long',
 }
 
+/** By the index of a '<', that of the '>' which closes it within the same statement: of each text once. */
+const anglesOf = memoize((texts: readonly string[]): ReadonlyMap<number, number> => {
+  const found = new Map<number, number>()
+  let open: number[] = []
+  for (const [index, text] of texts.entries()) {
+    if (text === '<') open.push(index)
+    else if (text === ';' || text === '{' || text === '}') open = []
+    else if (text === '>') {
+      const opening = open.pop()
+      if (opening !== undefined) found.set(opening, index)
+    }
+  }
+  return found
+})
+
 /** The index behind what an angle bracket opens; undefined where it opens nothing. */
 function behindAngles(texts: readonly string[], open: number): number | undefined {
-  let depth = 0
-  for (let at = open; at < texts.length && !/^[;{}]$/.test(texts[at] ?? ''); at++) {
-    if (texts[at] === '<') depth++
-    else if (texts[at] === '>' && --depth === 0) return at + 1
-  }
-  return undefined
+  const closing = anglesOf(texts).get(open)
+  return closing === undefined ? undefined : closing + 1
 }
 
 /** The type that begins at a word, without its declarator's marks. */

@@ -207,3 +207,28 @@ struct Declared;`,
     'Exported { n }',
   ])
 })
+
+describe('texts that are no CUDA C++', () => {
+  /** A search to the end of the text for each piece would take minutes. */
+  const MANY = 60_000
+  const TEXTS: Readonly<Record<string, string>> = {
+    'angle brackets that nothing closes': 'f<'.repeat(MANY),
+    'angle brackets in a function': `void g() { ${'f<'.repeat(MANY)} }`,
+    'raw strings that nothing ends': 'R"x('.repeat(MANY),
+    'comments in directives that nothing ends': '#/*'.repeat(MANY),
+  }
+  for (const [name, text] of Object.entries(TEXTS)) {
+    it(`are read in a time that grows with their length: ${name}`, { timeout: 60_000 }, () => {
+      assert.equal(new DeviceSources().add('own.cu', text).length, text.length)
+    })
+  }
+
+  for (const scope of ['namespace a', 'struct a', 'extern "C"'])
+    it(`are refused with their line where scopes lie in each other without end: ${scope}`, () => {
+      const text = `\n${`${scope} {`.repeat(3000)}${'};'.repeat(3000)}`
+      assert.throws(() => new DeviceSources().add('own.cu', text), {
+        code: 'ERR_UNSUPPORTED',
+        message: 'own.cu:2: more than 256 scopes lie in each other: take out some',
+      })
+    })
+})
