@@ -1,6 +1,6 @@
 /** Which text of a file reaches the compiler for the GPU. No compiler is needed. */
 import assert from 'node:assert/strict'
-import { test } from 'node:test'
+import { describe, it, test } from 'node:test'
 import { DeviceSources } from '../../src/cu/device-source.js'
 import { commentAbove, tokensOf } from '../../src/cu/source-text.js'
 
