@@ -8,7 +8,6 @@ import { entryPoints, isClass } from './entry-points.js'
 const QUIET: Readonly<Record<string, readonly string[]>> = {
   'says what the object was made with, or what is known of it without the driver': [
     ...['#handle', '#closed', '#toString', '#[Symbol.toStringTag]', '#[nodejs.util.inspect.custom]'],
-    '#[cuda-streams.copy]',
     ...['context', 'equals', 'valueOf', '[cuda.stream]'].map((name) => `Stream#${name}`),
     ...['Stream.compare', 'ExternalStream#owner', 'Event#equals', 'Device#driver'],
     ...['DeviceBuffer#pointer', 'DeviceBuffer#owner', 'PinnedBuffer#pointer'],
@@ -94,6 +93,9 @@ export function publicMembers(): readonly string[] {
   })
 }
 
+/** By the second the copies of the package know each other's objects: it is for no program. */
+const INNER = new Set(['constructor', '[cuda-streams.copy]'])
+
 interface Class {
   readonly prototype: object
 }
@@ -107,7 +109,7 @@ function membersOfClass(name: string, value: Class, classes: ReadonlySet<object>
     at = Object.getPrototypeOf(at)
   ) {
     if (at !== value.prototype && (classes.has(at) || at === Error.prototype)) break
-    for (const member of namesOf(at)) if (member !== 'constructor') found.add(`${name}#${member}`)
+    for (const member of namesOf(at)) if (!INNER.has(member)) found.add(`${name}#${member}`)
   }
   const statics = namesOf(value).filter((member) => !['length', 'name', 'prototype'].includes(member))
   return [`new ${name}`, ...statics.map((member) => `${name}.${member}`), ...found]

@@ -18,7 +18,7 @@ const BUDGETS = {
   'library/base/stack.js': 443,
   // From here on what is loaded when somebody begins to write, or asks for it.
   'types.js': 1100,
-  'declarations.json': 190,
+  'declarations.json': 193,
   'licences.txt': 10,
 }
 
