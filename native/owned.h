@@ -118,7 +118,7 @@ typedef struct {
   int (*record_context)(Word context, Word event);
   int (*pool_attribute)(Word pool, int attribute, uint64_t *value);
   int (*trim_pool)(Word pool, size_t bytes);
-  /** Of those results, which are. */
+  /** Which of these results are those of a lost context. */
   uint8_t is_lost[MOST_LOST];
 } GivingBack;
 

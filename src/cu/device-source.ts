@@ -129,7 +129,7 @@ interface Edit {
   readonly text: string
 }
 
-/** Namespaces and structs in each other: as many as compilers must take, and more. */
+/** Namespaces and structs in each other: C++ recommends that compilers take as many nested blocks. */
 const MOST_NESTED = 256
 /** Functions whose arguments in parentheses are no list of parameters. */
 const ATTRIBUTES = new Set([
@@ -873,7 +873,7 @@ class DeviceSource {
   }
 }
 
-/** By the index of a token '<', that of the '>' which closes it within the same brackets. */
+/** Returns, by the index of a token '<', the index of the '>' that closes it within the same brackets. */
 function anglesIn({ tokens, closing }: SourceTokens): ReadonlyMap<number, number> {
   const found = new Map<number, number>()
   let open: number[] = []

@@ -56,7 +56,7 @@ const SHORTER: Readonly<Record<string, string>> = {
   'unsigned long long int': 'unsigned long long',
 }
 
-/** By the index of a '<', that of the '>' which closes it within the same statement: of each text once. */
+/** Returns, by the index of a '<', the index of the '>' that closes it within the same statement. It is found once for each text. */
 const anglesOf = memoize((texts: readonly string[]): ReadonlyMap<number, number> => {
   const found = new Map<number, number>()
   let open: number[] = []

@@ -460,7 +460,7 @@ export interface KernelSource {
   readonly compares?: boolean
 }
 
-/** Those of a kernel whose code has none of its own. */
+/** The limits of a kernel whose code has none of its own. */
 export const LIMITS_OF_ANY: KernelLimits = { maxThreads: 1024, staticSharedBytes: 0 }
 
 /** What the code of a kernel leaves for its launches. */

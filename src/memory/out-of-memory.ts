@@ -159,7 +159,7 @@ export function allocateOnHost<R>(allocate: () => R): R {
 }
 
 /** To be called with the error of an allocation: makes it again, or throws why there is no memory for it. */
-export function allocateAgain<R>(error: unknown, driver: Driver, wanted: Wanted, allocate: () => R): R {
+function allocateAgain<R>(error: unknown, driver: Driver, wanted: Wanted, allocate: () => R): R {
   if (!isOutOfMemory(error) || !destroyForgotten()) throw outOfMemory(error, driver, wanted)
   try {
     return allocate()

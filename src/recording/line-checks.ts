@@ -198,6 +198,16 @@ export function isLine(line: unknown): boolean {
   return ownOf(line, 'forget') === true
 }
 
+/** Runs what reads a part of a file: what fails there for what the file has, and not by an error of this library, is thrown as `damaged`. */
+export function orDamaged<R>(read: () => R, damaged: () => Error): R {
+  try {
+    return read()
+  } catch (error) {
+    if (!(error instanceof TypeError || error instanceof RangeError) || 'code' in error) throw error
+    throw Object.assign(damaged(), { cause: error })
+  }
+}
+
 export const isHeaderLine = has({
   driver: (value) => value === 'cuda' || value === 'sim',
   stacks: (value) => value === 'sampled' || value === 'all' || value === 'none',

@@ -8,6 +8,7 @@ import { process } from '../base/node-modules.js'
 import type { MemoryRows, Pointer, TouchedMemory } from '../driver/driver.js'
 import { type ForeignAccess, ForeignKernel, type KernelPointer, usesInPtx } from './foreign-kernels.js'
 import { Journal } from './journal.js'
+import { orDamaged } from './line-checks.js'
 import type { RecordedCall, RecordedWork, StreamFacts } from './lines.js'
 import { VERSION } from './lines.js'
 
@@ -113,20 +114,18 @@ class Conversion {
 
   run(path: string): number {
     const { view } = this
-    for (let at = 0; at + 8 <= view.byteLength; ) {
-      const length = view.getUint32(at, true)
-      if (length === 0) break
-      if (length % 8 !== 0 || at + length > view.byteLength)
-        throw invalidValue(`${path} is no trace, or damaged at byte ${at}`)
-      try {
+    let at = 0
+    const damaged = (): Error => invalidValue(`${path} is no trace, or damaged at byte ${at}`)
+    // A record may be shorter than what it is said to have, or have numbers which no process has.
+    orDamaged(() => {
+      while (at + 8 <= view.byteLength) {
+        const length = view.getUint32(at, true)
+        if (length === 0) break
+        if (length % 8 !== 0 || at + length > view.byteLength) throw damaged()
         this.#record(view.getUint32(at + 4, true), at + 8, at + length)
-      } catch (error) {
-        // A record that is shorter than what it is said to have, or that has numbers which no process has.
-        if (!(error instanceof TypeError || error instanceof RangeError) || 'code' in error) throw error
-        throw Object.assign(invalidValue(`${path} is no trace, or damaged at byte ${at}`), { cause: error })
+        at += length
       }
-      at += length
-    }
+    }, damaged)
     this.#journal.close()
     return this.#journal.calls
   }

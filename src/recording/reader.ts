@@ -1,7 +1,7 @@
 /** Reads a recording, line by line, also one of a process that crashed: its end is missing then. */
 import { invalidValue } from '../base/errors.js'
 import { process } from '../base/node-modules.js'
-import { isHeaderLine, isLine } from './line-checks.js'
+import { isHeaderLine, isLine, orDamaged } from './line-checks.js'
 import type { CallLine, End, Header, ObjectLine, Particulars, RecordedCall, StreamFacts } from './lines.js'
 import { VERSION } from './lines.js'
 
@@ -89,12 +89,7 @@ export class Reader {
    * ERR_INVALID_ARG_VALUE, too, with the call.
    */
   within<R>(act: () => R): R {
-    try {
-      return act()
-    } catch (error) {
-      if (!(error instanceof TypeError || error instanceof RangeError) || 'code' in error) throw error
-      throw Object.assign(this.#damaged(), { cause: error })
-    }
+    return orDamaged(act, () => this.#damaged())
   }
 
   #damaged(why?: string): Error {

@@ -10,6 +10,7 @@ import { fault, simulate } from 'cuda-streams/sim'
 import { isGone, ownThread } from '../../src/base/system-threads.js'
 import { MOST_PLACES, WorkWords } from '../../src/driver/sim/shared/object-words.js'
 import { refused } from '../conformance/expect.js'
+import { endedThread } from '../helpers/ended-thread.js'
 import { runChild } from '../torture/run-child.js'
 import type { Act, Request, Tokens } from './children/simulated-thread.js'
 
@@ -225,17 +226,6 @@ it('a blocking wait for a thread that is blocked itself is told, and does not la
   const { code, stderr } = await runChild('../processes/children/blocked-threads.js', [], 20)
   assert.equal(code, 0, stderr)
 })
-
-/** The number that a thread has which has ended by now. */
-async function endedThread(): Promise<number> {
-  const source = new URL('../../src/base/system-threads.js', import.meta.url).href
-  const program = `import(${JSON.stringify(source)}).then(({ ownThread }) => require('node:worker_threads').parentPort.postMessage(ownThread()))`
-  const worker = new Worker(program, { eval: true })
-  const ended = once(worker, 'exit')
-  const [thread] = (await once(worker, 'message')) as [number]
-  await ended
-  return thread
-}
 
 it('a place at a stream is that of one thread at a time: when a thread has ended, another gets it, and waits for nothing that was lost', async (t) => {
   if (process.platform !== 'linux') return t.skip('only Linux tells that a thread has ended')

@@ -95,9 +95,8 @@ class HandleSeries {
   }
 
   giveBack(device: number, handle: number): void {
-    const free = this.#free[device]
-    if (free === undefined) this.#free[device] = [handle]
-    else free.push(handle)
+    this.#free[device] ??= []
+    this.#free[device].push(handle)
   }
 }
 

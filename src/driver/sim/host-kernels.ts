@@ -71,7 +71,7 @@ function hostCallOf(
   return { pieces, names, elements, run }
 }
 
-/** Where the pieces lie when the work is queued: an address may be another's by the time that it runs. */
+/** The memory in which the pieces lie when the work is queued: an address may be another's by the time that it runs. */
 const blocksOf = (pieces: readonly TouchedMemory[], memory: SimMemory): readonly (MemoryBlock | undefined)[] =>
   pieces.map(({ pointer, byteLength }) => (byteLength === 0 ? undefined : memory.blockAt(pointer, byteLength)))
 

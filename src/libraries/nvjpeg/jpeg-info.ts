@@ -28,7 +28,7 @@ interface Header extends JpegInfo {
   readonly scanOffset: number
   /** Are the colours red, green and blue in the file? Nearly all are YCbCr. */
   readonly isRgb: boolean
-  /** Of 8 x 8 numbers, of all components together. */
+  /** The blocks of 8 x 8 numbers of all components together. */
   readonly blocks: number
 }
 

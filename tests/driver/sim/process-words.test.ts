@@ -1,10 +1,9 @@
 /** The words by which the simulated machines of all threads are one have places for 256 machines at a time, however many there were. */
 import assert from 'node:assert/strict'
-import { once } from 'node:events'
 import { describe, it } from 'node:test'
-import { Worker } from 'node:worker_threads'
 import { ownThread } from '../../../src/base/system-threads.js'
 import { OtherMachines } from '../../../src/driver/sim/shared/process-words.js'
+import { endedThread } from '../../helpers/ended-thread.js'
 
 const FIRST = 16
 const EACH = 16
@@ -20,14 +19,6 @@ function fullWords(thread: number): SharedArrayBuffer {
   const words = new Int32Array(memory)
   for (let at = FIRST; at < words.length; at += EACH) words[at] = thread
   return memory
-}
-
-async function endedThread(): Promise<number> {
-  const url = new URL('../../../src/base/system-threads.js', import.meta.url).href
-  const code = `import('${url}').then(({ ownThread }) => require('node:worker_threads').parentPort.postMessage(ownThread()))`
-  const worker = new Worker(code, { eval: true })
-  const [[thread]] = (await Promise.all([once(worker, 'message'), once(worker, 'exit')])) as [[number], unknown]
-  return thread
 }
 
 describe('the places of simulated machines', () => {
