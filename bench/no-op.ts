@@ -2,7 +2,7 @@
 import { execFileSync } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { SIGNATURES } from '../src/driver/cuda/libcuda/signatures.js'
+import { SIGNATURES } from '../src/cuda/libcuda/signatures.js'
 import { root } from './root.js'
 
 /** The environment in which a libcuda that does nothing is taken for the NVIDIA driver. */

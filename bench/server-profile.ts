@@ -23,9 +23,9 @@ const PARTS: readonly (readonly [part: string, url: RegExp, functionName: RegExp
   ['allocation and upload', /\/src\/shortcuts\.js$/, /bufferFrom$/],
   ['launches', /\/src\/stream\.js$/, /^launch$/],
   ['download', /\/src\/(stream|memory\/transfers)\.js$/, /^download$/],
-  ['free', /\/src\/memory\/buffer\.js$/, /^close$/],
+  ['free', /\/src\/core\/memory\/buffer\.js$/, /^close$/],
   ['make and close streams', /\/src\/stream\.js$/, /^(Stream|close)$/],
-  ['wait', /\/src\/driver\/event-loop-poller\.js$/, /./],
+  ['wait', /\/src\/foundation\/driver\/event-loop-poller\.js$/, /./],
 ]
 const REST = 'HTTP'
 const SAMPLING_MICROSECONDS = 100

@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { type DefinedKernel, type Device, type DeviceBuffer, defineKernel, type Event, Stream } from 'cuda-streams'
-import type { Wish } from '../src/recording/what-if.js'
+import type { Wish } from '../src/tools/recording/what-if.js'
 
 export interface TruthProgram {
   readonly title: string

@@ -51,7 +51,7 @@ CALL(unique_id, int, (Word, Word, Bytes128, Word, Word), (A(0), A(1), BYTES(Byte
 CALL(floats, int, (WORDS_3, float, float), (A(0), A(1), A(2), (float)s[3], (float)s[4]))
 CALL(doubles, int, (WORDS_3, double, double), (A(0), A(1), A(2), s[3], s[4]))
 
-/** Each call with the number of slots that it reads, in the order of `SHAPES` in src/native/c-functions.ts. */
+/** Each call with the number of slots that it reads, in the order of `SHAPES` in src/foundation/native/c-functions.ts. */
 static const struct {
   napi_callback call;
   Word slots;

@@ -102,7 +102,7 @@ struct Share {
 /** The results of the driver that may be those of a lost context, in whole words. */
 enum { FIRST_LOST = 700, MOST_LOST = 104 };
 
-/** The functions of the driver that leaving.c calls, in the order of GIVING_BACK in src/driver/cuda/libcuda/owned-handles.ts. */
+/** The functions of the driver that leaving.c calls, in the order of GIVING_BACK in src/cuda/libcuda/owned-handles.ts. */
 typedef struct {
   int (*set_context)(Word context);
   int (*get_context)(Word *context);

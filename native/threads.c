@@ -61,7 +61,7 @@ static int nap(Word microseconds) {
   return 0;
 }
 
-/** A call on a thread of its own, as src/native/native-thread.ts writes it. */
+/** A call on a thread of its own, as src/foundation/native/native-thread.ts writes it. */
 typedef struct {
   int (*function)(Word, Word, Word);
   Word arguments[3];
@@ -101,7 +101,7 @@ static int call_for_address(AddressCall *call) {
   return 0;
 }
 
-/** Calls of C, each in its context, as src/native/native-thread.ts writes them. */
+/** Calls of C, each in its context, as src/foundation/native/native-thread.ts writes them. */
 typedef struct {
   /** cuCtxSetCurrent, or NULL. */
   int (*set_context)(Word);

@@ -1,5 +1,5 @@
 /* The process registry, in which the threads of JavaScript publish their host functions to each other.
-   src/driver/cuda/host-functions/process-registry.ts has the same in words of four bytes, and writes it. The watchdog reads it. */
+   src/cuda/host-functions/process-registry.ts has the same in words of four bytes, and writes it. The watchdog reads it. */
 #ifndef THREADS_H
 #define THREADS_H
 

@@ -11,7 +11,7 @@ enum { MOST_EVENTS = 16 };
 /** Nanoseconds: an environment, and the process, wait no longer than this at their end for a query that does not return. */
 static const int64_t LONGEST_QUERY = 1000000000;
 
-/** The events to query, as src/driver/cuda/waiting/back-off-timer.ts writes them. */
+/** The events to query, as src/cuda/waiting/back-off-timer.ts writes them. */
 typedef struct {
   /** cuEventQuery, and cuThreadExchangeStreamCaptureMode: a query in any other mode would invalidate captures of other threads. */
   int (*query)(Word event);

@@ -11,20 +11,20 @@ const END = '\n<!-- end of exports -->'
 
 /** Where to read more, by the beginning of the path of the file that declares the export; the first that fits counts. */
 const GUIDES = {
-  'base/errors': 'errors.md',
-  'base/element-layout': '../guides/kernels.md',
-  'graphs/': 'graphs.md',
-  'kernels/': '../guides/kernels.md',
-  'memory/': 'memory.md',
-  'streams/green-context': '../guides/green-contexts.md',
-  'streams/stream-options': '../guides/foreign-streams.md',
+  'foundation/base/errors': 'errors.md',
+  'foundation/base/element-layout': '../guides/kernels.md',
+  'core/graphs/': 'graphs.md',
+  'core/kernels/': '../guides/kernels.md',
+  'core/memory/': 'memory.md',
+  'core/streams/green-context': '../guides/green-contexts.md',
+  'core/streams/stream-options': '../guides/foreign-streams.md',
   'cu/': '../guides/cu.md',
-  'explore/': '../guides/exploration.md',
-  'simulation/': '../guides/testing.md',
+  'tools/explore/': '../guides/exploration.md',
+  'core/simulation': '../guides/testing.md',
   'libraries/dlpack/': '../guides/python.md',
-  'sanitizer/': '../guides/sanitizer.md',
-  'timeline/': '../guides/timeline.md',
-  'recording/': '../guides/recording.md',
+  'tools/sanitizer/': '../guides/sanitizer.md',
+  'tools/timeline/': '../guides/timeline.md',
+  'tools/recording/': '../guides/recording.md',
   '': '../guides/coming-from.md',
 }
 

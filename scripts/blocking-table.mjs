@@ -211,7 +211,7 @@ function replace(text, name, table) {
 }
 
 function ledger() {
-  const source = readFileSync(join(root, 'src', 'driver', 'cuda', 'libcuda', 'signatures.ts'), 'utf8')
+  const source = readFileSync(join(root, 'src', 'cuda', 'libcuda', 'signatures.ts'), 'utf8')
   return [...source.slice(0, source.indexOf('} as const')).matchAll(/^ {2}(cu\w+):/gm)].map(([, name]) => name)
 }
 

@@ -1,4 +1,4 @@
-// Makes dist/src/timeline/page-template.js: the page of a timeline with its style and script inside, for the data to be put in.
+// Makes dist/src/tools/timeline/page-template.js: the page of a timeline with its style and script inside, for the data to be put in.
 // The script's modules are put one behind the other; imports run one way, so each comes after those that it needs.
 import { spawnSync } from 'node:child_process'
 import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -7,7 +7,7 @@ import { basename, join } from 'node:path'
 const IMPORT = /^import [^;]*? from '\.{1,2}\/([\w-]+)\.js';\n/gm
 
 export function buildPage(root, compiler) {
-  const source = join(root, 'src', 'timeline', 'page')
+  const source = join(root, 'src', 'tools', 'timeline', 'page')
   const compiled = join(root, 'dist', 'page')
   const { status } = spawnSync(process.execPath, [compiler, '-p', source], { stdio: 'inherit' })
   if (status !== 0) return status ?? 1
@@ -16,7 +16,7 @@ export function buildPage(root, compiler) {
   const page = readFileSync(join(source, 'page.html'), 'utf8')
     .replace('/*STYLE*/', () => readFileSync(join(source, 'page.css'), 'utf8'))
     .replace('/*SCRIPT*/', () => `(() => {\n'use strict'\n${script}})()\n`)
-  const file = join(root, 'dist', 'src', 'timeline', 'page-template.js')
+  const file = join(root, 'dist', 'src', 'tools', 'timeline', 'page-template.js')
   writeFileSync(file, `export const TEMPLATE = ${JSON.stringify(page)};\n`)
   return 0
 }

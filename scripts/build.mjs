@@ -10,7 +10,7 @@ import { buildPage } from './build-page.mjs'
 const root = dirname(dirname(fileURLToPath(import.meta.url)))
 const compiler = join(dirname(createRequire(import.meta.url).resolve('typescript/package.json')), 'bin', 'tsc')
 /** Those beside Jest's setup file, and of an inner file that the playground imports. */
-const OTHER_DECLARATIONS = ['dist/src/jest.d.cts', 'dist/src/base/uncaught.d.ts']
+const OTHER_DECLARATIONS = ['dist/src/entry-points/jest.d.cts', 'dist/src/foundation/base/uncaught.d.ts']
 rmSync(join(root, 'dist'), { recursive: true, force: true })
 const { status } = spawnSync(process.execPath, [compiler, '-p', root], { stdio: 'inherit' })
 if (status === 0) {

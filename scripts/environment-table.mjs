@@ -1,4 +1,4 @@
-// Writes the tables of the library's environment variables into docs/reference/environment.md, from src/base/environment-variables.ts, after a build.
+// Writes the tables of the library's environment variables into docs/reference/environment.md, from src/foundation/base/environment-variables.ts, after a build.
 // `--check` ends with 1 if the page has others.
 import { readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url'
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)))
 const page = join(root, 'docs', 'reference', 'environment.md')
-const { SANITIZER_WORDS, VARIABLES } = await import('../dist/src/base/environment-variables.js')
+const { SANITIZER_WORDS, VARIABLES } = await import('../dist/src/foundation/base/environment-variables.js')
 
 const code = (text) => text.replace(/'([^']+)'/g, '`$1`')
 const tableOf = (...rows) => {

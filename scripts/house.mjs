@@ -20,7 +20,7 @@ const LONG = 1000
 const GENERATOR =
   '(what: (fc\\.constant(From)?|of|kind|kindOf)(<[^>]*>)?\\()|fc\\.record\\(\\{ what: fc|function randomProgram\\('
 /** What is tried with random steps there is a table of ours, and no program. */
-const NO_PROGRAMS = ['tests/driver/handle-tables.test.ts']
+const NO_PROGRAMS = ['tests/foundation/driver/handle-tables.test.ts']
 
 /** Paths and texts of a state: of the working tree, or of a revision. */
 function filesOf(revision) {

@@ -17,13 +17,13 @@ import { parseArgs } from 'node:util'
 import { root } from './test-files.mjs'
 
 const FOLDERS = [
-  'src/driver',
-  'src/memory',
-  'src/graphs',
-  'src/streams',
-  'src/kernels',
-  'src/sanitizer',
-  'src/stream.ts',
+  'src/foundation/driver',
+  'src/core/memory',
+  'src/core/graphs',
+  'src/core/streams',
+  'src/core/kernels',
+  'src/tools/sanitizer',
+  'src/core/stream.ts',
 ]
 
 const { values } = parseArgs({
@@ -48,22 +48,28 @@ const TABLE = join(root, 'tests', 'mutations.md')
  * find more of it in less time, but it is these whose programs must not become weaker unseen.
  */
 const SUITES = {
-  differential: { words: 'differential/forced differential/fake differential/known', plays: /^src\/(?!sanitizer)/ },
-  ordering: { words: 'properties/ordering', plays: /^src\/driver\/sim/ },
-  exploration: { words: 'properties/exploration', plays: /^src\/driver\/sim/ },
-  judged: { words: 'sanitizer/random.test', plays: /^src\/(sanitizer|driver\/sim)/ },
-  threads: { words: 'sanitizer/random-threads', plays: /^src\/sanitizer/ },
-  explored: { words: 'sanitizer/explored', plays: /^src\/(sanitizer|driver\/sim)/ },
-  checked: { words: 'recording/check', plays: /^src\/sanitizer/ },
+  differential: {
+    words: 'differential/forced differential/fake differential/known',
+    plays: /^src\/(?!tools\/sanitizer)/,
+  },
+  ordering: { words: 'properties/ordering', plays: /^src\/simulator/ },
+  exploration: { words: 'properties/exploration', plays: /^src\/simulator/ },
+  judged: { words: 'tools/sanitizer/random.test', plays: /^src\/(tools\/sanitizer|simulator)/ },
+  threads: { words: 'tools/sanitizer/random-threads', plays: /^src\/tools\/sanitizer/ },
+  explored: { words: 'tools/sanitizer/explored', plays: /^src\/(tools\/sanitizer|simulator)/ },
+  checked: { words: 'tools/recording/check', plays: /^src\/tools\/sanitizer/ },
 }
 /** Words of paths of test files, for a file of src: those that find most in little time. */
 const STAGES = [
-  { words: 'sanitizer/kinds sanitizer/modes sanitizer/threads sanitizer/bounded', plays: /^src\/sanitizer/ },
-  { words: 'driver/cuda/ fake-driver/', plays: /^src\/driver\/cuda/ },
+  {
+    words: 'tools/sanitizer/kinds tools/sanitizer/modes tools/sanitizer/threads tools/sanitizer/bounded',
+    plays: /^src\/tools\/sanitizer/,
+  },
+  { words: 'cuda/ fake-driver/', plays: /^src\/cuda/ },
   {
     words:
-      'conformance/ordering conformance/completion conformance/memory conformance/graph conformance/capture simulator/time simulator/memory streams/ memory/',
-    plays: /^src\/(?!sanitizer|driver\/cuda)/,
+      'conformance/ordering conformance/completion conformance/memory conformance/graph conformance/capture simulator/time simulator/memory core/streams/ core/memory/',
+    plays: /^src\/(?!tools\/sanitizer|cuda)/,
   },
 ]
 /** With `--thorough`, what those have not found is looked for by these. */

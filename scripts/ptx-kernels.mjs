@@ -9,7 +9,7 @@ import { root } from './test-files.mjs'
 const folder = join(root, 'tests', 'ptx', 'kernels')
 const toolkit = join(root, '.cache', 'cuda-toolkit', 'nvidia', 'cu13')
 if (existsSync(join(toolkit, 'lib'))) process.env['CUDA_STREAMS_NVRTC'] ??= join(toolkit, 'lib')
-const { compileCudaNow } = await import(join(root, 'dist', 'src', 'native', 'nvrtc.js'))
+const { compileCudaNow } = await import(join(root, 'dist', 'src', 'foundation', 'native', 'nvrtc.js'))
 
 function compile(path, file, options) {
   const ptx = compileCudaNow({ text: readFileSync(path, 'utf8'), file, options }, 'ptx')

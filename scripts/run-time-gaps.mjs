@@ -15,12 +15,13 @@ const TURNS =
 const PERMISSIONS = "it has none of Node's permission model, nor --no-addons"
 const ERROR_CODES = 'an error that ends a program is printed without its code'
 const MACHINES = 'functions of node:fs cannot be replaced there, by which tests play other machines'
-const explored = (...tests) => tests.map((test) => ({ file: 'explore/turns', test, sometimes: true, reason: TURNS }))
+const explored = (...tests) =>
+  tests.map((test) => ({ file: 'tools/explore/turns', test, sometimes: true, reason: TURNS }))
 const BENCH = 'the bench starts Node, with the options and the heap of V8'
 const permissions = [
-  { file: 'cli/doctor', test: 'where the process may not do what it needs', reason: PERMISSIONS },
-  { file: 'driver/default-driver', test: 'Node runs with `--permission`', reason: PERMISSIONS },
-  { file: 'driver/default-driver', test: 'Node or Deno may not look', reason: PERMISSIONS },
+  { file: 'tools/cli/doctor', test: 'where the process may not do what it needs', reason: PERMISSIONS },
+  { file: 'core/default-driver', test: 'Node runs with `--permission`', reason: PERMISSIONS },
+  { file: 'core/default-driver', test: 'Node or Deno may not look', reason: PERMISSIONS },
 ]
 
 const BUN = [
@@ -32,11 +33,11 @@ const BUN = [
   { file: 'docs/guides', test: 'docs/guides/testing.md', reason: 'it runs tests of node:test by `bun test` alone' },
   { file: 'docs/guides', test: 'docs/guides/sanitizer.md', sometimes: true, reason: TAIL_CALLS },
   {
-    file: 'native/signals',
+    file: 'foundation/native/signals',
     test: 'a compiler that puts handlers back by signal()',
     reason: 'it does not need what is fixed there for Node',
   },
-  { file: 'driver/environment-interceptors', test: 'without the code that', reason: ERROR_CODES },
+  { file: 'core/environment-interceptors', test: 'without the code that', reason: ERROR_CODES },
   ...explored('the GPU may have done anything', 'not every order was run', 'a turn after synchronize()'),
   ...explored('is said not to be complete', 'a wake-up that is lost'),
   { file: 'peers/cuda-core', test: 'that the program cannot reach are collected', sometimes: true, reason: KEPT },
@@ -45,11 +46,11 @@ const BUN = [
   { file: 'peers/cupy', test: 'a stream that is collected with work in its queue', sometimes: true, reason: KEPT },
   { file: 'peers/cuda-core-host-functions', test: 'what one throws is an uncaught exception', reason: THROWN },
   { file: 'fake-driver/fake-driver', test: 'conformance/identity', reason: 'as conformance/identity itself' },
-  { file: 'sanitizer/modes', test: 'tells of two lines once', reason: TAIL_CALLS },
-  { file: 'sanitizer/modes', test: 'are the right ones, also after many turns', reason: TAIL_CALLS },
-  { file: 'sanitizer/modes', test: 'the later one also where it happens once', reason: TAIL_CALLS },
-  { file: 'sanitizer/pairs/pairs', test: ': the advice', reason: COMPUTED },
-  { file: 'sanitizer/random', test: 'agrees with the judge', reason: TAIL_CALLS },
+  { file: 'tools/sanitizer/modes', test: 'tells of two lines once', reason: TAIL_CALLS },
+  { file: 'tools/sanitizer/modes', test: 'are the right ones, also after many turns', reason: TAIL_CALLS },
+  { file: 'tools/sanitizer/modes', test: 'the later one also where it happens once', reason: TAIL_CALLS },
+  { file: 'tools/sanitizer/pairs/pairs', test: ': the advice', reason: COMPUTED },
+  { file: 'tools/sanitizer/random', test: 'agrees with the judge', reason: TAIL_CALLS },
   { file: 'simulator/memory', test: 'is used near its end as any', reason: 'it has no arrays of more than 4 GiB' },
   { file: 'simulator/memory', test: 'says what is too long', reason: 'it has no arrays of more than 4 GiB' },
   { file: 'soak/soak', reason: `the soak counts what is collected, and ${KEPT}` },
@@ -59,14 +60,14 @@ const DENO = [
   ...permissions,
   { file: 'bench/bench', reason: BENCH },
   {
-    file: 'cli/doctor',
+    file: 'tools/cli/doctor',
     test: 'colours are for terminals',
     reason: 'its styleText() obeys NO_COLOR, which the matrix sets',
   },
   { file: 'conformance/silent-waits', test: 'NODE_NO_WARNINGS=1', reason: 'it does not know NODE_NO_WARNINGS' },
   { file: 'fake-driver/fake-driver', test: 'conformance/silent-waits', reason: 'as conformance/silent-waits itself' },
-  { file: 'driver/default-driver', test: '"files":{', reason: MACHINES },
-  { file: 'driver/environment-interceptors', test: 'without the code that', reason: ERROR_CODES },
+  { file: 'core/default-driver', test: '"files":{', reason: MACHINES },
+  { file: 'core/environment-interceptors', test: 'without the code that', reason: ERROR_CODES },
   ...explored('the GPU may have done anything', 'is said not to be complete'),
   {
     file: 'package/tarball',
@@ -80,7 +81,7 @@ const DENO = [
     reason: 'text given to `-e` or to a worker cannot import() anything',
   },
   {
-    file: 'native/signals',
+    file: 'foundation/native/signals',
     test: 'a compiler that puts handlers back by signal()',
     reason: 'it does not need what is fixed there for Node',
   },

@@ -1,6 +1,6 @@
 // Has speedscope, the program itself in a browser, open a recording, and compares what it shows with the recording.
 // `npm run build && node scripts/speedscope.mjs`: speedscope is installed into .cache/; where that or a Chromium is not to be
-// had, it is skipped, which is printed. Perfetto's trace processor is on no package registry: tests/timeline/trace-readers.ts
+// had, it is skipped, which is printed. Perfetto's trace processor is on no package registry: tests/tools/timeline/trace-readers.ts
 // reads as it does.
 import assert from 'node:assert/strict'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
@@ -37,9 +37,9 @@ async function compare(viewer) {
 
 /** Copies of 5 µs right behind each other, kernels that wait for them, host functions, and a graph. */
 async function record() {
-  const { Stream } = await import('../dist/src/index.js')
-  const { busy, simulate } = await import('../dist/src/sim.js')
-  const { nameStream, Timeline } = await import('../dist/src/timeline.js')
+  const { Stream } = await import('../dist/src/entry-points/index.js')
+  const { busy, simulate } = await import('../dist/src/entry-points/sim.js')
+  const { nameStream, Timeline } = await import('../dist/src/entry-points/timeline.js')
   const simulation = simulate()
   const [device] = simulation.devices
   const [upload, compute] = ['upload', 'compute'].map((name) => nameStream(new Stream({ device }), name))

@@ -10,14 +10,14 @@ import { fileURLToPath, pathToFileURL } from 'node:url'
 
 export const root = dirname(dirname(fileURLToPath(import.meta.url)))
 export const tests = join(root, 'dist', 'tests')
-const QUICK_FOLDERS = 'base conformance docs driver graphs kernels libraries memory native package streams'.split(' ')
+const QUICK_FOLDERS = 'conformance core cuda docs foundation libraries package'.split(' ')
 const SLOW_FILES = [
   ...['conformance/driver-choice', 'conformance/foreign-streams', 'conformance/large-file', 'conformance/matrix'],
   ...[
     'conformance/process-life',
     'conformance/silent-waits',
-    'driver/default-driver',
-    'native/signals',
+    'core/default-driver',
+    'foundation/native/signals',
     'package/import',
     'package/package',
     'package/declarations',
@@ -28,17 +28,17 @@ const SLOW_FILES = [
 const isQuick = (name) =>
   QUICK_FOLDERS.includes(name.split('/')[0]) && !SLOW_FILES.some((file) => name === `${file}.test.js`)
 
-const RUN_TIME_FOLDERS = ['driver/cuda/libcuda', 'driver/cuda/waiting', 'native']
+const RUN_TIME_FOLDERS = ['cuda/libcuda', 'cuda/waiting', 'foundation/native']
 const RUN_TIME_FILES = [
   // The waits on a GPU play all files of the conformance suite that pass through the event loop.
   'fake-driver/waiting',
   ...['callers', 'closing', 'host-functions', 'identity', 'memory', 'promises', 'sharing'].map(
     (name) => `conformance/${name}`,
   ),
-  ...['base/errors', 'base/stack', 'driver/cuda/memory/host-memory', 'driver/environment-interceptors'],
-  ...['driver/immediates', 'memory/messages'],
-  ...['libraries/dlpack/dlpack', 'libraries/language-border', 'memory/registered-memory', 'memory/staging'],
-  ...['package/import', 'package/receivers', 'sanitizer/kinds', 'streams/shared'],
+  ...['foundation/base/errors', 'foundation/base/stack', 'cuda/memory/host-memory', 'core/environment-interceptors'],
+  ...['foundation/driver/immediates', 'core/memory/messages'],
+  ...['libraries/dlpack/dlpack', 'libraries/language-border', 'core/memory/registered-memory', 'core/memory/staging'],
+  ...['package/import', 'package/receivers', 'tools/sanitizer/kinds', 'core/streams/shared'],
 ]
 const isOfRunTime = (name) =>
   (RUN_TIME_FOLDERS.some((folder) => name.startsWith(`${folder}/`)) && isQuick(name)) ||
@@ -68,7 +68,7 @@ const LONGEST_FIRST = [
   'simulator/leaks',
   'simulator/refusals',
   'fake-driver/waiting',
-  'timeline/page',
+  'tools/timeline/page',
   'site/site',
 ]
 const rankOf = (name) =>
@@ -78,19 +78,22 @@ const rankOf = (name) =>
  * Folders whose files are played several in one process: to start one takes a third of a second, and on a GPU, where one process at a time
  * makes its context, more than one. Tests in them leave nothing behind that another one sees.
  */
-const SHARING_FOLDERS = 'base conformance explore kernels memory properties sanitizer streams timeline'.split(' ')
+const SHARING_FOLDERS = [
+  ...['conformance', 'core/kernels', 'core/memory', 'core/streams', 'foundation/base', 'properties'],
+  ...['tools/explore', 'tools/sanitizer', 'tools/timeline'],
+]
 /** They make a context unusable, count what the process has, or are long. */
-const ALONE_FILES = ['conformance/graph-keeps', 'sanitizer/pairs/', 'timeline/page']
+const ALONE_FILES = ['conformance/graph-keeps', 'tools/sanitizer/pairs/', 'tools/timeline/page']
 const AT_ONCE = 8
 const sharesProcess = (name) =>
-  SHARING_FOLDERS.includes(name.split('/')[0]) &&
+  SHARING_FOLDERS.some((folder) => name.startsWith(`${folder}/`)) &&
   ![...SLOW_FILES, ...LONGEST_FIRST, ...ALONE_FILES].some((file) => name.startsWith(file))
 
 /** Calls `use` with a module for each process, in the order in which they should begin: it loads some of the files. */
 export function inProcesses(files, use) {
   const groups = []
   for (const file of files) {
-    const [folder] = file.split('/')
+    const folder = SHARING_FOLDERS.find((each) => file.startsWith(`${each}/`)) ?? file.split('/')[0]
     const last = groups.findLast((group) => group.folder === folder && group.isShared)
     if (last !== undefined && last.files.length < AT_ONCE && sharesProcess(file)) last.files.push(file)
     else groups.push({ folder, isShared: sharesProcess(file), files: [file] })

@@ -31,7 +31,7 @@ try {
     ASAN_OPTIONS: `detect_odr_violation=0:log_path=${join(scratch, 'reports', 'report')}`,
     LSAN_OPTIONS: 'exitcode=0',
   }
-  const folder = join(scratch, 'dist', 'tests', 'native')
+  const folder = join(scratch, 'dist', 'tests', 'foundation', 'native')
   const files = readdirSync(folder).filter(
     (name) => name.endsWith('.test.js') && words.every((word) => name.includes(word)),
   )

@@ -12,7 +12,7 @@ import { root } from './test-files.mjs'
 const NODE = '22.23.3'
 const WINES = ['wine', 'wine64', '/usr/lib/wine/wine64']
 /** TypeScript's compiler does not start in Wine 8, so what compiles, as the tests of the docs and of the package do, is left out. */
-const FOLDERS = ['base/', 'conformance/', 'driver/', 'kernels/', 'libraries/', 'memory/', 'native/', 'streams/']
+const FOLDERS = ['conformance/', 'core/', 'cuda/', 'foundation/', 'libraries/']
 const SETS = [['--quick', ...FOLDERS], ['fake-driver/']]
 /** Milliseconds for one set of tests. */
 const LONGEST = 3_600_000

@@ -17,6 +17,7 @@ export async function writeReference({ root, manifest, folder, repository }) {
     tsconfig: join(root, 'site', 'tsconfig.json'),
     entryPoints: entryPoints.map(({ source }) => join(root, source)),
     basePath: root,
+    displayBasePath: join(root, 'src'),
     outputs: [{ name: 'markdown', path: below }],
     // TypeScript 7 has checked the code; 6 does not infer a type that 7 does.
     skipErrorChecking: true,
@@ -35,7 +36,7 @@ export async function writeReference({ root, manifest, folder, repository }) {
     parametersFormat: 'table',
     logLevel: 'Warn',
   })
-  const names = new Map(entryPoints.map(({ name, source }) => [source.replace(/(\/index)?\.ts$/, ''), name]))
+  const names = new Map(entryPoints.map(({ name, source }) => [source.replace(/^src\/|(\/index)?\.ts$/g, ''), name]))
   app.converter.on(Converter.EVENT_RESOLVE_BEGIN, ({ project }) => {
     for (const entryPoint of project.children ?? []) entryPoint.name = names.get(entryPoint.name) ?? entryPoint.name
   })

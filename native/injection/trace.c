@@ -1,7 +1,7 @@
 /*
  * Writes down what a process does with CUDA, of every library and thread. The CUDA driver loads this library when it
  * is initialised, if CUDA_INJECTION64_PATH names it; CUPTI then calls it before and after each call of the driver. The
- * trace is read by src/recording/process-trace.ts. It goes to the file that CUDA_STREAMS_TRACE names, through a mapping,
+ * trace is read by src/tools/recording/process-trace.ts. It goes to the file that CUDA_STREAMS_TRACE names, through a mapping,
  * so that nothing is lost when the process is killed.
  */
 #define _GNU_SOURCE

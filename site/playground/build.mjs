@@ -12,7 +12,7 @@ const here = dirname(fileURLToPath(import.meta.url))
 const dist = join(here, 'dist')
 const ENTRY_POINTS = ['index', 'sim', 'sanitizer', 'timeline']
 
-if (!existsSync(join(compiled, 'index.js'))) {
+if (!existsSync(join(compiled, 'entry-points', 'index.js'))) {
   console.error('The library is not built: run `npm run build` in the root of the repository first')
   process.exit(1)
 }
@@ -22,7 +22,7 @@ mkdirSync(dist, { recursive: true })
 const alias = Object.fromEntries(
   ENTRY_POINTS.map((entryPoint) => [
     entryPoint === 'index' ? 'cuda-streams' : `cuda-streams/${entryPoint}`,
-    join(compiled, `${entryPoint}.js`),
+    join(compiled, 'entry-points', `${entryPoint}.js`),
   ]),
 )
 
@@ -55,7 +55,7 @@ const common = {
 const outputs = [
   { in: 'src/page/main.ts', out: 'playground.js' },
   // Frames of this file are the library's: it finds its own lines by this name, and what is not in that folder is the program.
-  { in: 'src/run/worker.ts', out: 'library/base/stack.js' },
+  { in: 'src/run/worker.ts', out: 'library/foundation/base/stack.js' },
   { in: 'src/types/worker.ts', out: 'types.js', plugins: [noNode] },
 ]
 /** Packages whose code goes out with the page, by their folders. */

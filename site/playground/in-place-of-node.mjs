@@ -16,11 +16,11 @@ export const REPLACED = {
   ...Object.fromEntries(
     Object.values(imports).map(({ default: file, browser: by }) => [pathIn(join(root, file)), join(root, by)]),
   ),
-  'base/inspect-in-page.js': join(here, 'src', 'inspect.ts'),
+  'foundation/base/inspect-in-page.js': join(here, 'src', 'inspect.ts'),
 }
 /** What can only run in Node. A page must not load it: something has to be put in its place. */
-const ONLY_IN_NODE = /^(native|driver\/cuda|timeline\/cupti|libraries|cli|cu)\/(?!.*-in-page\.js$)/
-export const nodeModules = join(compiled, 'base', 'node-modules-in-page.js')
+const ONLY_IN_NODE = /^(foundation\/native|cuda|tools\/timeline\/cupti|libraries|tools\/cli|cu)\/(?!.*-in-page\.js$)/
+export const nodeModules = join(compiled, 'foundation', 'base', 'node-modules-in-page.js')
 
 function pathIn(file) {
   return relative(compiled, file).replaceAll('\\', '/')
@@ -33,7 +33,9 @@ export function inPlaceOf(specifier, importer) {
   if (imports[specifier] !== undefined) return join(root, imports[specifier].browser)
   const fromLibrary = runsInPage(importer)
   if (specifier.startsWith('node:') && fromLibrary)
-    throw new Error(`${pathIn(importer)} imports ${specifier}, which no page has: import it from base/node-modules.js`)
+    throw new Error(
+      `${pathIn(importer)} imports ${specifier}, which no page has: import it from foundation/base/node-modules.js`,
+    )
   if (!specifier.startsWith('.')) return undefined
   const name = pathIn(resolve(dirname(importer), specifier))
   if (REPLACED[name] !== undefined) return REPLACED[name]

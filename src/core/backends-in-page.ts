@@ -1,8 +1,8 @@
 /** Takes the place of backends.ts in a page: there is no driver of real GPUs. */
-import { stateError } from '../base/errors.js'
-import * as simulated from './sim/sim-driver.js'
+import { stateError } from '../foundation/base/errors.js'
+import * as simulated from '../simulator/sim-driver.js'
 
-type CudaBackend = Pick<typeof import('./cuda/open.js'), 'openCudaDriver' | 'absence' | 'noDriver'>
+type CudaBackend = Pick<typeof import('../cuda/open.js'), 'openCudaDriver' | 'absence' | 'noDriver'>
 
 const cuda: CudaBackend = {
   openCudaDriver: () => undefined,

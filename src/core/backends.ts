@@ -3,12 +3,12 @@
  * backends-in-bundle.ts takes the place of this file, by the condition `module` in package.json.
  */
 import { createRequire } from 'node:module'
-import { loadEsModule } from '../base/load-es-module.js'
+import { loadEsModule } from '../foundation/base/load-es-module.js'
 
 const require = createRequire(import.meta.url)
 
 /** @throws ERR_UNSUPPORTED where ES modules cannot be loaded without waiting */
 const load = (file: string): ReturnType<typeof require> => loadEsModule(require, file, import.meta.url, 'its drivers')
 
-export const cudaBackend = (): typeof import('./cuda/open.js') => load('./cuda/open.js')
-export const simulatedBackend = (): typeof import('./sim/sim-driver.js') => load('./sim/sim-driver.js')
+export const cudaBackend = (): typeof import('../cuda/open.js') => load('../cuda/open.js')
+export const simulatedBackend = (): typeof import('../simulator/sim-driver.js') => load('../simulator/sim-driver.js')

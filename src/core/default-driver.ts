@@ -1,13 +1,13 @@
 /** Which driver a program gets when it names none: chosen at the first use, never at import. */
 import { cudaBackend, simulatedBackend } from '#backends'
-import { VARIABLES } from '../base/environment-variables.js'
-import { process } from '../base/node-modules.js'
-import { onceInAllThreads } from '../base/once-in-all-threads.js'
-import type { Driver } from './driver.js'
+import { VARIABLES } from '../foundation/base/environment-variables.js'
+import { process } from '../foundation/base/node-modules.js'
+import { onceInAllThreads } from '../foundation/base/once-in-all-threads.js'
+import type { Driver } from '../foundation/driver/driver.js'
+import { type WrappableDriver, wrappableOf } from '../foundation/driver/wrappable-driver.js'
+import { defaultMemory } from '../simulator/limits.js'
 import { interceptAsEnvironmentSays } from './environment-interceptors.js'
-import { defaultMemory } from './sim/limits.js'
 import { checkSyncAsEnvironmentSays } from './sync-check.js'
-import { type WrappableDriver, wrappableOf } from './wrappable-driver.js'
 
 /** Threads have modules of their own: the first that has to warn does so for all. */
 const mustWarn = onceInAllThreads('cuda-streams: warned of the simulator')

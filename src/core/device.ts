@@ -3,10 +3,10 @@
 // All entry points import declarations from here, which name Disposable. The `lib` of a program may lack it.
 /// <reference lib="esnext.disposable" preserve="true" />
 
-import { Ambient } from './base/ambient.js'
-import { checkFunction, checkInteger, checkThis, type Given, readOptions } from './base/arguments.js'
-import { invalidType, invalidValue, reportedWhileWaiting, stateError } from './base/errors.js'
-import { destroyWhenUnreachable, NativeResource } from './base/finalization.js'
+import { Ambient } from '../foundation/base/ambient.js'
+import { checkFunction, checkInteger, checkThis, type Given, readOptions } from '../foundation/base/arguments.js'
+import { invalidType, invalidValue, reportedWhileWaiting, stateError } from '../foundation/base/errors.js'
+import { destroyWhenUnreachable, NativeResource } from '../foundation/base/finalization.js'
 import {
   ClosableObject,
   checkMade,
@@ -14,14 +14,14 @@ import {
   LibraryObject,
   nextSerial,
   notCloneable,
-} from './base/library-object.js'
-import { memoize } from './base/memoize.js'
-import { defaultDriver } from './driver/default-driver.js'
-import { DEVICE_ATTRIBUTES, type DeviceAttribute } from './driver/device-attributes.js'
-import type { ContextHandle, Driver } from './driver/driver.js'
-import { finished, type WaitOptions } from './driver/finished.js'
-import { following, promisesOn, throwRejected } from './driver/promise-waits.js'
-import { isWrappable, type WrappableDriver } from './driver/wrappable-driver.js'
+} from '../foundation/base/library-object.js'
+import { memoize } from '../foundation/base/memoize.js'
+import { DEVICE_ATTRIBUTES, type DeviceAttribute } from '../foundation/driver/device-attributes.js'
+import type { ContextHandle, Driver } from '../foundation/driver/driver.js'
+import { finished, type WaitOptions } from '../foundation/driver/finished.js'
+import { following, promisesOn, throwRejected } from '../foundation/driver/promise-waits.js'
+import { isWrappable, type WrappableDriver } from '../foundation/driver/wrappable-driver.js'
+import { defaultDriver } from './default-driver.js'
 
 /** The CUDA context that a stream or device works in. */
 export interface Context {

@@ -2,12 +2,12 @@
  * The members of Device, Stream, Event and GraphExec that make or use objects of higher layers: streams, events and memory. They are
  * added here, and not in the classes, so that imports run one way.
  */
-import './base/node-version.js'
-import { checkBoolean, checkThis, readOptions } from './base/arguments.js'
-import { type Bytes, checkSource } from './base/bytes.js'
-import { CudaError, invalidType, invalidValue, refuseReceiver } from './base/errors.js'
+import '../foundation/base/node-version.js'
+import { checkBoolean, checkThis, readOptions } from '../foundation/base/arguments.js'
+import { type Bytes, checkSource } from '../foundation/base/bytes.js'
+import { CudaError, invalidType, invalidValue, refuseReceiver } from '../foundation/base/errors.js'
+import { CUresult } from '../foundation/driver/cuda-results.js'
 import { Device, isDevice, readOptionsOn } from './device.js'
-import { CUresult } from './driver/cuda-results.js'
 import { Event, isEvent } from './event.js'
 import { GraphExec, launchExec, uploadExec } from './graphs/graph.js'
 import { checkLength } from './memory/buffer.js'

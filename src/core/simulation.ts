@@ -1,5 +1,5 @@
 /** Simulations, the faults injected into them, and the operations on their streams that no GPU offers. */
-import type { Given } from '../base/arguments.js'
+import type { Given } from '../foundation/base/arguments.js'
 import {
   checkArray,
   checkChoice,
@@ -7,24 +7,24 @@ import {
   checkNanoseconds,
   checkPointer,
   readOptions,
-} from '../base/arguments.js'
-import { COMPUTE_CAPABILITIES, MOST_DEVICES, MOST_MEMORY } from '../base/environment-variables.js'
-import { invalidType, invalidValue, outOfRange, stateError } from '../base/errors.js'
-import { memoize } from '../base/memoize.js'
-import { shortCallSite } from '../base/stack.js'
-import { type Device, deviceOf, driverOf, isDevice, readOptionsOn } from '../device.js'
-import { CUresult } from '../driver/cuda-results.js'
-import type { StreamHandle } from '../driver/driver.js'
-import { type ComputeCapability, parseComputeCapability } from '../driver/sim/compute-capability.js'
-import { FAILING_CALLS, type FailingCall, type PlannedFault } from '../driver/sim/machine/fault-plan.js'
-import { SimOperationKind } from '../driver/sim/machine/work.js'
-import { SimDriver, simulatorOfHandle } from '../driver/sim/sim-driver.js'
-import { backendOf, driverIsMade, wrappableOf } from '../driver/wrappable-driver.js'
-import { isStream, type Stream } from '../stream.js'
-import { openStream, STREAM_OPTIONS, StreamImpl } from '../streams/stream-impl.js'
-import type { StreamOptions } from '../streams/stream-options.js'
+} from '../foundation/base/arguments.js'
+import { COMPUTE_CAPABILITIES, MOST_DEVICES, MOST_MEMORY } from '../foundation/base/environment-variables.js'
+import { invalidType, invalidValue, outOfRange, stateError } from '../foundation/base/errors.js'
+import { memoize } from '../foundation/base/memoize.js'
+import { shortCallSite } from '../foundation/base/stack.js'
+import { CUresult } from '../foundation/driver/cuda-results.js'
+import type { StreamHandle } from '../foundation/driver/driver.js'
+import { backendOf, driverIsMade, wrappableOf } from '../foundation/driver/wrappable-driver.js'
+import { type ComputeCapability, parseComputeCapability } from '../simulator/compute-capability.js'
+import { FAILING_CALLS, type FailingCall, type PlannedFault } from '../simulator/machine/fault-plan.js'
+import { SimOperationKind } from '../simulator/machine/work.js'
+import { SimDriver, simulatorOfHandle } from '../simulator/sim-driver.js'
+import { type Device, deviceOf, driverOf, isDevice, readOptionsOn } from './device.js'
+import { isStream, type Stream } from './stream.js'
+import { openStream, STREAM_OPTIONS, StreamImpl } from './streams/stream-impl.js'
+import type { StreamOptions } from './streams/stream-options.js'
 
-export type { FailingCall } from '../driver/sim/machine/fault-plan.js'
+export type { FailingCall } from '../simulator/machine/fault-plan.js'
 
 interface WhichFail {
   /**

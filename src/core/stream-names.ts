@@ -1,5 +1,5 @@
 /** What reports, timelines and errors call a stream: the name that the program gave it, or else 'stream 3', by its number. */
-import { printable } from '../base/printable.js'
+import { printable } from '../foundation/base/printable.js'
 import {
   canonicalStream,
   cudaHandleOf,
@@ -7,8 +7,8 @@ import {
   deviceOfDefaultStream,
   isDefaultStream,
   type StreamHandle,
-} from './driver.js'
-import { backendOf, type WrappableDriver, wrappableOf } from './wrappable-driver.js'
+} from '../foundation/driver/driver.js'
+import { backendOf, type WrappableDriver, wrappableOf } from '../foundation/driver/wrappable-driver.js'
 
 /** A stream that has been given a name. */
 export interface NamedStream {

@@ -1,20 +1,32 @@
 /** Streams: queues of GPU work, with all of their methods. */
-import type { Given } from './base/arguments.js'
-import { checkBoolean, checkFunction, checkSignal, checkThis, isThenable, readOptions } from './base/arguments.js'
-import type { Bytes, OwnBytes } from './base/bytes.js'
-import { invalidType, refuseReceiver, reportedWhileWaiting, stateError } from './base/errors.js'
-import { destroyWhenUnreachable } from './base/finalization.js'
-import { implementation } from './base/library-object.js'
-import { memoize } from './base/memoize.js'
-import { calledFromHere } from './base/stack.js'
-import { pollsInVain, warnOfPolling } from './base/warnings.js'
+import type { Given } from '../foundation/base/arguments.js'
+import {
+  checkBoolean,
+  checkFunction,
+  checkSignal,
+  checkThis,
+  isThenable,
+  readOptions,
+} from '../foundation/base/arguments.js'
+import type { Bytes, OwnBytes } from '../foundation/base/bytes.js'
+import { invalidType, refuseReceiver, reportedWhileWaiting, stateError } from '../foundation/base/errors.js'
+import { destroyWhenUnreachable } from '../foundation/base/finalization.js'
+import { implementation } from '../foundation/base/library-object.js'
+import { memoize } from '../foundation/base/memoize.js'
+import { calledFromHere } from '../foundation/base/stack.js'
+import { pollsInVain, warnOfPolling } from '../foundation/base/warnings.js'
+import { CUresult, cudaError } from '../foundation/driver/cuda-results.js'
+import {
+  canonicalStream,
+  cudaHandleOf,
+  EventFlag,
+  ExternalFlag,
+  type HostFunction,
+} from '../foundation/driver/driver.js'
+import { finished, type WaitOptions, whenAborted } from '../foundation/driver/finished.js'
+import { following, followingResult, promisesOn, throwRejected } from '../foundation/driver/promise-waits.js'
 import type { Context } from './device.js'
 import { another, contextAt, contextOf, Device, driverOf, elsewhere, isDevice, resolveDevice } from './device.js'
-import { CUresult, cudaError } from './driver/cuda-results.js'
-import { canonicalStream, cudaHandleOf, EventFlag, ExternalFlag, type HostFunction } from './driver/driver.js'
-import { finished, type WaitOptions, whenAborted } from './driver/finished.js'
-import { following, followingResult, promisesOn, throwRejected } from './driver/promise-waits.js'
-import { giveName } from './driver/stream-names.js'
 import { Event, eventImplOf, isEvent } from './event.js'
 import {
   beginCapture,
@@ -43,6 +55,7 @@ import {
 } from './memory/stream-memory-operations.js'
 import type { CopyOptions, DownloaderOptions, FillOptions } from './memory/transfers.js'
 import { copy, copyAll, download, downloader, fill, refuseOptions, upload, uploader } from './memory/transfers.js'
+import { giveName } from './stream-names.js'
 import { EVENT_OPTIONS, EventImpl, PLAIN, settingsOf } from './streams/event-impl.js'
 import { greenContextImplOf } from './streams/green-context.js'
 import { hostFunction } from './streams/host-function.js'

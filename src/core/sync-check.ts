@@ -4,13 +4,13 @@
  * has turned may block. A kernel that is loaded at its first launch is reported even then: it could have been prepared. What was awaited to
  * be compiled is never reported, nor code that is loaded while no work has been queued, for which loading would have to wait.
  */
-import { VARIABLES } from '../base/environment-variables.js'
-import { stateError } from '../base/errors.js'
-import { atNextTurn } from '../base/event-loop.js'
-import { programLines, takeStack } from '../base/stack.js'
-import { warnOnce } from '../base/warnings.js'
-import type { Driver, ModuleImage } from './driver.js'
-import type { Interceptor, WrappableDriver } from './wrappable-driver.js'
+import { VARIABLES } from '../foundation/base/environment-variables.js'
+import { stateError } from '../foundation/base/errors.js'
+import { atNextTurn } from '../foundation/base/event-loop.js'
+import { programLines, takeStack } from '../foundation/base/stack.js'
+import { warnOnce } from '../foundation/base/warnings.js'
+import type { Driver, ModuleImage } from '../foundation/driver/driver.js'
+import type { Interceptor, WrappableDriver } from '../foundation/driver/wrappable-driver.js'
 
 const FRAMES = 40
 

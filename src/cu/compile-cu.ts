@@ -1,11 +1,17 @@
 /** A file of CUDA C++ as a module of JavaScript: its kernels, compiled once, each with the signature that the compiler and the code say. */
 import { readFileSync } from 'node:fs'
 import { basename, resolve } from 'node:path'
-import { checkText, readOptions } from '../base/arguments.js'
-import type { FieldType, Struct } from '../base/element-layout.js'
-import { invalidValue, messageOf } from '../base/errors.js'
-import type { Access, ParameterType, StructPointer } from '../kernels/kernel-signature.js'
-import { type CompiledSource, compileCuda, compileCudaNow, compilerLog, cudaHeaderFolders } from '../native/nvrtc.js'
+import type { Access, ParameterType, StructPointer } from '../core/kernels/kernel-signature.js'
+import { checkText, readOptions } from '../foundation/base/arguments.js'
+import type { FieldType, Struct } from '../foundation/base/element-layout.js'
+import { invalidValue, messageOf } from '../foundation/base/errors.js'
+import {
+  type CompiledSource,
+  compileCuda,
+  compileCudaNow,
+  compilerLog,
+  cudaHeaderFolders,
+} from '../foundation/native/nvrtc.js'
 import { type KernelFacts, MOST_STATIC_SHARED, type ParameterFacts, readKernelFacts } from '../ptx/ptx.js'
 import type { CompiledCu, CuKernel } from './compiled-cu.js'
 import { declarationText, isReserved, moduleText } from './cu-module.js'

@@ -1,6 +1,7 @@
 /** What a file of CUDA C++ becomes. */
-import type { Struct } from '../base/element-layout.js'
-import type { ParameterType } from '../kernels/kernel-signature.js'
+
+import type { ParameterType } from '../core/kernels/kernel-signature.js'
+import type { Struct } from '../foundation/base/element-layout.js'
 
 /** A kernel of a file of CUDA C++. */
 export interface CuKernel {

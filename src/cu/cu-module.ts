@@ -1,7 +1,7 @@
 /** The texts that stand for a file of CUDA C++ in a project of JavaScript or TypeScript. */
 import { basename } from 'node:path'
-import { type FieldType, type Struct, struct } from '../base/element-layout.js'
-import type { ParameterType, StructPointer } from '../kernels/kernel-signature.js'
+import type { ParameterType, StructPointer } from '../core/kernels/kernel-signature.js'
+import { type FieldType, type Struct, struct } from '../foundation/base/element-layout.js'
 import type { CompiledCu, CuKernel, CuStruct } from './compiled-cu.js'
 
 type Made = Pick<CompiledCu, 'file' | 'ptx' | 'cubins' | 'kernels' | 'structs'>

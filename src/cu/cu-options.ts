@@ -1,8 +1,9 @@
 /** The options of compilations of CUDA C++. */
-import { checkArray, checkText, nearest, readProperties } from '../base/arguments.js'
-import { invalidValue } from '../base/errors.js'
-import { isArchitecture } from '../kernels/cubins.js'
-import { nvrtcVersion } from '../native/nvrtc.js'
+
+import { isArchitecture } from '../core/kernels/cubins.js'
+import { checkArray, checkText, nearest, readProperties } from '../foundation/base/arguments.js'
+import { invalidValue } from '../foundation/base/errors.js'
+import { nvrtcVersion } from '../foundation/native/nvrtc.js'
 
 /** The options of `compileCu()`. */
 export interface CuOptions {

@@ -1,6 +1,6 @@
 /** The types of a file's kernels: the structs that it exports, and what JavaScript has no value for. */
-import { type FieldType, fieldOffsets, type Struct, struct } from '../base/element-layout.js'
-import { messageOf } from '../base/errors.js'
+import { type FieldType, fieldOffsets, type Struct, struct } from '../foundation/base/element-layout.js'
+import { messageOf } from '../foundation/base/errors.js'
 import type { CuStruct } from './compiled-cu.js'
 import { isReserved } from './cu-module.js'
 import type { SourceStruct } from './device-source.js'

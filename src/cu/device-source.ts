@@ -2,7 +2,7 @@
  * What of a file of CUDA C++ is for the GPU. NVRTC refuses functions and variables of the host, so they are replaced by spaces, which keeps
  * every line where it was; and behind each kernel stands a probe (signature-probe.ts), which makes the compiler say what its parameters are.
  */
-import { stateError } from '../base/errors.js'
+import { stateError } from '../foundation/base/errors.js'
 import { probeOf, structMark } from './signature-probe.js'
 import { commentAbove, positionOf, type SourceTokens, spaced, type Token, tokensOf } from './source-text.js'
 import {

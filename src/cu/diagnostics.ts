@@ -1,6 +1,6 @@
 /** Mistakes in CUDA C++, with the place in the source, as bundlers and terminals show them. */
 import { readFileSync } from 'node:fs'
-import { stateError } from '../base/errors.js'
+import { stateError } from '../foundation/base/errors.js'
 import type { SourcePosition } from './source-text.js'
 
 /** A mistake in a source of CUDA C++, or a kernel of it that cannot be launched from JavaScript. */

@@ -1,6 +1,6 @@
 /** Plug-ins for bundlers. Their interfaces are declared here as far as they are used, so that no bundler is needed for the types. */
 import { statSync } from 'node:fs'
-import { checkBoolean, readOptions } from '../base/arguments.js'
+import { checkBoolean, readOptions } from '../foundation/base/arguments.js'
 import { compileCu } from './compile-cu.js'
 import type { CompiledCu } from './compiled-cu.js'
 import { CU_OPTIONS, type CuOptions, readCuOptions } from './cu-options.js'

@@ -2,8 +2,8 @@
 import { createHash, randomUUID } from 'node:crypto'
 import { renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { cacheFolder, readOwnFile } from '../native/cache-folder.js'
-import { type CompiledSource, nvrtcVersion } from '../native/nvrtc.js'
+import { cacheFolder, readOwnFile } from '../foundation/native/cache-folder.js'
+import { type CompiledSource, nvrtcVersion } from '../foundation/native/nvrtc.js'
 
 /** The file that what is compiled of a source has, or will have. Undefined where there is no cache. */
 export function cachedFile(

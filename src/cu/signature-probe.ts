@@ -3,7 +3,7 @@
  * for. A probe is two variables behind a kernel: its address, which gives its name in the PTX, and its parameters as numbers. Both are read
  * from the PTX, and removed. The names of a struct's members are in the source; behind it stands a function whose result is its number.
  */
-import { elementType, SCALAR_TYPES, type ScalarType, type VectorType } from '../base/element-types.js'
+import { elementType, SCALAR_TYPES, type ScalarType, type VectorType } from '../foundation/base/element-types.js'
 
 /** A type in the library's terms, as far as the compiler says it. */
 export type ProbedValue =

@@ -2,7 +2,7 @@
  * Arguments of a template that a call does not name, since the types of its arguments say them: `scale<<<grid, block>>>(x, n)` with
  * `float *x` is `scale<float>`. As much of C++ as is certain from the text of one function: where a type is not known, nothing is deduced.
  */
-import { memoize } from '../base/memoize.js'
+import { memoize } from '../foundation/base/memoize.js'
 import { spaced, type Token } from './source-text.js'
 
 /** A type as far as it matters to a template. */

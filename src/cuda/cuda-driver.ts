@@ -2,11 +2,9 @@
  * The driver interface on a real GPU: calls of libcuda, whose results are checked once. The driver reports each host function, record, wait and
  * destruction to PendingHostFunctions, and lets Blocking and Promises wait.
  */
-import type { OwnBytes } from '../../base/bytes.js'
-import { stateError } from '../../base/errors.js'
-import type { CFunction } from '../../native/c-functions.js'
-import type { NativeMemory } from '../../native/native-memory.js'
-import { CUresult, cudaError, hasLostContext } from '../cuda-results.js'
+import type { OwnBytes } from '../foundation/base/bytes.js'
+import { stateError } from '../foundation/base/errors.js'
+import { CUresult, cudaError, hasLostContext } from '../foundation/driver/cuda-results.js'
 import {
   type Cancel,
   type ContextHandle,
@@ -33,9 +31,11 @@ import {
   type StreamHandle,
   type WrappedStream,
   type Wrapper,
-} from '../driver.js'
-import { noEvent, refusedHandle } from '../handle-errors.js'
-import { HandleMap } from '../handle-tables.js'
+} from '../foundation/driver/driver.js'
+import { noEvent, refusedHandle } from '../foundation/driver/handle-errors.js'
+import { HandleMap } from '../foundation/driver/handle-tables.js'
+import type { CFunction } from '../foundation/native/c-functions.js'
+import type { NativeMemory } from '../foundation/native/native-memory.js'
 import { CudaGraphs } from './cuda-graphs.js'
 import { CudaGreenContexts, type Greens } from './cuda-green-contexts.js'
 import { CudaKernels } from './cuda-kernels.js'

@@ -2,11 +2,9 @@
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { stateError } from '../../base/errors.js'
-import { type CFunction, own } from '../../native/c-functions.js'
-import { NativeMemory } from '../../native/native-memory.js'
-import { fillOfRowsIsOn, notInBody } from '../captured-graph.js'
-import { CUresult, cudaError } from '../cuda-results.js'
+import { stateError } from '../foundation/base/errors.js'
+import { fillOfRowsIsOn, notInBody } from '../foundation/driver/captured-graph.js'
+import { CUresult, cudaError } from '../foundation/driver/cuda-results.js'
 import {
   type CaptureMode,
   type ConditionalFacts,
@@ -28,7 +26,9 @@ import {
   type NodeHandle,
   type NodeWork,
   type StreamHandle,
-} from '../driver.js'
+} from '../foundation/driver/driver.js'
+import { type CFunction, own } from '../foundation/native/c-functions.js'
+import { NativeMemory } from '../foundation/native/native-memory.js'
 import type { CudaGreenContexts, Greens } from './cuda-green-contexts.js'
 import type { CudaKernels } from './cuda-kernels.js'
 import type { GraphNodes } from './graph-nodes.js'

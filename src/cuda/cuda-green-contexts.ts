@@ -3,11 +3,16 @@
  * current when it is queued. The stream's events, memory and kernels are those of the primary context.
  */
 
-import { NativeMemory } from '../../native/native-memory.js'
-import { CUresult, cudaError } from '../cuda-results.js'
-import { SPLITTING } from '../deadlocks.js'
-import { type ContextHandle, type GreenContextPart, StreamFlag, type StreamHandle } from '../driver.js'
-import { multiprocessorGroups } from '../multiprocessor-groups.js'
+import { CUresult, cudaError } from '../foundation/driver/cuda-results.js'
+import { SPLITTING } from '../foundation/driver/deadlocks.js'
+import {
+  type ContextHandle,
+  type GreenContextPart,
+  StreamFlag,
+  type StreamHandle,
+} from '../foundation/driver/driver.js'
+import { multiprocessorGroups } from '../foundation/driver/multiprocessor-groups.js'
+import { NativeMemory } from '../foundation/native/native-memory.js'
 import type { SpareStreams } from './handles/spare-streams.js'
 import type { StreamRecord } from './handles/stream-records.js'
 import type { PendingHostFunctions } from './host-functions/pending-host-functions.js'

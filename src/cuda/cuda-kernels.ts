@@ -1,12 +1,7 @@
 /** Modules and kernels on a real GPU. */
-import { stateError } from '../../base/errors.js'
-import type { CFunction } from '../../native/c-functions.js'
-import { layer } from '../../native/layer.js'
-import { NativeMemory } from '../../native/native-memory.js'
-import { compileCuda, compileCudaNow } from '../../native/nvrtc.js'
-import { ThreadMemory } from '../../native/thread-memory.js'
-import { CUresult, cudaError } from '../cuda-results.js'
-import { LOADING } from '../deadlocks.js'
+import { stateError } from '../foundation/base/errors.js'
+import { CUresult, cudaError } from '../foundation/driver/cuda-results.js'
+import { LOADING } from '../foundation/driver/deadlocks.js'
 import {
   type ContextHandle,
   isDefaultStream,
@@ -23,8 +18,13 @@ import {
   type Pointer,
   type QueuedKernel,
   type StreamHandle,
-} from '../driver.js'
-import { bytesOfPassed, checkParameterSizes } from '../kernel-parameters.js'
+} from '../foundation/driver/driver.js'
+import { bytesOfPassed, checkParameterSizes } from '../foundation/driver/kernel-parameters.js'
+import type { CFunction } from '../foundation/native/c-functions.js'
+import { layer } from '../foundation/native/layer.js'
+import { NativeMemory } from '../foundation/native/native-memory.js'
+import { compileCuda, compileCudaNow } from '../foundation/native/nvrtc.js'
+import { ThreadMemory } from '../foundation/native/thread-memory.js'
 import type { KernelCall } from './graph-nodes.js'
 import type { PendingHostFunctions } from './host-functions/pending-host-functions.js'
 import type { LibcudaParts } from './libcuda/driver-calls.js'

@@ -1,7 +1,6 @@
 /** The work of other libraries on a real GPU. They are called with CUDA's own handles, and queue what they like. */
 
-import { NativeCalls, NativeThread } from '../../native/native-thread.js'
-import { CUresult, cudaError } from '../cuda-results.js'
+import { CUresult, cudaError } from '../foundation/driver/cuda-results.js'
 import {
   type CallOfLibrary,
   type ContextHandle,
@@ -13,7 +12,8 @@ import {
   type QueuedLibraryCalls,
   type StreamHandle,
   type ThreadedCalls,
-} from '../driver.js'
+} from '../foundation/driver/driver.js'
+import { NativeCalls, NativeThread } from '../foundation/native/native-thread.js'
 import type { PendingHostFunctions } from './host-functions/pending-host-functions.js'
 import type { LibcudaParts } from './libcuda/driver-calls.js'
 import type { Blocking } from './waiting/blocking.js'

@@ -1,9 +1,7 @@
 /** Memory of real GPUs. Pinned memory that was closed is kept for the next request, since freeing it can wait for the whole device. */
 
-import { CudaError } from '../../base/errors.js'
-import { layer } from '../../native/layer.js'
-import { ThreadMemory } from '../../native/thread-memory.js'
-import { CUresult } from '../cuda-results.js'
+import { CudaError } from '../foundation/base/errors.js'
+import { CUresult } from '../foundation/driver/cuda-results.js'
 import {
   type ContextHandle,
   type CopiedBytes,
@@ -21,9 +19,11 @@ import {
   type QueuedFill,
   type QueuedFree,
   type StreamHandle,
-} from '../driver.js'
-import { HandleMap } from '../handle-tables.js'
-import type { Comparison, MemoryValue } from '../values.js'
+} from '../foundation/driver/driver.js'
+import { HandleMap } from '../foundation/driver/handle-tables.js'
+import type { Comparison, MemoryValue } from '../foundation/driver/values.js'
+import { layer } from '../foundation/native/layer.js'
+import { ThreadMemory } from '../foundation/native/thread-memory.js'
 import type { CudaPools } from './cuda-pools.js'
 import type { PendingHostFunctions } from './host-functions/pending-host-functions.js'
 import type { LibcudaParts } from './libcuda/driver-calls.js'

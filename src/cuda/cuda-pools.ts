@@ -1,8 +1,7 @@
 /** Pools of stream-ordered memory. */
-import { monotonicTime } from '../../base/event-loop.js'
-import { RecheckTimer } from '../../base/recheck-timer.js'
-import { NativeMemory } from '../../native/native-memory.js'
-import { CUresult } from '../cuda-results.js'
+import { monotonicTime } from '../foundation/base/event-loop.js'
+import { RecheckTimer } from '../foundation/base/recheck-timer.js'
+import { CUresult } from '../foundation/driver/cuda-results.js'
 import {
   type ContextHandle,
   cudaHandleOf,
@@ -11,8 +10,9 @@ import {
   type PoolDriver,
   type PoolHandle,
   type PoolUsage,
-} from '../driver.js'
-import { releaseThreshold } from '../release-threshold.js'
+} from '../foundation/driver/driver.js'
+import { releaseThreshold } from '../foundation/driver/release-threshold.js'
+import { NativeMemory } from '../foundation/native/native-memory.js'
 import type { StreamRecord } from './handles/stream-records.js'
 import type { LibcudaParts } from './libcuda/driver-calls.js'
 import type { PutOffFrees } from './memory/put-off-frees.js'

@@ -3,13 +3,9 @@
  * host functions that only this thread could run. So both happen when the devices are idle, and freed memory is kept for reuse.
  */
 
-import { RecheckTimer } from '../../base/recheck-timer.js'
-import { own } from '../../native/c-functions.js'
-import { MemoryReader } from '../../native/memory-reader.js'
-import { NativeMemory } from '../../native/native-memory.js'
-import { type OwnedKind, ownerOfThread } from '../../native/owned-handles.js'
-import { AfterWork } from '../after-work.js'
-import { CUresult, cudaError, isContextLost } from '../cuda-results.js'
+import { RecheckTimer } from '../foundation/base/recheck-timer.js'
+import { AfterWork } from '../foundation/driver/after-work.js'
+import { CUresult, cudaError, isContextLost } from '../foundation/driver/cuda-results.js'
 import type {
   ContextHandle,
   ExportedMemory,
@@ -18,8 +14,12 @@ import type {
   Pointer,
   Registration,
   SharingDriver,
-} from '../driver.js'
-import { notOpened, notShareable, ownMemory } from '../handle-errors.js'
+} from '../foundation/driver/driver.js'
+import { notOpened, notShareable, ownMemory } from '../foundation/driver/handle-errors.js'
+import { own } from '../foundation/native/c-functions.js'
+import { MemoryReader } from '../foundation/native/memory-reader.js'
+import { NativeMemory } from '../foundation/native/native-memory.js'
+import { type OwnedKind, ownerOfThread } from '../foundation/native/owned-handles.js'
 import type { LibcudaParts } from './libcuda/driver-calls.js'
 import { checkCleanup } from './libcuda/libcuda.js'
 import { type Block, KeptBlocks, type KeptBlocksParts } from './memory/host-memory.js'

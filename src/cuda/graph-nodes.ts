@@ -3,10 +3,6 @@
  * has announced that it will deprecate the functions that are for one kind of node each. Before CUDA 13.2 those alone read parameters.
  */
 
-import { own } from '../../native/c-functions.js'
-import { layer } from '../../native/layer.js'
-import { NativeMemory } from '../../native/native-memory.js'
-import { ThreadMemory } from '../../native/thread-memory.js'
 import type {
   ConditionalFacts,
   ContextHandle,
@@ -19,7 +15,11 @@ import type {
   NodeHandle,
   NodeKind,
   Pointer,
-} from '../driver.js'
+} from '../foundation/driver/driver.js'
+import { own } from '../foundation/native/c-functions.js'
+import { layer } from '../foundation/native/layer.js'
+import { NativeMemory } from '../foundation/native/native-memory.js'
+import { ThreadMemory } from '../foundation/native/thread-memory.js'
 import type { LibcudaParts } from './libcuda/driver-calls.js'
 import { DESTINATION, Field, UNIFIED } from './memory/copies.js'
 

@@ -1,3 +1,3 @@
 /** `node --import cuda-streams/cu/register app.js`: files of CUDA C++ can be imported. */
-import './base/node-version.js'
-import './cu/register-hooks.js'
+import '../foundation/base/node-version.js'
+import '../cu/register-hooks.js'

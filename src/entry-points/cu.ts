@@ -1,10 +1,10 @@
 /** Kernels of CUDA C++ as modules of a TypeScript project. */
-import './base/node-version.js'
+import '../foundation/base/node-version.js'
 
-export { compileCu, compileCuNow } from './cu/compile-cu.js'
-export type { CompiledCu, CuKernel, CuStruct } from './cu/compiled-cu.js'
-export type { CuOptions } from './cu/cu-options.js'
-export type { CuDiagnostic, CuError } from './cu/diagnostics.js'
+export { compileCu, compileCuNow } from '../cu/compile-cu.js'
+export type { CompiledCu, CuKernel, CuStruct } from '../cu/compiled-cu.js'
+export type { CuOptions } from '../cu/cu-options.js'
+export type { CuDiagnostic, CuError } from '../cu/diagnostics.js'
 export {
   type CuEsbuildModule,
   type CuEsbuildPlugin,
@@ -13,4 +13,4 @@ export {
   type CuRollupPlugin,
   cuEsbuild,
   cuRollup,
-} from './cu/plugins.js'
+} from '../cu/plugins.js'

@@ -1,10 +1,10 @@
 /** cuda-streams/curand: random numbers on streams. */
-import './shortcuts.js'
+import '../core/shortcuts.js'
 
-export { LibraryError } from './base/errors.js'
+export { LibraryError } from '../foundation/base/errors.js'
 export {
   type NormalOptions,
   type NumberOptions,
   RandomGenerator,
   type RandomOptions,
-} from './libraries/curand/random-generator.js'
+} from '../libraries/curand/random-generator.js'

@@ -1,5 +1,5 @@
 /** cuda-streams/dlpack: memory that is exported to other libraries of the process, and imported from them. */
-import './shortcuts.js'
+import '../core/shortcuts.js'
 
 export {
   type CudaArray,
@@ -8,7 +8,7 @@ export {
   fromCudaArrayInterface,
   type ToCudaArrayInterfaceOptions,
   toCudaArrayInterface,
-} from './libraries/dlpack/array-interface.js'
+} from '../libraries/dlpack/array-interface.js'
 export {
   type DLPackCapsule,
   type DLPackProducer,
@@ -18,5 +18,5 @@ export {
   fromDLPack,
   type ToDLPackOptions,
   toDLPack,
-} from './libraries/dlpack/exchange.js'
-export type { DType, ElementOptions, ProtocolStream, ScalarDType, Tensor } from './libraries/dlpack/tensor.js'
+} from '../libraries/dlpack/exchange.js'
+export type { DType, ElementOptions, ProtocolStream, ScalarDType, Tensor } from '../libraries/dlpack/tensor.js'

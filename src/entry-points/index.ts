@@ -1,8 +1,80 @@
 /** CUDA streams for TypeScript. Importing this loads no library and touches no GPU. */
 
-import './shortcuts.js'
+import '../core/shortcuts.js'
 
-export type { Bytes } from './base/bytes.js'
+export { type Context, Device } from '../core/device.js'
+export { Event } from '../core/event.js'
+export type { CaptureModeName, CaptureOptions, Synchronous } from '../core/graphs/capture.js'
+export { Graph, GraphExec } from '../core/graphs/graph.js'
+export type {
+  ConditionalNode,
+  CopyNode,
+  FillNode,
+  GraphNode,
+  KernelNode,
+  OtherNode,
+  OtherNodeKind,
+} from '../core/graphs/nodes.js'
+export { Condition } from '../core/kernels/condition.js'
+export {
+  DefinedKernel,
+  defineKernel,
+  type HostArgument,
+  type HostArguments,
+  type KernelDefinition,
+  type ViewOf,
+} from '../core/kernels/defined-kernel.js'
+export type { ExternalMemory, ExternalWork } from '../core/kernels/external-work.js'
+export type { Extent3, Index3, SimulatedGrid, SimulatedThread } from '../core/kernels/host-implementation.js'
+export {
+  type CompileOptions,
+  type Extent,
+  Kernel,
+  type LaunchConfig,
+  type LaunchConfigOptions,
+  Module,
+  Program,
+} from '../core/kernels/kernel.js'
+export type {
+  Access,
+  ArgumentOf,
+  ArgumentsOf,
+  MemoryArgument,
+  ParameterType,
+  ScalarType,
+  StructPointer,
+  VectorArgument,
+  VectorType,
+} from '../core/kernels/kernel-signature.js'
+export type { ViewConstructor } from '../core/memory/buffer.js'
+export { DeviceBuffer, type ForeignMemoryOptions } from '../core/memory/device-buffer.js'
+export { MemoryPool, type MemoryPoolOptions } from '../core/memory/memory-pool.js'
+export { PinnedBuffer } from '../core/memory/pinned-buffer.js'
+export type { WaitValueOptions, WriteValueOptions } from '../core/memory/stream-memory-operations.js'
+export type { CopyOptions, DownloaderOptions, FillOptions, FillValueOptions } from '../core/memory/transfers.js'
+export type { AllocOptions } from '../core/shortcuts.js'
+export {
+  ExternalStream,
+  type LaunchArguments,
+  type LaunchTarget,
+  Stream,
+  type WaitPromiseOptions,
+  type WaitStreamOptions,
+} from '../core/stream.js'
+export type { EventOptions } from '../core/streams/event-impl.js'
+export { GreenContext, type SplitDevice, type SplitOptions } from '../core/streams/green-context.js'
+export type { SharedBuffer, SharedEvent, SharedObject, SharedStream } from '../core/streams/shared.js'
+export {
+  type CudaStreamLike,
+  cudaStream,
+  type ExternalStreamOptions,
+  type PythonStreamLike,
+  type RecordOptions,
+  type StreamOptions,
+  type StreamSource,
+  type WaitEventOptions,
+} from '../core/streams/stream-options.js'
+export type { Bytes } from '../foundation/base/bytes.js'
 export {
   type Elements,
   type ElementView,
@@ -14,80 +86,8 @@ export {
   type StructValue,
   struct,
   type ValueOf,
-} from './base/element-layout.js'
-export { CudaError } from './base/errors.js'
-export { type Context, Device } from './device.js'
-export type { DeviceAttribute } from './driver/device-attributes.js'
-export type { FillWidth } from './driver/driver.js'
-export type { WaitOptions } from './driver/finished.js'
-export { Event } from './event.js'
-export type { CaptureModeName, CaptureOptions, Synchronous } from './graphs/capture.js'
-export { Graph, GraphExec } from './graphs/graph.js'
-export type {
-  ConditionalNode,
-  CopyNode,
-  FillNode,
-  GraphNode,
-  KernelNode,
-  OtherNode,
-  OtherNodeKind,
-} from './graphs/nodes.js'
-export { Condition } from './kernels/condition.js'
-export {
-  DefinedKernel,
-  defineKernel,
-  type HostArgument,
-  type HostArguments,
-  type KernelDefinition,
-  type ViewOf,
-} from './kernels/defined-kernel.js'
-export type { ExternalMemory, ExternalWork } from './kernels/external-work.js'
-export type { Extent3, Index3, SimulatedGrid, SimulatedThread } from './kernels/host-implementation.js'
-export {
-  type CompileOptions,
-  type Extent,
-  Kernel,
-  type LaunchConfig,
-  type LaunchConfigOptions,
-  Module,
-  Program,
-} from './kernels/kernel.js'
-export type {
-  Access,
-  ArgumentOf,
-  ArgumentsOf,
-  MemoryArgument,
-  ParameterType,
-  ScalarType,
-  StructPointer,
-  VectorArgument,
-  VectorType,
-} from './kernels/kernel-signature.js'
-export type { ViewConstructor } from './memory/buffer.js'
-export { DeviceBuffer, type ForeignMemoryOptions } from './memory/device-buffer.js'
-export { MemoryPool, type MemoryPoolOptions } from './memory/memory-pool.js'
-export { PinnedBuffer } from './memory/pinned-buffer.js'
-export type { WaitValueOptions, WriteValueOptions } from './memory/stream-memory-operations.js'
-export type { CopyOptions, DownloaderOptions, FillOptions, FillValueOptions } from './memory/transfers.js'
-export type { AllocOptions } from './shortcuts.js'
-export {
-  ExternalStream,
-  type LaunchArguments,
-  type LaunchTarget,
-  Stream,
-  type WaitPromiseOptions,
-  type WaitStreamOptions,
-} from './stream.js'
-export type { EventOptions } from './streams/event-impl.js'
-export { GreenContext, type SplitDevice, type SplitOptions } from './streams/green-context.js'
-export type { SharedBuffer, SharedEvent, SharedObject, SharedStream } from './streams/shared.js'
-export {
-  type CudaStreamLike,
-  cudaStream,
-  type ExternalStreamOptions,
-  type PythonStreamLike,
-  type RecordOptions,
-  type StreamOptions,
-  type StreamSource,
-  type WaitEventOptions,
-} from './streams/stream-options.js'
+} from '../foundation/base/element-layout.js'
+export { CudaError } from '../foundation/base/errors.js'
+export type { DeviceAttribute } from '../foundation/driver/device-attributes.js'
+export type { FillWidth } from '../foundation/driver/driver.js'
+export type { WaitOptions } from '../foundation/driver/finished.js'

@@ -19,19 +19,19 @@ interface Package {
   readonly exports: Readonly<Record<string, unknown>>
   readonly imports: Readonly<Record<string, { readonly default: string }>>
 }
-const { exports: entries, imports: inners }: Package = require('../../package.json')
+const { exports: entries, imports: inners }: Package = require('../../../package.json')
 /** Entry points of the package that a test can import: those of the bundlers and loaders are a level deeper, and this one is './jest'. */
 const ENTRY_POINTS = Object.keys(entries)
   .filter((name) => /^\.(\/\w+)?$/.test(name) && name !== './jest')
-  .map((name) => name.slice(2) || 'index')
+  .map((name) => `entry-points/${name.slice(2) || 'index'}`)
 /** What the library loads when it is first needed, by `createRequire()`, which Jest replaces too. */
 const LOADED_LATER = [
-  'driver/cuda/open',
-  'driver/sim/sim-driver',
+  'cuda/open',
+  'simulator/sim-driver',
   'ptx/ptx',
-  'sanitizer/sanitizer-variable',
-  'timeline/timeline-variable',
-  'recording/recording-variable',
+  'tools/sanitizer/sanitizer-variable',
+  'tools/timeline/timeline-variable',
+  'tools/recording/recording-variable',
 ]
 
 const IMPORT = /^import (?:(?:\{ (?<names>.*?),? \}|\* as (?<all>\w+)|(?<only>\w+)) from )?'(?<from>.+)';$/
@@ -90,7 +90,7 @@ function load(file: string): Exports {
   const code = `(function (exports, importModule, moduleUrl) { ${asCommonJs(fs.readFileSync(file, 'utf8'))}\n})\n//# sourceURL=${moduleUrl}`
   const importModule: Import = (specifier) => {
     const inner = inners[specifier]
-    if (inner !== undefined) return load(path.join(__dirname, '..', '..', inner.default))
+    if (inner !== undefined) return load(path.join(__dirname, '..', '..', '..', inner.default))
     return specifier.startsWith('.') ? load(path.join(path.dirname(file), specifier)) : require(specifier)
   }
   // Indirectly, so that the code sees the globals of the test, whose classes its objects are to have, and keeps its line numbers.
@@ -101,7 +101,7 @@ function load(file: string): Exports {
   return exports
 }
 
-const fileOf = (name: string): string => path.join(__dirname, `${name}.js`)
+const fileOf = (name: string): string => path.join(__dirname, '..', `${name}.js`)
 
 /** Returns what loads the same again without waiting. */
 function loadedBefore(file: string): Promise<() => Exports> {

@@ -1,7 +1,7 @@
 /** cuda-streams/nvjpeg: JPEG files decoded and encoded on streams. */
-import './shortcuts.js'
+import '../core/shortcuts.js'
 
-export { LibraryError } from './base/errors.js'
+export { LibraryError } from '../foundation/base/errors.js'
 export {
   type DecodeBatchOptions,
   type DecodeOptions,
@@ -9,6 +9,6 @@ export {
   type ImageToEncode,
   JpegCodec,
   type JpegCodecOptions,
-} from './libraries/nvjpeg/jpeg-codec.js'
-export { type JpegInfo, readJpegInfo, type Subsampling } from './libraries/nvjpeg/jpeg-info.js'
-export type { JpegImage, PixelFormat, PixelOptions } from './libraries/nvjpeg/pixels.js'
+} from '../libraries/nvjpeg/jpeg-codec.js'
+export { type JpegInfo, readJpegInfo, type Subsampling } from '../libraries/nvjpeg/jpeg-info.js'
+export type { JpegImage, PixelFormat, PixelOptions } from '../libraries/nvjpeg/pixels.js'

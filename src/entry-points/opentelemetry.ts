@@ -1,4 +1,4 @@
 /** cuda-streams/opentelemetry: operations as spans. */
-import './base/node-version.js'
+import '../foundation/base/node-version.js'
 
-export { type TraceOptions, traceOperations } from './timeline/spans.js'
+export { type TraceOptions, traceOperations } from '../tools/timeline/spans.js'

@@ -1,6 +1,6 @@
 /** cuda-streams/recording: writes what a program does with its streams to a file, to be checked, drawn and played again. */
-import './base/node-version.js'
+import '../foundation/base/node-version.js'
 // So that CUDA_STREAMS_RECORD works in a bundle too.
-import './recording/recording-variable.js'
+import '../tools/recording/recording-variable.js'
 
-export { Recorder, type RecorderOptions } from './recording/recorder.js'
+export { Recorder, type RecorderOptions } from '../tools/recording/recorder.js'

@@ -1,10 +1,16 @@
 /** cuda-streams/sanitizer: finds the wait that is missing between streams. */
-import './shortcuts.js'
+import '../core/shortcuts.js'
 // So that CUDA_STREAMS_SANITIZER works in a bundle too.
-import './sanitizer/sanitizer-variable.js'
+import '../tools/sanitizer/sanitizer-variable.js'
 
-export type { ReportedBuffer, ReportedOperation, ReportKind, SanitizerReport } from './sanitizer/findings.js'
-export { SanitizerError, type SanitizerMode, type Suppression, type SuppressionUse } from './sanitizer/findings.js'
+export { nameStream } from '../core/stream.js'
+export type { ReportedBuffer, ReportedOperation, ReportKind, SanitizerReport } from '../tools/sanitizer/findings.js'
+export {
+  SanitizerError,
+  type SanitizerMode,
+  type Suppression,
+  type SuppressionUse,
+} from '../tools/sanitizer/findings.js'
 export {
   type DeclaredAccess,
   declareAccess,
@@ -13,5 +19,4 @@ export {
   type SanitizerOptions,
   type SanitizerStatistics,
   sanitize,
-} from './sanitizer/sanitizer.js'
-export { nameStream } from './stream.js'
+} from '../tools/sanitizer/sanitizer.js'

@@ -1,18 +1,7 @@
 /** cuda-streams/sim: the simulated machine, and operations for tests that a GPU does not offer. */
 // Devices and streams of a simulation have all their methods, also if the main entry point is not imported.
-import './shortcuts.js'
+import '../core/shortcuts.js'
 
-export type { Disagreement, Exploration, Order } from './explore/exploration.js'
-export {
-  type ExploreOptions,
-  type ExploreProgress,
-  explore,
-  type ReplayOptions,
-  replay,
-  type Strategy,
-} from './explore/explore.js'
-export type { ExploredProgram, Outcome } from './explore/run.js'
-export type { Schedule } from './explore/search.js'
 export {
   busy,
   type CallFault,
@@ -27,4 +16,15 @@ export {
   type SimulationOptions,
   simulate,
   simulationOf,
-} from './simulation/simulation.js'
+} from '../core/simulation.js'
+export type { Disagreement, Exploration, Order } from '../tools/explore/exploration.js'
+export {
+  type ExploreOptions,
+  type ExploreProgress,
+  explore,
+  type ReplayOptions,
+  replay,
+  type Strategy,
+} from '../tools/explore/explore.js'
+export type { ExploredProgram, Outcome } from '../tools/explore/run.js'
+export type { Schedule } from '../tools/explore/search.js'

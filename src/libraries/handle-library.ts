@@ -2,21 +2,22 @@
  * The kit for libraries of CUDA with a handle and a function that sets its stream, as cuBLAS has them: calling the library, its handles,
  * the public objects that own one, and queuing a call on a stream.
  */
-import type { LibraryVariable } from '../base/environment-variables.js'
-import { invalidReceiver, invalidType, LibraryError, stateError } from '../base/errors.js'
-import { destroyWhenUnreachable, NativeResource } from '../base/finalization.js'
-import { ClosableObject, implementation, nextSerial } from '../base/library-object.js'
-import { memoize } from '../base/memoize.js'
-import { contextOf, type Device, driverOf, elsewhere, resolveDevice } from '../device.js'
-import { type HostImplementation, LIBRARY_ENTRIES, MOST_LIBRARY_ENTRIES } from '../driver/driver.js'
-import type { DeviceBuffer } from '../memory/device-buffer.js'
-import { queueWith } from '../memory/queue-with-memory.js'
-import type { CFunction } from '../native/c-functions.js'
-import { NativeMemory } from '../native/native-memory.js'
-import { loadLibrary } from '../native/shared-library.js'
-import { isStream, Stream } from '../stream.js'
-import { recordOf } from '../streams/capture-record.js'
-import { openStream, type StreamImpl } from '../streams/stream-impl.js'
+
+import { contextOf, type Device, driverOf, elsewhere, resolveDevice } from '../core/device.js'
+import type { DeviceBuffer } from '../core/memory/device-buffer.js'
+import { queueWith } from '../core/memory/queue-with-memory.js'
+import { isStream, Stream } from '../core/stream.js'
+import { recordOf } from '../core/streams/capture-record.js'
+import { openStream, type StreamImpl } from '../core/streams/stream-impl.js'
+import type { LibraryVariable } from '../foundation/base/environment-variables.js'
+import { invalidReceiver, invalidType, LibraryError, stateError } from '../foundation/base/errors.js'
+import { destroyWhenUnreachable, NativeResource } from '../foundation/base/finalization.js'
+import { ClosableObject, implementation, nextSerial } from '../foundation/base/library-object.js'
+import { memoize } from '../foundation/base/memoize.js'
+import { type HostImplementation, LIBRARY_ENTRIES, MOST_LIBRARY_ENTRIES } from '../foundation/driver/driver.js'
+import type { CFunction } from '../foundation/native/c-functions.js'
+import { NativeMemory } from '../foundation/native/native-memory.js'
+import { loadLibrary } from '../foundation/native/shared-library.js'
 import {
   declareFunctions,
   type GivenMemory,

@@ -1,14 +1,15 @@
 /** What the calls of libraries have in common: how their functions are declared, and how buffers become arguments. */
-import { invalidType, invalidValue, stateError } from '../base/errors.js'
-import { driverOf, elsewhere } from '../device.js'
-import type { Access, MemoryRows, TouchedMemory } from '../driver/driver.js'
-import { type OpenMemory, openMemory } from '../memory/buffer.js'
-import { type DeviceBuffer, isDeviceBuffer } from '../memory/device-buffer.js'
-import type { CFunction } from '../native/c-functions.js'
-import { OwnedKind, type Owning, Trait } from '../native/owned-handles.js'
-import type { SharedLibrary } from '../native/shared-library.js'
-import type { Stream } from '../stream.js'
-import type { StreamImpl } from '../streams/stream-impl.js'
+
+import { driverOf, elsewhere } from '../core/device.js'
+import { type OpenMemory, openMemory } from '../core/memory/buffer.js'
+import { type DeviceBuffer, isDeviceBuffer } from '../core/memory/device-buffer.js'
+import type { Stream } from '../core/stream.js'
+import type { StreamImpl } from '../core/streams/stream-impl.js'
+import { invalidType, invalidValue, stateError } from '../foundation/base/errors.js'
+import type { Access, MemoryRows, TouchedMemory } from '../foundation/driver/driver.js'
+import type { CFunction } from '../foundation/native/c-functions.js'
+import { OwnedKind, type Owning, Trait } from '../foundation/native/owned-handles.js'
+import type { SharedLibrary } from '../foundation/native/shared-library.js'
 
 /** The parameters of a prototype in C, such as 'int *version'. */
 export const parametersOf = (prototype: string): string => /\((.*)\)$/.exec(prototype)?.[1] ?? ''

@@ -3,8 +3,8 @@
  * runs in slices, so that others can run between them.
  */
 
-import { outOfRange } from '../base/errors.js'
-import { monotonicTime } from '../base/event-loop.js'
+import { outOfRange } from '../foundation/base/errors.js'
+import { monotonicTime } from '../foundation/base/event-loop.js'
 import { type BlockWorkers, memoryOf, mergeInto, taskFor } from './block-workers.js'
 import { regionFrom } from './control-flow.js'
 import { type Decoded, describeInstruction } from './decoding.js'

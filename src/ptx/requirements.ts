@@ -2,7 +2,7 @@
  * What a form of PTX needs: the least version of the text, and the least target. An assembler refuses a text whose own version
  * or target forbids what it has, whatever the GPU. Found by asking ptxas 13.0 about each form of the table.
  */
-import { isLater } from '../base/versions.js'
+import { isLater } from '../foundation/base/versions.js'
 import { type Instruction, inWords, type PtxText } from './syntax.js'
 
 /** A pattern of opcodes with their modifiers, the version that brought it (times ten), and its least target. */

@@ -1,5 +1,5 @@
 /** What PTX text says, as the parser returns it. */
-import { stateError } from '../base/errors.js'
+import { stateError } from '../foundation/base/errors.js'
 
 /** A line of a source file, as `.loc` gives it. */
 export interface SourceLine {

@@ -1,8 +1,8 @@
 /** Which calls a capture allows, how it refuses the others, and which of them invalidate it. */
-import type { CudaError } from '../../base/errors.js'
-import type { CapturedNode } from '../captured-graph.js'
-import { CUresult, cudaError } from '../cuda-results.js'
-import { CaptureMode, EventFlag } from '../driver.js'
+import type { CudaError } from '../foundation/base/errors.js'
+import type { CapturedNode } from '../foundation/driver/captured-graph.js'
+import { CUresult, cudaError } from '../foundation/driver/cuda-results.js'
+import { CaptureMode, EventFlag } from '../foundation/driver/driver.js'
 import {
   type CapturedInto,
   SimCapture,

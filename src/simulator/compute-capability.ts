@@ -1,7 +1,7 @@
 /** Which GPU is simulated, by its compute capability, and which PTX the assembler of its driver takes. */
 
-import { COMPUTE_CAPABILITIES } from '../../base/environment-variables.js'
-import { isLater } from '../../base/versions.js'
+import { COMPUTE_CAPABILITIES } from '../foundation/base/environment-variables.js'
+import { isLater } from '../foundation/base/versions.js'
 
 export interface ComputeCapability {
   readonly major: number

@@ -1,6 +1,7 @@
 /** What a launch touched, byte for byte, as memory with rows: a kernel mostly touches elements at equal distances. */
-import type { ByteRange, RecordedAccesses } from '../../ptx/ptx.js'
-import { type Access, type Pointer, type TouchedMemory, touching } from '../driver.js'
+
+import { type Access, type Pointer, type TouchedMemory, touching } from '../foundation/driver/driver.js'
+import type { ByteRange, RecordedAccesses } from '../ptx/ptx.js'
 
 /** Pieces of memory at most. */
 const MOST_PIECES = 4096

@@ -2,7 +2,7 @@
  * Handles that look like pointers. Each simulation has a range of its own that no allocator maps, so that a handle
  * given to the wrong driver is recognised. As in malloc, what was freed last is used first.
  */
-import { threadId } from '../../base/node-modules.js'
+import { threadId } from '../foundation/base/node-modules.js'
 
 type SimHandleKind = 'stream' | 'event' | 'context' | 'graph' | 'graphExec' | 'pool' | 'module'
 

@@ -1,11 +1,11 @@
 /** Kernels in JavaScript: they work on the bytes of the memory that they are given. */
-import { checkInteger } from '../../base/arguments.js'
-import { LONGEST_ARRAY, sameBytes } from '../../base/bytes.js'
-import { type ElementLayout, type Leaf, scalarLayout } from '../../base/element-layout.js'
-import { dataViewOf, SCALAR_ACCESS, type ScalarType } from '../../base/element-types.js'
-import { invalidType, invalidValue, stateError } from '../../base/errors.js'
-import { surfacing } from '../../base/uncaught.js'
-import { CUresult } from '../cuda-results.js'
+import { checkInteger } from '../foundation/base/arguments.js'
+import { LONGEST_ARRAY, sameBytes } from '../foundation/base/bytes.js'
+import { type ElementLayout, type Leaf, scalarLayout } from '../foundation/base/element-layout.js'
+import { dataViewOf, SCALAR_ACCESS, type ScalarType } from '../foundation/base/element-types.js'
+import { invalidType, invalidValue, stateError } from '../foundation/base/errors.js'
+import { surfacing } from '../foundation/base/uncaught.js'
+import { CUresult } from '../foundation/driver/cuda-results.js'
 import {
   type HostKernel,
   isMemoryArgument,
@@ -14,7 +14,7 @@ import {
   type SetConditional,
   type TouchedMemory,
   touching,
-} from '../driver.js'
+} from '../foundation/driver/driver.js'
 import { LaunchFault, type Touch, type Work } from './machine/work.js'
 import { MemoryBlock } from './memory-blocks.js'
 import type { Queued, SimMemory } from './sim-memory.js'

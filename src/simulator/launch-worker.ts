@@ -1,8 +1,8 @@
 /** The code of a thread of launch-workers.ts. */
-import { workerThreads } from '../../base/node-modules.js'
-import { ownThread } from '../../base/system-threads.js'
-import { BlockMachine } from '../../ptx/block-machine.js'
-import type { BlockResult } from '../../ptx/ptx.js'
+import { workerThreads } from '../foundation/base/node-modules.js'
+import { ownThread } from '../foundation/base/system-threads.js'
+import { BlockMachine } from '../ptx/block-machine.js'
+import type { BlockResult } from '../ptx/ptx.js'
 import { CONTROL, type WorkerAnswer, type WorkerData, type WorkerRequest } from './launch-workers.js'
 
 const { control, answers }: WorkerData = workerThreads.workerData

@@ -2,11 +2,11 @@
  * The threads on which long launches of kernels run (src/ptx/block-workers.ts). They start when one needs them first, do not keep
  * the process alive, and serve all simulations of the thread that started them.
  */
-import { monotonicTime } from '../../base/event-loop.js'
-import { process, workerThreads } from '../../base/node-modules.js'
-import { isSharedMemory, newSharedMemory } from '../../base/shared-memory.js'
-import { isGone } from '../../base/system-threads.js'
-import type { BlockResult, BlockTask, BlockWorkers, WorkerKernel } from '../../ptx/ptx.js'
+import { monotonicTime } from '../foundation/base/event-loop.js'
+import { process, workerThreads } from '../foundation/base/node-modules.js'
+import { isSharedMemory, newSharedMemory } from '../foundation/base/shared-memory.js'
+import { isGone } from '../foundation/base/system-threads.js'
+import type { BlockResult, BlockTask, BlockWorkers, WorkerKernel } from '../ptx/ptx.js'
 
 /** What is sent to a worker. */
 export type WorkerRequest =

@@ -1,5 +1,5 @@
 /** How many devices of what memory are simulated. Apart from the rest, which only the simulator reads. */
-import { process } from '../../base/node-modules.js'
+import { process } from '../foundation/base/node-modules.js'
 
 /** Bytes that an H200 has (nominally). */
 export const H200_MEMORY = 141e9

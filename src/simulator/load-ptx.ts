@@ -3,12 +3,12 @@
  * and in a page load-ptx-in-bundle.ts takes the place of this file, by `#load-ptx` in package.json.
  */
 import { createRequire } from 'node:module'
-import { loadEsModule } from '../../base/load-es-module.js'
+import { loadEsModule } from '../foundation/base/load-es-module.js'
 
-type Compiler = typeof import('../../ptx/ptx.js')
+type Compiler = typeof import('../ptx/ptx.js')
 
 const require = createRequire(import.meta.url)
-const load = (): Compiler => loadEsModule(require, '../../ptx/ptx.js', import.meta.url, 'the compiler of PTX')
+const load = (): Compiler => loadEsModule(require, '../ptx/ptx.js', import.meta.url, 'the compiler of PTX')
 let loaded: Compiler | undefined
 
 export function loadPtx(): Compiler {

@@ -2,8 +2,8 @@
  * The properties of the simulated device. Its attributes are the answers of an H200 (driver 580.159.04), so that a program
  * sees the GPU it is meant for.
  */
-import { DEVICE_ATTRIBUTES as A } from '../device-attributes.js'
-import { multiprocessorGroups } from '../multiprocessor-groups.js'
+import { DEVICE_ATTRIBUTES as A } from '../foundation/driver/device-attributes.js'
+import { multiprocessorGroups } from '../foundation/driver/multiprocessor-groups.js'
 
 export const SIMULATED_NAME = 'Simulated GPU'
 /** Of each device. */

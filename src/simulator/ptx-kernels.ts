@@ -3,13 +3,12 @@
  * behind it (src/ptx) knows no streams.
  */
 import { loadPtx } from '#load-ptx'
-import { dataViewOf, SCALAR_ACCESS } from '../../base/element-types.js'
-import { explained, messageOf, stateError } from '../../base/errors.js'
-import { process } from '../../base/node-modules.js'
-import { isLater } from '../../base/versions.js'
-import { warnOnce } from '../../base/warnings.js'
-import type * as Ptx from '../../ptx/ptx.js'
-import { CUresult, cudaError } from '../cuda-results.js'
+import { dataViewOf, SCALAR_ACCESS } from '../foundation/base/element-types.js'
+import { explained, messageOf, stateError } from '../foundation/base/errors.js'
+import { process } from '../foundation/base/node-modules.js'
+import { isLater } from '../foundation/base/versions.js'
+import { warnOnce } from '../foundation/base/warnings.js'
+import { CUresult, cudaError } from '../foundation/driver/cuda-results.js'
 import type {
   HostKernel,
   HostModule,
@@ -20,8 +19,9 @@ import type {
   PassedType,
   Pointer,
   SetConditional,
-} from '../driver.js'
-import { checkParameterSizes } from '../kernel-parameters.js'
+} from '../foundation/driver/driver.js'
+import { checkParameterSizes } from '../foundation/driver/kernel-parameters.js'
+import type * as Ptx from '../ptx/ptx.js'
 import { type ComputeCapability, NEWEST_PTX, whyTargetIsRefused } from './compute-capability.js'
 import { exactMemory } from './exact-memory.js'
 import { compareWithHost } from './host-kernels.js'

@@ -3,13 +3,13 @@
  * behind the handles, and capture-rules.ts says which calls a capture allows.
  */
 
-import type { OwnBytes } from '../../base/bytes.js'
-import { VARIABLES } from '../../base/environment-variables.js'
-import { stateError } from '../../base/errors.js'
-import { shortCallSite } from '../../base/stack.js'
-import { CUresult, cudaError } from '../cuda-results.js'
-import { SPLITTING } from '../deadlocks.js'
-import { DEVICE_ATTRIBUTES as A } from '../device-attributes.js'
+import type { OwnBytes } from '../foundation/base/bytes.js'
+import { VARIABLES } from '../foundation/base/environment-variables.js'
+import { stateError } from '../foundation/base/errors.js'
+import { shortCallSite } from '../foundation/base/stack.js'
+import { CUresult, cudaError } from '../foundation/driver/cuda-results.js'
+import { SPLITTING } from '../foundation/driver/deadlocks.js'
+import { DEVICE_ATTRIBUTES as A } from '../foundation/driver/device-attributes.js'
 import {
   type Cancel,
   type ContextHandle,
@@ -29,8 +29,8 @@ import {
   type StreamHandle,
   type WrappedStream,
   type Wrapper,
-} from '../driver.js'
-import { EscapedStreams } from '../escaped-streams.js'
+} from '../foundation/driver/driver.js'
+import { EscapedStreams } from '../foundation/driver/escaped-streams.js'
 import { CaptureRules } from './capture-rules.js'
 import { type ComputeCapability, DEFAULT_COMPUTE_CAPABILITY, parseComputeCapability } from './compute-capability.js'
 import { Ranges, rangeOf } from './handles.js'

@@ -1,6 +1,6 @@
 /** Graphs of the simulated GPU. */
-import { type CapturedNode, fillOfRowsIsOn, notInBody } from '../captured-graph.js'
-import { CUresult, cudaError } from '../cuda-results.js'
+import { type CapturedNode, fillOfRowsIsOn, notInBody } from '../foundation/driver/captured-graph.js'
+import { CUresult, cudaError } from '../foundation/driver/cuda-results.js'
 import {
   type CaptureMode,
   type ConditionalPlace,
@@ -18,7 +18,7 @@ import {
   type QueuedGraph,
   type QueuedGraphUpload,
   type StreamHandle,
-} from '../driver.js'
+} from '../foundation/driver/driver.js'
 import type { CaptureRules } from './capture-rules.js'
 import type { ConditionalWork } from './machine/conditionals.js'
 import type { Machine } from './machine/machine.js'

@@ -2,12 +2,11 @@
  * Modules and kernels of the simulated GPU: it compiles PTX (ptx-kernels.ts), and takes host implementations in JavaScript
  * (host-kernels.ts).
  */
-import { stateError } from '../../base/errors.js'
-import { isLater } from '../../base/versions.js'
-import { type CompiledSource, compileCuda, compileCudaNow } from '../../native/nvrtc.js'
-import { CUresult, cudaError } from '../cuda-results.js'
-import { LOADING } from '../deadlocks.js'
-import { DEVICE_ATTRIBUTES as A } from '../device-attributes.js'
+import { stateError } from '../foundation/base/errors.js'
+import { isLater } from '../foundation/base/versions.js'
+import { CUresult, cudaError } from '../foundation/driver/cuda-results.js'
+import { LOADING } from '../foundation/driver/deadlocks.js'
+import { DEVICE_ATTRIBUTES as A } from '../foundation/driver/device-attributes.js'
 import {
   type ContextHandle,
   type HostKernel,
@@ -26,7 +25,8 @@ import {
   type Pointer,
   type QueuedKernel,
   type SetConditional,
-} from '../driver.js'
+} from '../foundation/driver/driver.js'
+import { type CompiledSource, compileCuda, compileCudaNow } from '../foundation/native/nvrtc.js'
 import type { CaptureRules } from './capture-rules.js'
 import { type ComputeCapability, NEWEST_PTX } from './compute-capability.js'
 import { CALL, HostWork, hostWorkOf } from './host-kernels.js'

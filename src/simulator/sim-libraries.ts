@@ -1,6 +1,6 @@
 /** Other libraries on the simulated GPU: it runs none of their code, but host implementations where there are any. */
-import { LIBRARY_CALL } from '../deadlocks.js'
-import type { ContextHandle, LibraryDriver, QueuedLibraryCalls } from '../driver.js'
+import { LIBRARY_CALL } from '../foundation/driver/deadlocks.js'
+import type { ContextHandle, LibraryDriver, QueuedLibraryCalls } from '../foundation/driver/driver.js'
 import type { CaptureRules } from './capture-rules.js'
 import type { HostWaits } from './machine/host-waits.js'
 import type { Registry } from './registry.js'

@@ -4,13 +4,11 @@
  */
 
 import { loadPtx } from '#load-ptx'
-import { explained, stateError } from '../../base/errors.js'
-import { upperBound } from '../../base/interval-map.js'
-import { isSharedMemory, newSharedMemory } from '../../base/shared-memory.js'
-import { shortCallSite } from '../../base/stack.js'
-import { Contents, MemoryFile } from '../../native/memory-file.js'
-import type * as Ptx from '../../ptx/ptx.js'
-import { CUresult, cudaError } from '../cuda-results.js'
+import { explained, stateError } from '../foundation/base/errors.js'
+import { upperBound } from '../foundation/base/interval-map.js'
+import { isSharedMemory, newSharedMemory } from '../foundation/base/shared-memory.js'
+import { shortCallSite } from '../foundation/base/stack.js'
+import { CUresult, cudaError } from '../foundation/driver/cuda-results.js'
 import {
   type ContextHandle,
   type CopiedBytes,
@@ -29,9 +27,11 @@ import {
   type QueuedValueWait,
   type QueuedValueWrite,
   type StreamHandle,
-} from '../driver.js'
-import { eventIsNoMemory, notOpened, notShareable, ownMemory } from '../handle-errors.js'
-import type { MemoryValue } from '../values.js'
+} from '../foundation/driver/driver.js'
+import { eventIsNoMemory, notOpened, notShareable, ownMemory } from '../foundation/driver/handle-errors.js'
+import type { MemoryValue } from '../foundation/driver/values.js'
+import { Contents, MemoryFile } from '../foundation/native/memory-file.js'
+import type * as Ptx from '../ptx/ptx.js'
 import { pinnedMemory } from './limits.js'
 import type { Machine } from './machine/machine.js'
 import type { SimDevice, SimOperation } from './machine/machine-state.js'

@@ -3,11 +3,10 @@
  * it has a part, and how far the others are stands in words that all of them see.
  */
 
-import type { OwnBytes } from '../../base/bytes.js'
-import { stateError } from '../../base/errors.js'
-import { isSharedMemory } from '../../base/shared-memory.js'
-import { Contents, MemoryFile } from '../../native/memory-file.js'
-import { CUresult, cudaError } from '../cuda-results.js'
+import type { OwnBytes } from '../foundation/base/bytes.js'
+import { stateError } from '../foundation/base/errors.js'
+import { isSharedMemory } from '../foundation/base/shared-memory.js'
+import { CUresult, cudaError } from '../foundation/driver/cuda-results.js'
 import {
   type ContextHandle,
   DEFAULT_STREAM_LIMIT,
@@ -22,8 +21,9 @@ import {
   type SharedLifetime,
   type SharingDriver,
   type StreamHandle,
-} from '../driver.js'
-import { memoryIsNoEvent, noEvent } from '../handle-errors.js'
+} from '../foundation/driver/driver.js'
+import { memoryIsNoEvent, noEvent } from '../foundation/driver/handle-errors.js'
+import { Contents, MemoryFile } from '../foundation/native/memory-file.js'
 import type { CaptureRules } from './capture-rules.js'
 import type { Machine } from './machine/machine.js'
 import { type SimDevice, type SimEvent, SimStream } from './machine/machine-state.js'

@@ -3,8 +3,8 @@
  * given. It shows by comparison, so what is written as it was before is not noticed, and of long stretches only both ends
  * are compared unless all is asked for.
  */
-import { sameBytes } from '../../base/bytes.js'
-import type { Access } from '../driver.js'
+import { sameBytes } from '../foundation/base/bytes.js'
+import type { Access } from '../foundation/driver/driver.js'
 
 /** Bytes of a stretch that are compared: half of them at each end. */
 const COMPARED = 2 ** 18

@@ -34,7 +34,10 @@ function packageWith(name: string, simulator: string): string {
     join(folder, 'package.json'),
     JSON.stringify({ name: 'cuda-streams', version: '0.0.9', type: 'module', exports }),
   )
-  writeFileSync(join(folder, 'index.js'), `export * from ${JSON.stringify(join(root, 'dist/src/index.js'))}\n`)
+  writeFileSync(
+    join(folder, 'index.js'),
+    `export * from ${JSON.stringify(join(root, 'dist/src/entry-points/index.js'))}\n`,
+  )
   writeFileSync(join(folder, 'sim.js'), simulator)
   return folder
 }
@@ -57,7 +60,7 @@ describe('npm run bench', () => {
   })
 
   it('takes turns with another version, compares, and says what that lacks', () => {
-    const sim = `export { simulate } from ${JSON.stringify(join(root, 'dist/src/sim.js'))}\nexport const busy = undefined\n`
+    const sim = `export { simulate } from ${JSON.stringify(join(root, 'dist/src/entry-points/sim.js'))}\nexport const busy = undefined\n`
     const { text, result } = bench('against', [
       '--rows',
       'sim-record,sim-busy',

@@ -29,7 +29,7 @@ const QUIET: Readonly<Record<string, readonly string[]>> = {
   'is what stream.launch() or exec.update() calls: the rows of that are its own': ['#[launchOn]', '#[updateNode]'],
   'is what defineKernel() returns: the row of that is its own': ['new DefinedKernel'],
   'is an error, or the name of a method': ['CudaError', 'LibraryError', 'cudaStream'],
-  'is a machine of its own, or runs programs on many: tests/simulator and tests/explore': ['simulationOf'],
+  'is a machine of its own, or runs programs on many: tests/simulator and tests/tools/explore': ['simulationOf'],
   'loses the whole machine: tests/torture/faults.test.ts': ['fault'],
   'describes a type, and knows no driver': ['elements'],
   'is refused but in a capture, where it calls code of the program: tests/conformance/conditional-graphs.test.ts': [
@@ -43,7 +43,7 @@ const QUIET: Readonly<Record<string, readonly string[]>> = {
   ],
   'reads bytes of the host, and knows no driver': ['readJpegInfo'],
   'runs Python: tests/python': ['Python', 'PythonError', 'PythonObject'],
-  'watches what a program does: tests/sanitizer and tests/timeline': [
+  'watches what a program does: tests/tools/sanitizer and tests/tools/timeline': [
     ...['Recorder', 'Sanitizer', 'SanitizerError', 'declareWait', 'Timeline', 'Recording', 'mergeTraces', 'nameStream'],
   ],
   'compiles files, and knows no driver: tests/cu': ['compileCuNow', 'cuEsbuild'],
@@ -77,7 +77,7 @@ export const QUIET_OPTIONS: Readonly<Record<string, readonly string[]>> = {
     ),
     ...['pointer', 'versioned'].map((name) => `fromDLPack: ${name}`),
   ],
-  'is a part of the value of another option: tests/driver/compute-capability.test.ts': [
+  'is a part of the value of another option: tests/simulator/compute-capability.test.ts': [
     ...['major', 'minor'].map((name) => `simulate: ${name}`),
   ],
 }

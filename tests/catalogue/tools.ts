@@ -16,9 +16,9 @@ import type { Scene } from './scene.js'
 const named = (...names: readonly string[]): Readonly<Record<string, () => undefined>> =>
   Object.fromEntries(names.map((name) => [name, () => undefined]))
 
-const MACHINES = 'is a machine of its own, or runs programs on many: tests/simulator and tests/explore'
+const MACHINES = 'is a machine of its own, or runs programs on many: tests/simulator and tests/tools/explore'
 const READ_FIRST = 'is read before there is anything to close: K8 in tests/conformance/defined-kernels.test.ts'
-const TOOLS = 'watches, and queues nothing: tests/sanitizer, tests/timeline'
+const TOOLS = 'watches, and queues nothing: tests/tools/sanitizer, tests/tools/timeline'
 const COMPILES = 'compiles files, and knows no driver: tests/cu'
 
 const FAULT = ['call', 'operation', 'nth', 'times', 'probability', 'result']

@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import { inspect } from 'node:util'
 import { CudaError, Device, type DeviceAttribute, Stream } from 'cuda-streams'
 import { simulate } from 'cuda-streams/sim'
-import { DEVICE_ATTRIBUTES } from '../../src/driver/device-attributes.js'
+import { DEVICE_ATTRIBUTES } from '../../src/foundation/driver/device-attributes.js'
 import { onEveryBackend } from '../helpers/suite.js'
 import { follow, refused, stillWorks, turns } from './expect.js'
 

@@ -15,7 +15,7 @@ import {
   Program,
   type Stream,
 } from 'cuda-streams'
-import { driverOf } from '../../src/device.js'
+import { driverOf } from '../../src/core/device.js'
 import type {
   ContextHandle,
   Driver,
@@ -24,8 +24,8 @@ import type {
   MemoryDriver,
   QueuedWork,
   SharingDriver,
-} from '../../src/driver/driver.js'
-import type { Interceptor } from '../../src/driver/wrappable-driver.js'
+} from '../../src/foundation/driver/driver.js'
+import type { Interceptor } from '../../src/foundation/driver/wrappable-driver.js'
 import { isFakeDriver } from '../fake-driver/fake-cuda.js'
 import { allPairs, product } from '../helpers/all-pairs.js'
 import { byEffort, runs } from '../helpers/effort.js'

@@ -11,9 +11,9 @@ import {
   Stream,
   type StreamOptions,
 } from 'cuda-streams'
-import { driverOf } from '../../src/device.js'
-import type { ContextHandle, Driver } from '../../src/driver/driver.js'
-import type { Interceptor } from '../../src/driver/wrappable-driver.js'
+import { driverOf } from '../../src/core/device.js'
+import type { ContextHandle, Driver } from '../../src/foundation/driver/driver.js'
+import type { Interceptor } from '../../src/foundation/driver/wrappable-driver.js'
 import { onEveryBackend } from '../helpers/suite.js'
 import {
   CAPTURE_MODES,

@@ -137,7 +137,7 @@ onEveryBackend('names of options', (bench) => {
       const unseen: string[] = []
       const compiled = join(root, 'dist', 'src')
       for (const name of readdirSync(compiled, { recursive: true, encoding: 'utf8' })) {
-        if (!name.endsWith('.js') || name === join('base', 'arguments.js')) continue
+        if (!name.endsWith('.js') || name === join('foundation', 'base', 'arguments.js')) continue
         for (const [index, line] of sourceOf(join(compiled, name)).split('\n').entries()) {
           const { index: at } = /\breadOptions(?:On)?\(/.exec(line) ?? {}
           if (at === undefined) continue

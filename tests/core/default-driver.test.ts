@@ -182,7 +182,7 @@ async function chosenBy(
     ...env,
   }
   const readable = asIs ? [folder, join(root, 'dist')].map((path) => `--allow-fs-read=${path}`) : []
-  const library = join(project, 'node_modules', 'cuda-streams', 'dist', 'src', 'index.js')
+  const library = join(project, 'node_modules', 'cuda-streams', 'dist', 'src', 'entry-points', 'index.js')
   const { stdout } = await promisify(execFile)(process.execPath, [...options, ...readable, child, library], {
     env: variables,
   })

@@ -8,7 +8,7 @@ import { after, describe, it } from 'node:test'
 import { root } from '../helpers/root.js'
 
 const PROGRAM = `
-import { Stream } from './src/index.js'
+import { Stream } from './src/entry-points/index.js'
 const [a, b] = [new Stream(), new Stream()]
 const buffer = a.device.alloc(16, { stream: a })
 a.fill(buffer, 1)
@@ -19,13 +19,13 @@ describe('a bundle', () => {
   const folder = mkdtempSync(join(tmpdir(), 'bundle-'))
   after(() => rmSync(folder, { recursive: true, force: true }))
   cpSync(join(root, 'dist', 'src'), join(folder, 'src'), { recursive: true })
-  rmSync(join(folder, 'src', 'sanitizer', 'sanitizer-variable.js'))
-  rmSync(join(folder, 'src', 'timeline', 'timeline-variable.js'))
+  rmSync(join(folder, 'src', 'tools', 'sanitizer', 'sanitizer-variable.js'))
+  rmSync(join(folder, 'src', 'tools', 'timeline', 'timeline-variable.js'))
   writeFileSync(
     join(folder, 'package.json'),
     JSON.stringify({
       type: 'module',
-      imports: { '#backends': './src/driver/backends.js', '#load-ptx': './src/driver/sim/load-ptx.js' },
+      imports: { '#backends': './src/core/backends.js', '#load-ptx': './src/simulator/load-ptx.js' },
     }),
   )
   writeFileSync(join(folder, 'program.js'), PROGRAM)

@@ -2,7 +2,7 @@
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { root } from '../helpers/root.js'
-import '../../src/cu-register.js'
+import '../../src/entry-points/cu-register.js'
 
 export const cuFile = (name: string): string => join(root, 'tests', 'cu', 'files', name)
 

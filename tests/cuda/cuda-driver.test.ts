@@ -1,14 +1,14 @@
 /** What the CUDA backend does on its own account beside captures, on a fake driver that counts invalidated captures. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { CudaDriver } from '../../../src/driver/cuda/cuda-driver.js'
-import { StreamRecords } from '../../../src/driver/cuda/handles/stream-records.js'
-import { Captures } from '../../../src/driver/cuda/host-functions/captures.js'
-import { Lock } from '../../../src/driver/cuda/host-functions/process-registry.js'
-import { type Contexts, StreamCalls } from '../../../src/driver/cuda/libcuda/driver-calls.js'
-import type { Library } from '../../../src/driver/cuda/libcuda/libcuda.js'
-import { EventPool } from '../../../src/driver/cuda/waiting/event-pool.js'
-import { CUresult, noteLoss } from '../../../src/driver/cuda-results.js'
+import { CudaDriver } from '../../src/cuda/cuda-driver.js'
+import { StreamRecords } from '../../src/cuda/handles/stream-records.js'
+import { Captures } from '../../src/cuda/host-functions/captures.js'
+import { Lock } from '../../src/cuda/host-functions/process-registry.js'
+import { type Contexts, StreamCalls } from '../../src/cuda/libcuda/driver-calls.js'
+import type { Library } from '../../src/cuda/libcuda/libcuda.js'
+import { EventPool } from '../../src/cuda/waiting/event-pool.js'
+import { CUresult, noteLoss } from '../../src/foundation/driver/cuda-results.js'
 import {
   CaptureMode,
   type ContextHandle,
@@ -16,9 +16,9 @@ import {
   EventFlag,
   type EventHandle,
   type StreamHandle,
-} from '../../../src/driver/driver.js'
-import { NativeMemory } from '../../../src/native/native-memory.js'
-import { refusedByDriver } from '../../conformance/expect.js'
+} from '../../src/foundation/driver/driver.js'
+import { NativeMemory } from '../../src/foundation/native/native-memory.js'
+import { refusedByDriver } from '../conformance/expect.js'
 import { mustOf, registryWith } from './fake-parts.js'
 
 const CONTEXTS = [100, 200] as ContextHandle[]

@@ -1,15 +1,15 @@
 /** What the CUDA backend keeps of kernels, on a fake driver that gives a function's address out again. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { CudaKernels, type CudaKernelsParts } from '../../../src/driver/cuda/cuda-kernels.js'
+import { CudaKernels, type CudaKernelsParts } from '../../src/cuda/cuda-kernels.js'
 import type {
   ContextHandle,
   KernelHandle,
   LaunchShape,
   QueuedKernel,
   StreamHandle,
-} from '../../../src/driver/driver.js'
-import { NativeMemory } from '../../../src/native/native-memory.js'
+} from '../../src/foundation/driver/driver.js'
+import { NativeMemory } from '../../src/foundation/native/native-memory.js'
 import { mustOf } from './fake-parts.js'
 import { idleWhen } from './idle-when.js'
 

@@ -1,8 +1,8 @@
 /** How other libraries are called on the CUDA backend: with room, in the right context, which is put back in any case. */
 import assert from 'node:assert/strict'
 import { beforeEach, test } from 'node:test'
-import { CudaLibraries } from '../../../src/driver/cuda/cuda-libraries.js'
-import type { ContextHandle, LibraryCall, StreamHandle } from '../../../src/driver/driver.js'
+import { CudaLibraries } from '../../src/cuda/cuda-libraries.js'
+import type { ContextHandle, LibraryCall, StreamHandle } from '../../src/foundation/driver/driver.js'
 import { mustOf } from './fake-parts.js'
 
 const log: string[] = []

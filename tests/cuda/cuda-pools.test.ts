@@ -1,10 +1,10 @@
 /** How the CUDA backend asks its pools for memory, on a fake driver. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { CudaPools, type CudaPoolsParts } from '../../../src/driver/cuda/cuda-pools.js'
-import { CUresult } from '../../../src/driver/cuda-results.js'
-import type { ContextHandle, PoolHandle } from '../../../src/driver/driver.js'
-import { NativeMemory } from '../../../src/native/native-memory.js'
+import { CudaPools, type CudaPoolsParts } from '../../src/cuda/cuda-pools.js'
+import { CUresult } from '../../src/foundation/driver/cuda-results.js'
+import type { ContextHandle, PoolHandle } from '../../src/foundation/driver/driver.js'
+import { NativeMemory } from '../../src/foundation/native/native-memory.js'
 import { mustOf } from './fake-parts.js'
 
 const skip = process.platform === 'linux' ? false : 'the native layer is for Linux'

@@ -3,11 +3,11 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { describe, it } from 'node:test'
 import { Worker } from 'node:worker_threads'
-import { CudaError } from '../../../src/base/errors.js'
-import { CudaSharing, type CudaSharingParts, Registrations } from '../../../src/driver/cuda/cuda-sharing.js'
-import { RelaxedCaptures } from '../../../src/driver/cuda/libcuda/driver-calls.js'
-import type { ContextHandle, EventHandle, InternalEvent, Pointer } from '../../../src/driver/driver.js'
-import { NativeMemory } from '../../../src/native/native-memory.js'
+import { CudaSharing, type CudaSharingParts, Registrations } from '../../src/cuda/cuda-sharing.js'
+import { RelaxedCaptures } from '../../src/cuda/libcuda/driver-calls.js'
+import { CudaError } from '../../src/foundation/base/errors.js'
+import type { ContextHandle, EventHandle, InternalEvent, Pointer } from '../../src/foundation/driver/driver.js'
+import { NativeMemory } from '../../src/foundation/native/native-memory.js'
 import { mustOf, NO_KINDS } from './fake-parts.js'
 import { idleWhen } from './idle-when.js'
 
@@ -179,7 +179,7 @@ describe('registrations', { skip }, () => {
     })`
 
   it('can be read by another thread, with their words, until they are removed', async () => {
-    const module = new URL('../../../src/driver/cuda/cuda-sharing.js', import.meta.url).href
+    const module = new URL('../../src/cuda/cuda-sharing.js', import.meta.url).href
     const worker = new Worker(source, { eval: true, workerData: module })
     const read = async (registration: number, key: number): Promise<unknown> => {
       worker.postMessage({ registration, key })

@@ -1,8 +1,13 @@
 /** Parts of the CUDA driver for tests of its other parts. */
-import { StreamRecord, StreamRecords } from '../../../src/driver/cuda/handles/stream-records.js'
-import { type ProcessRegistry, singleThread } from '../../../src/driver/cuda/host-functions/process-registry.js'
-import { type CheckedLibrary, checked, type Library } from '../../../src/driver/cuda/libcuda/libcuda.js'
-import { type ContextHandle, isDefaultStream, StreamFlag, type StreamHandle } from '../../../src/driver/driver.js'
+import { StreamRecord, StreamRecords } from '../../src/cuda/handles/stream-records.js'
+import { type ProcessRegistry, singleThread } from '../../src/cuda/host-functions/process-registry.js'
+import { type CheckedLibrary, checked, type Library } from '../../src/cuda/libcuda/libcuda.js'
+import {
+  type ContextHandle,
+  isDefaultStream,
+  StreamFlag,
+  type StreamHandle,
+} from '../../src/foundation/driver/driver.js'
 
 /** The context of a device is its ordinal and one. */
 const contexts = {

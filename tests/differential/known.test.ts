@@ -16,9 +16,17 @@ const NOUNS =
   /^(new )?(Device|Stream|ExternalStream|Event|DeviceBuffer|PinnedBuffer|Graph|GraphExec|\w+Node|MemoryPool|GreenContext|DLPackTensor)\b/
 const FUNCTIONS = /^(to|from)[A-Z]\w*$/
 /** Where the options of these are declared. */
-const SOURCES = ['.', 'driver', 'graphs', 'kernels', 'libraries/dlpack', 'memory', 'streams']
+const SOURCES = [
+  'core',
+  'core/graphs',
+  'core/kernels',
+  'core/memory',
+  'core/streams',
+  'foundation/driver',
+  'libraries/dlpack',
+]
 /** Those of kernels and of the simulator are played by no step. */
-const OPTIONS = /^export interface (?!(?:Compile|SimDriver)Options\b)(\w+Options)\b[^{]*\{(.*?)^\}/gms
+const OPTIONS = /^export interface (?!(?:Compile|SimDriver|Simulation)Options\b)(\w+Options)\b[^{]*\{(.*?)^\}/gms
 
 const page = readFileSync(join(root, 'docs', 'internals', 'differential.md'), 'utf8')
 const named = new Set([...page.matchAll(/`([^`\n]+)`/g)].flatMap(([, name]) => name ?? []))

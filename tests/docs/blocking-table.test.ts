@@ -8,7 +8,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
-import { SIGNATURES } from '../../src/driver/cuda/libcuda/signatures.js'
+import { SIGNATURES } from '../../src/cuda/libcuda/signatures.js'
 import { root } from '../helpers/root.js'
 
 const ledger = Object.keys(SIGNATURES)
@@ -31,7 +31,7 @@ const cellsOf = (row: string): readonly string[] =>
     .map((cell) => cell.trim())
 
 /** The comments above the rows of signatures.ts. */
-const source = readFileSync(join(root, 'src', 'driver', 'cuda', 'libcuda', 'signatures.ts'), 'utf8')
+const source = readFileSync(join(root, 'src', 'cuda', 'libcuda', 'signatures.ts'), 'utf8')
 const comments = new Map(
   [...source.matchAll(/((?:^ {2}\/\/ .*\n)+) {2}(cu\w+):/gm)].map(([, comment = '', name = '']) => [
     name,

@@ -6,7 +6,7 @@ import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
-import { cudaResultName } from '../../src/driver/cuda-results.js'
+import { cudaResultName } from '../../src/foundation/driver/cuda-results.js'
 import { root } from '../helpers/root.js'
 
 /** Printing, which all have, and what launches use among themselves. */

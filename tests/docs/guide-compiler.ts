@@ -130,7 +130,7 @@ export function compiler(): string {
 
 /** What the package exports, and whether it is only a type. */
 function exportedNames(): ReadonlyMap<string, boolean> {
-  const declarations = readFileSync(join(root, 'dist', 'src', 'index.d.ts'), 'utf8')
+  const declarations = readFileSync(join(root, 'dist', 'src', 'entry-points', 'index.d.ts'), 'utf8')
   const names = new Map<string, boolean>()
   for (const [, list = ''] of declarations.matchAll(/export (?:type )?\{([^}]*)\}/g)) {
     for (const [name] of list.replace(/\btype /g, '').matchAll(/\w+/g)) names.set(name, !(name in cudaStreams))

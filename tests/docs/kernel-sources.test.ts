@@ -6,7 +6,7 @@ import assert from 'node:assert/strict'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
-import { compileCudaNow } from '../../src/native/nvrtc.js'
+import { compileCudaNow } from '../../src/foundation/native/nvrtc.js'
 import { byEffort } from '../helpers/effort.js'
 import { lacksNvrtc } from '../helpers/nvrtc.js'
 import { root } from '../helpers/root.js'
@@ -73,7 +73,7 @@ function allKernels(): readonly KernelSource[] {
   const self = 'tests/docs/kernel-sources.test.ts'
   // Those are files for nvcc, with mistakes and halves of the host in them.
   const isLeftOut = (path: string): boolean =>
-    path === self || /^(?:tests|src)\/cu\/|^tests\/cli\/compile|^docs\/guides\/cu\.md$/.test(path)
+    path === self || /^(?:tests|src)\/cu\/|^tests\/tools\/cli\/compile|^docs\/guides\/cu\.md$/.test(path)
   return [...programs, ...pages]
     .filter(({ path }) => !isLeftOut(path))
     .flatMap(({ path, line, code }) => kernelsOf(path, line, code))
@@ -83,7 +83,12 @@ describe('kernels in CUDA C++', () => {
   const kernels = allKernels()
 
   it('are found wherever they are written', () => {
-    for (const place of ['README.md', 'docs/guides/kernels.md', 'bench/decode.ts', 'src/kernels/defined-kernel.ts']) {
+    for (const place of [
+      'README.md',
+      'docs/guides/kernels.md',
+      'bench/decode.ts',
+      'src/core/kernels/defined-kernel.ts',
+    ]) {
       assert.ok(
         kernels.some(({ where }) => where.startsWith(`${place}:`)),
         `none in ${place}`,

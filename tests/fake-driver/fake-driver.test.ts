@@ -70,10 +70,10 @@ const OTHERS = [
   'processes/threads',
   'processes/ended-threads',
   'processes/captures',
-  'driver/immediates',
-  'sanitizer/judged',
-  'sanitizer/threads',
-  'sanitizer/random-threads',
+  'foundation/driver/immediates',
+  'tools/sanitizer/judged',
+  'tools/sanitizer/threads',
+  'tools/sanitizer/random-threads',
 ]
 
 test('what is played in part there says so, with the reason', () => {
@@ -104,7 +104,7 @@ for (const [order, FAKE_REVERSE] of [
   ['the last channel', '1'],
 ] as const)
   describe(`on a fake GPU that is slow and polls ${order} first`, { skip, concurrency: 2 }, () =>
-    playEach(['sanitizer/threads', 'processes/threads'], 'now', { FAKE_POLL_MS: '20', FAKE_REVERSE }),
+    playEach(['tools/sanitizer/threads', 'processes/threads'], 'now', { FAKE_POLL_MS: '20', FAKE_REVERSE }),
   )
 
 describe('on a fake GPU', { skip, concurrency: 2 }, () => {

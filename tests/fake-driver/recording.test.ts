@@ -4,9 +4,9 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
-import { checkRecording } from '../../src/recording/check.js'
-import { Reader } from '../../src/recording/reader.js'
-import { whatIf } from '../../src/recording/what-if.js'
+import { checkRecording } from '../../src/tools/recording/check.js'
+import { Reader } from '../../src/tools/recording/reader.js'
+import { whatIf } from '../../src/tools/recording/what-if.js'
 import { howItEnded } from '../helpers/test-output.js'
 import { fileOf, run, skip } from './play.js'
 
@@ -15,7 +15,7 @@ after(() => rmSync(folder, { recursive: true }))
 
 test('a recording has the times of all work, is checked, and gives them back when it is played', { skip }, async () => {
   const path = join(folder, 'run.rec')
-  const ended = await run([fileOf('../recording/children/race.js')], { CUDA_STREAMS_RECORD: path })
+  const ended = await run([fileOf('../tools/recording/children/race.js')], { CUDA_STREAMS_RECORD: path })
   assert.equal(ended.code, 0, howItEnded(ended))
   assert.match(readFileSync(path, 'utf8'), /^\{"recording":1,"driver":"cuda","clock":"host",/)
   const { reports, isComplete } = await checkRecording(new Reader(path))

@@ -1,6 +1,6 @@
 /*
  * What may each driver function wait for? This program tries it on a real GPU: it makes every call of the ledger
- * (src/driver/cuda/libcuda/signatures.ts) while a stream stands at a semaphore, which is a wait for a word of pinned memory, and tells
+ * (src/cuda/libcuda/signatures.ts) while a stream stands at a semaphore, which is a wait for a word of pinned memory, and tells
  * whether the call returned. Then it tries which calls of a second thread are held up while a first one is inside a call
  * that waits. It needs CUDA's header, and finds libcuda.so.1 itself:
  *

@@ -1,6 +1,6 @@
 /*
  * Do CUDA's generic functions for the nodes of graphs do the same as those for one kind of node each, which CUDA 13.5 announced that it
- * will deprecate? The library calls the generic ones (src/driver/cuda/graph-nodes.ts). This program does each thing in both ways on a real
+ * will deprecate? The library calls the generic ones (src/cuda/graph-nodes.ts). This program does each thing in both ways on a real
  * GPU, and compares what is read back and what a launch computes. It needs CUDA's header, of 12.5 or later, and finds libcuda.so.1 itself:
  *
  *   gcc -O1 -I/usr/local/cuda/include tests/gpu-facts/graph-node-params.c -o /tmp/graph-node-params -ldl

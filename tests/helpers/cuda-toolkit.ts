@@ -1,7 +1,7 @@
 /** The CUDA toolkits on this machine that tests are held against: those that the user names, that of `scripts/cuda-toolkit.mjs`, those installed. */
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
-import { pythonFolders, toolkitFolders } from '../../src/native/shared-library.js'
+import { pythonFolders, toolkitFolders } from '../../src/foundation/native/shared-library.js'
 import { CACHED } from './nvrtc.js'
 
 /** The header of this name; undefined with the places that were tried. */

@@ -1,8 +1,8 @@
 /** NVRTC for tests that compile CUDA C++: that of `scripts/cuda-toolkit.mjs`, where the user names none. */
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
-import { messageOf } from '../../src/base/errors.js'
-import { compileCudaNow } from '../../src/native/nvrtc.js'
+import { messageOf } from '../../src/foundation/base/errors.js'
+import { compileCudaNow } from '../../src/foundation/native/nvrtc.js'
 import { root } from './root.js'
 
 export const CACHED = join(root, '.cache', 'cuda-toolkit', 'nvidia', 'cu13')

@@ -7,7 +7,7 @@ import type { Device, DeviceBuffer, Stream } from 'cuda-streams'
 import type { Call } from '../catalogue/call.js'
 import type { Scene } from '../catalogue/scene.js'
 import { isFakeDriver } from '../fake-driver/fake-cuda.js'
-import type { Access, PairTools } from '../sanitizer/pairs/pairs.js'
+import type { Access, PairTools } from '../tools/sanitizer/pairs/pairs.js'
 
 export interface AboutLibrary {
   /** The module of the entry point. */

@@ -1,8 +1,8 @@
 /** How the rows of a C library's functions are tested: by themselves, and against its header. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
+import { shapeOf } from '../../src/foundation/native/c-functions.js'
 import { parametersOf } from '../../src/libraries/library-call.js'
-import { shapeOf } from '../../src/native/c-functions.js'
 import { findHeader } from '../helpers/cuda-toolkit.js'
 import { CHeader, writtenTypes } from './c-header.js'
 

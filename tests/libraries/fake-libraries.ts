@@ -11,9 +11,9 @@ import { fileURLToPath } from 'node:url'
 import type { Device } from 'cuda-streams'
 import { simulate } from 'cuda-streams/sim'
 import type * as Koffi from 'koffi'
-import { LibraryVariable, VARIABLES } from '../../src/base/environment-variables.js'
-import { stateError } from '../../src/base/errors.js'
-import { driverOf } from '../../src/device.js'
+import { driverOf } from '../../src/core/device.js'
+import { LibraryVariable, VARIABLES } from '../../src/foundation/base/environment-variables.js'
+import { stateError } from '../../src/foundation/base/errors.js'
 import {
   type Cancel,
   type ContextHandle,
@@ -25,9 +25,9 @@ import {
   type QueuedWork,
   type Settle,
   type StreamHandle,
-} from '../../src/driver/driver.js'
-import type { Interceptor } from '../../src/driver/wrappable-driver.js'
-import { NativeCalls, NativeThread } from '../../src/native/native-thread.js'
+} from '../../src/foundation/driver/driver.js'
+import type { Interceptor } from '../../src/foundation/driver/wrappable-driver.js'
+import { NativeCalls, NativeThread } from '../../src/foundation/native/native-thread.js'
 import { cLibrary } from '../helpers/c-library.js'
 
 /** The compiled tests lie in dist/, the C sources do not. */

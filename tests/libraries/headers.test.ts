@@ -1,7 +1,7 @@
 /** The ledgers of cuBLAS and NCCL, each row and number against the headers where they are installed. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { ELEMENT_TYPES, type ElementTypeWith, elementTypesWith } from '../../src/base/element-types.js'
+import { ELEMENT_TYPES, type ElementTypeWith, elementTypesWith } from '../../src/foundation/base/element-types.js'
 import {
   CUBLAS_GEMM_DEFAULT,
   CUBLAS_OP,

@@ -9,7 +9,7 @@ import { type DeviceBuffer, Stream } from 'cuda-streams'
 import { Cublas, type GeamOptions, type GemmOptions, LibraryError, type StridedBatchOptions } from 'cuda-streams/cublas'
 import { Communicator, group, ncclVersion, uniqueId } from 'cuda-streams/nccl'
 import { latch } from 'cuda-streams/sim'
-import { CUresult, cudaError } from '../../src/driver/cuda-results.js'
+import { CUresult, cudaError } from '../../src/foundation/driver/cuda-results.js'
 import { collectUntil, follow, insideHostFunction, refused, rejected, turns, until } from '../conformance/expect.js'
 import { fakeDevices, fakeLibraries } from './fake-libraries.js'
 

@@ -1,6 +1,6 @@
 /** Matrices for the tests: numbers as bytes of each type, back again, and their product as the definition has it. */
 import type { GemmType } from 'cuda-streams/cublas'
-import { fromBf16, fromF16, toBf16, toF16 } from '../../src/base/element-types.js'
+import { fromBf16, fromF16, toBf16, toF16 } from '../../src/foundation/base/element-types.js'
 
 export function encode(type: GemmType, values: readonly number[]): Uint8Array {
   switch (type) {

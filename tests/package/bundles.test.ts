@@ -8,7 +8,7 @@ import { root } from '../helpers/root.js'
 const folder = join(root, 'dist', 'src')
 /** The command and the hooks of Node are not bundled. */
 const files = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter(
-  (name) => name.endsWith('.js') && !/^cli\b|register/.test(name),
+  (name) => name.endsWith('.js') && !/^tools.cli\b|register/.test(name),
 )
 const filesWith = (pattern: RegExp): readonly string[] =>
   files.filter((name) => pattern.test(readFileSync(join(folder, name), 'utf8')))

@@ -45,7 +45,7 @@ test("each entry point has the same exports as CommonJS, in Jest's setup file", 
   writeFileSync(join(folder, '@jest', 'package.json'), '{}')
   writeFileSync(join(folder, '@jest', 'globals.js'), FAKE_JEST)
   writeFileSync(join(folder, 'program.cjs'), PROGRAM)
-  const setup = join(root, 'dist', 'src', 'jest.cjs')
+  const setup = join(root, 'dist', 'src', 'entry-points', 'jest.cjs')
   const env = { ...process.env, NODE_PATH: folder, NODE_OPTIONS: '' }
   const printed = execFileSync(process.execPath, [join(folder, 'program.cjs'), setup], { encoding: 'utf8', env })
   const lines: readonly Line[] = printed
@@ -57,7 +57,7 @@ test("each entry point has the same exports as CommonJS, in Jest's setup file", 
   const { exports } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
   const isTool = (name: string): boolean => /jest|register|loader|package\.json/.test(name)
   const entryPoints = Object.keys(exports).filter((name) => !isTool(name))
-  const found = lines.filter(({ file }) => /dist.src.[\w]+\.js$/.test(file))
+  const found = lines.filter(({ file }) => /entry-points.[\w]+\.js$/.test(file))
   assert.equal(found.length, entryPoints.length, 'every entry point is there')
 })
 

@@ -16,7 +16,8 @@ after(() => rmSync(folder, { recursive: true, force: true }))
 for (const path of ['package.json', 'dist/src', 'dist/native'])
   cpSync(join(root, path), join(folder, path), { recursive: true })
 
-const load = (name: string): Promise<unknown> => import(pathToFileURL(join(folder, 'dist', 'src', name)).href)
+const load = (name: string): Promise<unknown> =>
+  import(pathToFileURL(join(folder, 'dist', 'src', 'entry-points', name)).href)
 
 it('an object of another copy is refused with the files of both', async () => {
   const theirs = (await load('index.js')) as typeof ours

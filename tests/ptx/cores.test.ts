@@ -2,11 +2,11 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
-import { KernelWorkers } from '../../src/driver/sim/launch-workers.js'
-import { Module, Stream } from '../../src/index.js'
+import { Module, Stream } from '../../src/entry-points/index.js'
+import { simulate } from '../../src/entry-points/sim.js'
 import { BlockMachine } from '../../src/ptx/block-machine.js'
 import type { BlockResult, BlockTask, BlockWorkers, WorkerKernel } from '../../src/ptx/block-workers.js'
-import { simulate } from '../../src/sim.js'
+import { KernelWorkers } from '../../src/simulator/launch-workers.js'
 import { Machine, type NumericArray, ptxOf, type TestLaunch } from './machine.js'
 
 /** data[i] becomes what so many rounds make of data[(i + shift) % count]; `table` is a variable of the module. */

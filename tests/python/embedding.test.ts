@@ -188,7 +188,7 @@ describe('Python inside Node', { skip: reason ?? false }, () => {
 
   /** What a process prints that runs this after it has started Python, and ends by itself. */
   function printed(script: string): string {
-    const entry = new URL('../../src/python.js', import.meta.url)
+    const entry = new URL('../../src/entry-points/python.js', import.meta.url)
     const code = `
       import { writeSync } from 'node:fs'
       const { Python } = await import(${JSON.stringify(entry.href)})

@@ -307,7 +307,7 @@ describe('Python in a worker', { skip: reason }, () => {
   it('is the same interpreter, with objects of its own, and runs beside the main thread', async () => {
     const py = pythonHere()
     py.run('import threading\nfrom_worker = threading.Event()\nto_worker = threading.Event()')
-    const entry = new URL('../../src/python.js', import.meta.url)
+    const entry = new URL('../../src/entry-points/python.js', import.meta.url)
     const code = `
       import(${JSON.stringify(entry.href)}).then(({ Python }) => {
         const python = Python.start()

@@ -13,7 +13,7 @@ const skip = typeof python === 'string' ? python : false
 if (skip !== false) console.log(`skipped: ${skip}`)
 const folder = scratchFolder('python')
 
-const ENTRY = new URL('../../src/python.js', import.meta.url).href
+const ENTRY = new URL('../../src/entry-points/python.js', import.meta.url).href
 const SCRIPT = `
   const { Python } = await import(${JSON.stringify(ENTRY)})
   try {

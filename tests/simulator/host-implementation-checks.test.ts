@@ -4,7 +4,7 @@ import { describe, it } from 'node:test'
 import { type DefinedKernel, type DeviceBuffer, defineKernel, Stream } from 'cuda-streams'
 import { Sanitizer } from 'cuda-streams/sanitizer'
 import { simulate } from 'cuda-streams/sim'
-import { collectingUncaught } from '../../src/base/uncaught.js'
+import { collectingUncaught } from '../../src/foundation/base/uncaught.js'
 
 const KIB = 1024
 

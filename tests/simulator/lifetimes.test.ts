@@ -4,9 +4,9 @@ import { describe, it } from 'node:test'
 import { type Device, Event, ExternalStream, Stream } from 'cuda-streams'
 import { busy, destroyForeignStream, foreignStream, latch, type Simulation, simulate } from 'cuda-streams/sim'
 import { nameStream, Timeline } from 'cuda-streams/timeline'
-import { driverOf } from '../../src/device.js'
-import { SimDriver } from '../../src/driver/sim/sim-driver.js'
-import { backendOf } from '../../src/driver/wrappable-driver.js'
+import { driverOf } from '../../src/core/device.js'
+import { backendOf } from '../../src/foundation/driver/wrappable-driver.js'
+import { SimDriver } from '../../src/simulator/sim-driver.js'
 import { collectUntil, refused } from '../conformance/expect.js'
 
 function deviceOf({ devices: [device] }: Simulation): Device {

@@ -4,9 +4,9 @@ import { constants } from 'node:buffer'
 import { describe, it } from 'node:test'
 import { type Device, type DeviceBuffer, defineKernel, type PinnedBuffer, Stream } from 'cuda-streams'
 import { explore, simulate } from 'cuda-streams/sim'
-import { collectingUncaught } from '../../src/base/uncaught.js'
-import { machineMemory } from '../../src/driver/sim/limits.js'
-import { PIECE } from '../../src/driver/sim/memory-blocks.js'
+import { collectingUncaught } from '../../src/foundation/base/uncaught.js'
+import { machineMemory } from '../../src/simulator/limits.js'
+import { PIECE } from '../../src/simulator/memory-blocks.js'
 import { refused, rejected } from '../conformance/expect.js'
 
 const GIB = 2 ** 30

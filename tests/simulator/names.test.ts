@@ -6,12 +6,12 @@ import { type Device, defineKernel, Stream } from 'cuda-streams'
 import { Sanitizer } from 'cuda-streams/sanitizer'
 import { explore, fault, type Simulation, simulate } from 'cuda-streams/sim'
 import { nameStream, Timeline } from 'cuda-streams/timeline'
-import { printable } from '../../src/base/printable.js'
-import { callSite, programLines, shortCallSite, takeStack } from '../../src/base/stack.js'
-import { collectingUncaught } from '../../src/base/uncaught.js'
-import { warnOnce } from '../../src/base/warnings.js'
-import { type Report, textOf } from '../../src/cli/report.js'
-import { dataOfPage } from '../timeline/page-data.js'
+import { printable } from '../../src/foundation/base/printable.js'
+import { callSite, programLines, shortCallSite, takeStack } from '../../src/foundation/base/stack.js'
+import { collectingUncaught } from '../../src/foundation/base/uncaught.js'
+import { warnOnce } from '../../src/foundation/base/warnings.js'
+import { type Report, textOf } from '../../src/tools/cli/report.js'
+import { dataOfPage } from '../tools/timeline/page-data.js'
 
 const NASTY: Readonly<Record<string, string>> = {
   'an escape sequence': '\x1b[2J\x1b]0;gone\x07',

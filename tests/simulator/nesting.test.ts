@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { type Device, Stream } from 'cuda-streams'
 import { busy, latch, type Simulation, simulate } from 'cuda-streams/sim'
-import { MOST_NESTED } from '../../src/driver/deadlocks.js'
+import { MOST_NESTED } from '../../src/foundation/driver/deadlocks.js'
 
 const MANY = 2000
 /** Launches that a stream accepts before the next one waits. */

@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import { describe, it } from 'node:test'
 import { Worker } from 'node:worker_threads'
 import { simulate } from 'cuda-streams/sim'
-import { Ranges } from '../../src/driver/sim/handles.js'
+import { Ranges } from '../../src/simulator/handles.js'
 
 const LIBRARY = import.meta.resolve('cuda-streams')
 const env = { ...process.env, CUDA_STREAMS_DRIVER: 'sim' }
@@ -41,8 +41,8 @@ describe('handles of the simulator', () => {
   })
 
   it('of another copy of the library are refused too', async () => {
-    const copy: typeof import('../../src/driver/sim/handles.js') = await import(
-      '../../src/driver/sim/handles.js?copy' as string
+    const copy: typeof import('../../src/simulator/handles.js') = await import(
+      '../../src/simulator/handles.js?copy' as string
     )
     const [mine, theirs] = [new Ranges(), new copy.Ranges()]
     const taken = [mine.take(1).base, theirs.take(1).base, mine.take(1).base, theirs.take(1).base]

@@ -1,9 +1,9 @@
 /** The words by which the simulated machines of all threads are one have places for 256 machines at a time, however many there were. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { ownThread } from '../../../src/base/system-threads.js'
-import { OtherMachines } from '../../../src/driver/sim/shared/process-words.js'
-import { endedThread } from '../../helpers/ended-thread.js'
+import { ownThread } from '../../src/foundation/base/system-threads.js'
+import { OtherMachines } from '../../src/simulator/shared/process-words.js'
+import { endedThread } from '../helpers/ended-thread.js'
 
 const FIRST = 16
 const EACH = 16

@@ -1,8 +1,8 @@
 /** The answers of the simulated device. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { DEVICE_ATTRIBUTES } from '../../../src/driver/device-attributes.js'
-import { simulatedAttribute } from '../../../src/driver/sim/properties.js'
+import { DEVICE_ATTRIBUTES } from '../../src/foundation/driver/device-attributes.js'
+import { simulatedAttribute } from '../../src/simulator/properties.js'
 
 /** The attributes with these numbers were asked of an H200, whose driver refused those above. */
 const ASKED = 161

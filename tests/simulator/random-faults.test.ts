@@ -15,9 +15,9 @@ import {
   type Stream,
 } from 'cuda-streams'
 import { latch, simulate } from 'cuda-streams/sim'
-import { collectingUncaught } from '../../src/base/uncaught.js'
-import { FAILING_CALLS } from '../../src/driver/sim/machine/fault-plan.js'
-import { Random } from '../../src/driver/sim/machine/random.js'
+import { collectingUncaught } from '../../src/foundation/base/uncaught.js'
+import { FAILING_CALLS } from '../../src/simulator/machine/fault-plan.js'
+import { Random } from '../../src/simulator/machine/random.js'
 import { turns } from '../conformance/expect.js'
 import { runs } from '../helpers/effort.js'
 

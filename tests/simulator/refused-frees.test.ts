@@ -12,7 +12,7 @@ import {
   Stream,
 } from 'cuda-streams'
 import { foreignStream, type Simulation, simulate } from 'cuda-streams/sim'
-import { FAILING_CALLS } from '../../src/driver/sim/machine/fault-plan.js'
+import { FAILING_CALLS } from '../../src/simulator/machine/fault-plan.js'
 import { Random } from '../soak/random.js'
 import { backendIn } from './stage.js'
 

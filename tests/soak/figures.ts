@@ -1,6 +1,6 @@
 /** What the process has: memory, threads, files, handles that ended threads left, and what keeps its event loop alive. */
 import { readdirSync, readFileSync } from 'node:fs'
-import { own } from '../../src/native/c-functions.js'
+import { own } from '../../src/foundation/native/c-functions.js'
 import type { Machine } from './machine.js'
 import { type Slope, slopeOf } from './slopes.js'
 

@@ -2,7 +2,7 @@
 import { openSync } from 'node:fs'
 import { devNull } from 'node:os'
 import { Stream } from 'cuda-streams'
-import { NativeMemory } from '../../src/native/native-memory.js'
+import { NativeMemory } from '../../src/foundation/native/native-memory.js'
 import type { Client } from './client.js'
 import type { InjectedBug } from './options.js'
 

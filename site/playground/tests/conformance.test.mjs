@@ -75,7 +75,7 @@ test('what a page loads uses no global and no module that only Node has', {
   skip: noSources,
 }, () => {
   const program = ts.createProgram(
-    ['index', 'sim', 'sanitizer', 'timeline'].map((name) => join(sources, `${name}.ts`)),
+    ['index', 'sim', 'sanitizer', 'timeline'].map((name) => join(sources, 'entry-points', `${name}.ts`)),
     { ...OPTIONS, lib: ['lib.es2023.d.ts', 'lib.esnext.disposable.d.ts', 'lib.dom.d.ts', 'lib.dom.iterable.d.ts'] },
   )
   const unknown = program.getSourceFiles().flatMap((file) => {
@@ -85,7 +85,7 @@ test('what a page loads uses no global and no module that only Node has', {
     return missing.map(({ start, length }) => `${name}: ${file.text.slice(start, start + length)}`)
   })
   // The compiler has looked.
-  assert.ok(unknown.some((place) => place.startsWith('base/node-modules.ts: ')))
+  assert.ok(unknown.some((place) => place.startsWith('foundation/base/node-modules.ts: ')))
   assert.deepEqual(
     unknown.filter((place) => !isReplaced(place)),
     [],
@@ -116,7 +116,7 @@ describe('the library, as in a page', { concurrency: 2 }, () => {
   test('says that it cannot compile CUDA C++, and what to load instead', async () => {
     const { code, output } = await inPage(`
       import { inPlaceOf, compiled } from ${JSON.stringify(new URL('../in-place-of-node.mjs', import.meta.url).href)}
-      const { compileCuda, compileCudaNow } = await import(inPlaceOf('./native/nvrtc.js', compiled + '/index.js'))
+      const { compileCuda, compileCudaNow } = await import(inPlaceOf('../foundation/native/nvrtc.js', compiled + '/entry-points/index.js'))
       const said = ({ code, message }) => console.log(code, message)
       await compileCuda('', 'x.cu', []).catch(said)
       try { compileCudaNow('', 'x.cu', []) } catch (error) { said(error) }`)

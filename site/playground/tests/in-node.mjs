@@ -9,7 +9,7 @@ import { root } from './serve.mjs'
 const here = dirname(fileURLToPath(import.meta.url))
 /** A folder of each test file, since these run beside each other; below it, the library finds its own lines by this name. */
 const ofTestFile = resolve(here, '..', 'dist-of-tests', basename(process.argv[1] ?? '', '.test.mjs'))
-const runner = join(ofTestFile, 'library', 'base', 'stack.js')
+const runner = join(ofTestFile, 'library', 'foundation', 'base', 'stack.js')
 
 /** Bundles the runner, with the library, which then loads in half the time; or alone: the library stays where it is. */
 export async function buildRunner({ withLibrary }) {
@@ -19,7 +19,7 @@ export async function buildRunner({ withLibrary }) {
     setup({ onResolve }) {
       onResolve({ filter: /^cuda-streams/ }, ({ path }) => {
         const entryPoint = path.split('/')[1] ?? 'index'
-        return { path: join(compiled, `${entryPoint}.js`), external: !withLibrary }
+        return { path: join(compiled, 'entry-points', `${entryPoint}.js`), external: !withLibrary }
       })
       onResolve({ filter: /\/dist\/src\// }, ({ path, resolveDir }) => ({
         path: resolve(resolveDir, path),

@@ -48,7 +48,7 @@ describe('the same in Node and in the page', { skip, timeout: 600_000 }, () => {
     page.evaluate(
       ([what, code]) =>
         new Promise((done, fail) => {
-          const worker = new Worker('library/base/stack.js', { type: 'module' })
+          const worker = new Worker('library/foundation/base/stack.js', { type: 'module' })
           worker.onerror = ({ message }) => fail(new Error(message))
           worker.onmessage = ({ data }) => {
             if (data.what === 'refused') fail(new Error(data.message))

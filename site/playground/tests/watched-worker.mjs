@@ -1,6 +1,6 @@
 // Runs programs with a function that watches in place of each member of the library's classes. It stands in the stacks of reports.
 import { parentPort, workerData } from 'node:worker_threads'
-import * as library from '../../../dist/src/index.js'
+import * as library from '../../../dist/src/entry-points/index.js'
 
 const { run } = await import(workerData.runner)
 const used = new Set()

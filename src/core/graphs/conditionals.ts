@@ -1,9 +1,15 @@
 /** Conditional nodes: parts of a graph that are played if a kernel wants it, or as long as one does. */
-import { checkArray, checkInteger, checkSynchronous, refusePromise } from '../base/arguments.js'
-import { invalidType, invalidValue, outOfRange, stateError } from '../base/errors.js'
-import { implementation } from '../base/library-object.js'
-import { CUresult, cudaError } from '../driver/cuda-results.js'
-import { CaptureMode, ConditionalType, type GraphHandle, isNullStream, type NodeHandle } from '../driver/driver.js'
+import { checkArray, checkInteger, checkSynchronous, refusePromise } from '../../foundation/base/arguments.js'
+import { invalidType, invalidValue, outOfRange, stateError } from '../../foundation/base/errors.js'
+import { implementation } from '../../foundation/base/library-object.js'
+import { CUresult, cudaError } from '../../foundation/driver/cuda-results.js'
+import {
+  CaptureMode,
+  ConditionalType,
+  type GraphHandle,
+  isNullStream,
+  type NodeHandle,
+} from '../../foundation/driver/driver.js'
 import { type Condition, conditionImplOf, conditionOf } from '../kernels/condition.js'
 import {
   type CaptureRecord,

@@ -1,10 +1,10 @@
 /** The implementation of a graph instance, with what it retains until its launches are over. */
-import { explained } from '../base/errors.js'
-import type { NativeResource } from '../base/finalization.js'
+import { explained } from '../../foundation/base/errors.js'
+import type { NativeResource } from '../../foundation/base/finalization.js'
+import { CUresult, cudaError } from '../../foundation/driver/cuda-results.js'
+import type { ContextHandle, Driver, GraphExecHandle, NodeHandle } from '../../foundation/driver/driver.js'
+import { isNullStream } from '../../foundation/driver/driver.js'
 import { type Device, HandleImpl } from '../device.js'
-import { CUresult, cudaError } from '../driver/cuda-results.js'
-import type { ContextHandle, Driver, GraphExecHandle, NodeHandle } from '../driver/driver.js'
-import { isNullStream } from '../driver/driver.js'
 import type { LaunchNode } from '../kernels/launchable.js'
 import type { AllocationStream } from '../memory/allocation-stream.js'
 import {

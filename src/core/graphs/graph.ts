@@ -7,11 +7,10 @@ import {
   outOfRange,
   refuseReceiver,
   stateError,
-} from '../base/errors.js'
-import { implementation } from '../base/library-object.js'
-import { memoize } from '../base/memoize.js'
-import { another, type Device, elsewhere, HandleImpl, HandleObject } from '../device.js'
-import { CUresult } from '../driver/cuda-results.js'
+} from '../../foundation/base/errors.js'
+import { implementation } from '../../foundation/base/library-object.js'
+import { memoize } from '../../foundation/base/memoize.js'
+import { CUresult } from '../../foundation/driver/cuda-results.js'
 import type {
   CaptureMode,
   ContextHandle,
@@ -20,8 +19,9 @@ import type {
   LaunchShape,
   NodeFacts,
   NodeHandle,
-} from '../driver/driver.js'
-import { isNullStream } from '../driver/driver.js'
+} from '../../foundation/driver/driver.js'
+import { isNullStream } from '../../foundation/driver/driver.js'
+import { another, type Device, elsewhere, HandleImpl, HandleObject } from '../device.js'
 import { conditionImplOf } from '../kernels/condition.js'
 import type { DefinedKernel } from '../kernels/defined-kernel.js'
 import type { Kernel, LaunchConfig } from '../kernels/kernel.js'

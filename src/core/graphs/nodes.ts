@@ -1,5 +1,5 @@
 /** The nodes of a graph, as programs have them. */
-import { implementation, LibraryObject, nextSerial, notCloneable } from '../base/library-object.js'
+import { implementation, LibraryObject, nextSerial, notCloneable } from '../../foundation/base/library-object.js'
 import {
   ConditionalType,
   type ContextHandle,
@@ -8,7 +8,7 @@ import {
   type NodeFacts,
   type NodeHandle,
   type NodeKind,
-} from '../driver/driver.js'
+} from '../../foundation/driver/driver.js'
 import type { DefinedKernel } from '../kernels/defined-kernel.js'
 import type { Extent, Kernel, LaunchConfigOptions } from '../kernels/kernel.js'
 import type { ArgumentsOf, ParameterType } from '../kernels/kernel-signature.js'

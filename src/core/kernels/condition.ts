@@ -1,6 +1,12 @@
 /** Conditions: the values by which conditional nodes of graphs decide, and which kernels set. */
-import { invalidValue } from '../base/errors.js'
-import { checkMade, implementation, LibraryObject, nextSerial, notCloneable } from '../base/library-object.js'
+import { invalidValue } from '../../foundation/base/errors.js'
+import {
+  checkMade,
+  implementation,
+  LibraryObject,
+  nextSerial,
+  notCloneable,
+} from '../../foundation/base/library-object.js'
 import type { CaptureRecord } from '../streams/capture-record.js'
 
 export class ConditionImpl {

@@ -1,6 +1,6 @@
 /** Machine code that was made before for some architectures, and which of it a device runs. */
-import { checkText, isObject } from '../base/arguments.js'
-import { invalidType, invalidValue } from '../base/errors.js'
+import { checkText, isObject } from '../../foundation/base/arguments.js'
+import { invalidType, invalidValue } from '../../foundation/base/errors.js'
 
 export type ComputeCapability = { readonly major: number; readonly minor: number }
 

@@ -7,14 +7,33 @@ import {
   checkText,
   checkThis,
   readOptions,
-} from '../base/arguments.js'
-import { type ElementView, MemoryElements, type Struct, scalarLayout, type ValueOf } from '../base/element-layout.js'
-import { dataViewOf, elementType, fromBf16, fromF16, type ScalarType, type VectorType } from '../base/element-types.js'
-import { invalidType, invalidValue } from '../base/errors.js'
-import { implementation, LibraryObject, notCloneable } from '../base/library-object.js'
-import { printable } from '../base/printable.js'
+} from '../../foundation/base/arguments.js'
+import {
+  type ElementView,
+  MemoryElements,
+  type Struct,
+  scalarLayout,
+  type ValueOf,
+} from '../../foundation/base/element-layout.js'
+import {
+  dataViewOf,
+  elementType,
+  fromBf16,
+  fromF16,
+  type ScalarType,
+  type VectorType,
+} from '../../foundation/base/element-types.js'
+import { invalidType, invalidValue } from '../../foundation/base/errors.js'
+import { implementation, LibraryObject, notCloneable } from '../../foundation/base/library-object.js'
+import { printable } from '../../foundation/base/printable.js'
+import type {
+  HostKernel,
+  KernelSource,
+  LaunchShape,
+  ModuleImage,
+  SetConditional,
+} from '../../foundation/driver/driver.js'
 import { type Device, driverOf, isDevice } from '../device.js'
-import type { HostKernel, KernelSource, LaunchShape, ModuleImage, SetConditional } from '../driver/driver.js'
 import type { OpenMemory } from '../memory/buffer.js'
 import type { DeviceBuffer } from '../memory/device-buffer.js'
 import type { StreamImpl } from '../streams/stream-impl.js'

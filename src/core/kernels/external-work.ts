@@ -1,8 +1,15 @@
 /** Work that other code queues on a stream of this library: a library called through an FFI, say, by CUDA's own handle. */
-import { checkArray, checkChoice, checkFunction, checkNanoseconds, type Given, readOptions } from '../base/arguments.js'
-import { invalidType } from '../base/errors.js'
-import { printable } from '../base/printable.js'
-import { type Access, type HostImplementation, LIBRARY_ENTRIES } from '../driver/driver.js'
+import {
+  checkArray,
+  checkChoice,
+  checkFunction,
+  checkNanoseconds,
+  type Given,
+  readOptions,
+} from '../../foundation/base/arguments.js'
+import { invalidType } from '../../foundation/base/errors.js'
+import { printable } from '../../foundation/base/printable.js'
+import { type Access, type HostImplementation, LIBRARY_ENTRIES } from '../../foundation/driver/driver.js'
 import { BufferImpl, isMemory, openMemory } from '../memory/buffer.js'
 import type { DeviceBuffer } from '../memory/device-buffer.js'
 import type { PinnedBuffer } from '../memory/pinned-buffer.js'

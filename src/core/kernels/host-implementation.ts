@@ -2,7 +2,7 @@
  * Runs the host implementation of a kernel as a GPU runs the kernel: block by block, thread by thread, together at each
  * barrier.
  */
-import { outOfRange } from '../base/errors.js'
+import { outOfRange } from '../../foundation/base/errors.js'
 
 /** The number of threads or blocks in each direction. */
 export type Extent3 = readonly [x: number, y: number, z: number]

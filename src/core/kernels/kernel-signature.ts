@@ -1,5 +1,5 @@
 /** A kernel's parameters, as the caller states them, and its arguments: checked by TypeScript, and again at each launch. */
-import { checkArray, isOptionsObject } from '../base/arguments.js'
+import { checkArray, isOptionsObject } from '../../foundation/base/arguments.js'
 import {
   didYouMean,
   type ElementLayout,
@@ -10,17 +10,17 @@ import {
   TYPE_NAMES,
   type ValueOf,
   writeElement,
-} from '../base/element-layout.js'
-import { dataViewOf, SCALAR_ACCESS, type ScalarType, type VectorType } from '../base/element-types.js'
-import { invalidType, invalidValue, outOfRange, stateError } from '../base/errors.js'
-import type { Access, Driver, PassedType } from '../driver/driver.js'
+} from '../../foundation/base/element-layout.js'
+import { dataViewOf, SCALAR_ACCESS, type ScalarType, type VectorType } from '../../foundation/base/element-types.js'
+import { invalidType, invalidValue, outOfRange, stateError } from '../../foundation/base/errors.js'
+import type { Access, Driver, PassedType } from '../../foundation/driver/driver.js'
 import { BufferImpl, bufferImplOf } from '../memory/buffer.js'
 import type { DeviceBuffer } from '../memory/device-buffer.js'
 import type { PinnedBuffer } from '../memory/pinned-buffer.js'
 import { type Condition, conditionImplOf } from './condition.js'
 
-export type { ScalarType, VectorType } from '../base/element-types.js'
-export type { Access } from '../driver/driver.js'
+export type { ScalarType, VectorType } from '../../foundation/base/element-types.js'
+export type { Access } from '../../foundation/driver/driver.js'
 
 /** A pointer to structs, with the kernel's access to their memory: `{ in: Particle }` is 'in Particle*'. */
 export type StructPointer<S extends Struct = Struct> =

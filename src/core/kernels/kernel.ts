@@ -1,5 +1,5 @@
 /** Modules of GPU code, from binaries or from CUDA C++, and the kernels in them. */
-import type { Given } from '../base/arguments.js'
+import type { Given } from '../../foundation/base/arguments.js'
 import {
   checkArray,
   checkBoolean,
@@ -9,8 +9,8 @@ import {
   nearest,
   oneOf,
   readOptions,
-} from '../base/arguments.js'
-import { bytesOf } from '../base/bytes.js'
+} from '../../foundation/base/arguments.js'
+import { bytesOf } from '../../foundation/base/bytes.js'
 import {
   CudaError,
   explained,
@@ -19,14 +19,13 @@ import {
   outOfRange,
   refuseReceiver,
   stateError,
-} from '../base/errors.js'
-import { checkMade, implementation, LibraryObject } from '../base/library-object.js'
-import { types } from '../base/node-modules.js'
-import { printable } from '../base/printable.js'
-import { fromCaller } from '../base/stack.js'
-import { contextOf, type Device, driverOf, HandleImpl, HandleObject, resolveDevice } from '../device.js'
-import { CUresult } from '../driver/cuda-results.js'
-import type { DeviceAttribute } from '../driver/device-attributes.js'
+} from '../../foundation/base/errors.js'
+import { checkMade, implementation, LibraryObject } from '../../foundation/base/library-object.js'
+import { types } from '../../foundation/base/node-modules.js'
+import { printable } from '../../foundation/base/printable.js'
+import { fromCaller } from '../../foundation/base/stack.js'
+import { CUresult } from '../../foundation/driver/cuda-results.js'
+import type { DeviceAttribute } from '../../foundation/driver/device-attributes.js'
 import {
   type KernelHandle,
   type KernelLimits,
@@ -37,7 +36,8 @@ import {
   LIMITS_OF_ANY,
   type ModuleHandle,
   type ModuleImage,
-} from '../driver/driver.js'
+} from '../../foundation/driver/driver.js'
+import { contextOf, type Device, driverOf, HandleImpl, HandleObject, resolveDevice } from '../device.js'
 import type { OpenMemory } from '../memory/buffer.js'
 import { DeviceBuffer } from '../memory/device-buffer.js'
 import { beginWork, enablePeerAccess, endWork } from '../memory/queue-with-memory.js'

@@ -1,6 +1,5 @@
 /** The targets of `stream.launch()`: graphs and kernels, which queue themselves. */
-import { invalidType, invalidValue } from '../base/errors.js'
-import type { Device } from '../device.js'
+import { invalidType, invalidValue } from '../../foundation/base/errors.js'
 import type {
   ContextHandle,
   Driver,
@@ -8,7 +7,8 @@ import type {
   LaunchAttributes,
   LaunchShape,
   NodeHandle,
-} from '../driver/driver.js'
+} from '../../foundation/driver/driver.js'
+import type { Device } from '../device.js'
 import type { OpenMemory } from '../memory/buffer.js'
 import type { StreamImpl } from '../streams/stream-impl.js'
 

@@ -3,13 +3,13 @@
  * need no events. This holds also if the allocation stream is closed first, or captures. What cannot be freed or released at
  * once, since the driver refuses or work is not done, is tried again by later calls: no call waits for it.
  */
-import { CudaError, stateError } from '../base/errors.js'
-import { atNextTurn } from '../base/event-loop.js'
-import type { NativeResource } from '../base/finalization.js'
-import { memoize } from '../base/memoize.js'
-import { AfterWork } from '../driver/after-work.js'
-import { CUresult, isContextLost } from '../driver/cuda-results.js'
-import type { Driver, InternalEvent } from '../driver/driver.js'
+import { CudaError, stateError } from '../../foundation/base/errors.js'
+import { atNextTurn } from '../../foundation/base/event-loop.js'
+import type { NativeResource } from '../../foundation/base/finalization.js'
+import { memoize } from '../../foundation/base/memoize.js'
+import { AfterWork } from '../../foundation/driver/after-work.js'
+import { CUresult, isContextLost } from '../../foundation/driver/cuda-results.js'
+import type { Driver, InternalEvent } from '../../foundation/driver/driver.js'
 import { releaseAll } from '../streams/capture-record.js'
 import type { StreamImpl } from '../streams/stream-impl.js'
 import { type Holder, holderOf } from './out-of-memory.js'

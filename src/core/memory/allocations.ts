@@ -1,7 +1,6 @@
 /** Pieces of memory, to which buffers and their slices refer: the streams that used one, and how it is freed. */
-import { NativeResource } from '../base/finalization.js'
-import { findForgotten, holdMemory, releaseMemory } from '../base/heap.js'
-import { contextOf, type Device, driverOf } from '../device.js'
+import { NativeResource } from '../../foundation/base/finalization.js'
+import { findForgotten, holdMemory, releaseMemory } from '../../foundation/base/heap.js'
 import {
   type Driver,
   type EventHandle,
@@ -10,7 +9,8 @@ import {
   type InternalEvent,
   type Pointer,
   type QueuedAllocation,
-} from '../driver/driver.js'
+} from '../../foundation/driver/driver.js'
+import { contextOf, type Device, driverOf } from '../device.js'
 import type { WrappedLifetime } from '../streams/shared.js'
 import type { StreamImpl } from '../streams/stream-impl.js'
 import { type AllocationStream, allocationStreamOf, freeUnowned, isFinding, unlessLost } from './allocation-stream.js'

@@ -2,14 +2,14 @@
  * The common base of DeviceBuffer and PinnedBuffer: an address, a length, slices, and an end. The rest of the library works
  * with their implementation, which refers to a whole allocation or to a slice of one.
  */
-import { checkInteger } from '../base/arguments.js'
-import type { OwnBytes } from '../base/bytes.js'
-import { LONGEST_ARRAY } from '../base/bytes.js'
-import { invalidType, invalidValue, outOfRange, refuseReceiver, stateError } from '../base/errors.js'
-import { destroyWhenUnreachable } from '../base/finalization.js'
-import { ClosableObject, checkMade, implementation, nextSerial } from '../base/library-object.js'
+import { checkInteger } from '../../foundation/base/arguments.js'
+import type { OwnBytes } from '../../foundation/base/bytes.js'
+import { LONGEST_ARRAY } from '../../foundation/base/bytes.js'
+import { invalidType, invalidValue, outOfRange, refuseReceiver, stateError } from '../../foundation/base/errors.js'
+import { destroyWhenUnreachable } from '../../foundation/base/finalization.js'
+import { ClosableObject, checkMade, implementation, nextSerial } from '../../foundation/base/library-object.js'
+import type { Driver, Pointer } from '../../foundation/driver/driver.js'
 import { another, type Device } from '../device.js'
-import type { Driver, Pointer } from '../driver/driver.js'
 import { unregister } from '../streams/shared.js'
 import { retryRefused } from './allocation-stream.js'
 import { type Allocation, PinnedAllocation } from './allocations.js'

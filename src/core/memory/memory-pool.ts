@@ -1,11 +1,11 @@
 /** Pools that stream-ordered memory comes from. */
-import { checkInteger, readOptions } from '../base/arguments.js'
-import { invalidType, refuseReceiver, stateError } from '../base/errors.js'
-import { destroyWhenUnreachable } from '../base/finalization.js'
-import { ClosableObject, implementation } from '../base/library-object.js'
+import { checkInteger, readOptions } from '../../foundation/base/arguments.js'
+import { invalidType, refuseReceiver, stateError } from '../../foundation/base/errors.js'
+import { destroyWhenUnreachable } from '../../foundation/base/finalization.js'
+import { ClosableObject, implementation } from '../../foundation/base/library-object.js'
+import type { PoolHandle, PoolUsage } from '../../foundation/driver/driver.js'
+import { releaseThreshold } from '../../foundation/driver/release-threshold.js'
 import { type Device, driverOf, elsewhere, HandleImpl, resolveDevice } from '../device.js'
-import type { PoolHandle, PoolUsage } from '../driver/driver.js'
-import { releaseThreshold } from '../driver/release-threshold.js'
 
 /** The device and the limits of a pool. */
 export interface MemoryPoolOptions {

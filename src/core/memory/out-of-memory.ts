@@ -1,12 +1,12 @@
 /** The error for a device that has no more memory: what there is, and on which streams this thread has allocated it. */
-import { VARIABLES } from '../base/environment-variables.js'
-import { CudaError, explained } from '../base/errors.js'
-import { destroyForgotten } from '../base/finalization.js'
-import { memoize } from '../base/memoize.js'
-import { shortCallSite } from '../base/stack.js'
+import { VARIABLES } from '../../foundation/base/environment-variables.js'
+import { CudaError, explained } from '../../foundation/base/errors.js'
+import { destroyForgotten } from '../../foundation/base/finalization.js'
+import { memoize } from '../../foundation/base/memoize.js'
+import { shortCallSite } from '../../foundation/base/stack.js'
+import { CUresult } from '../../foundation/driver/cuda-results.js'
+import type { Driver, Pointer, PoolHandle, QueuedAllocation } from '../../foundation/driver/driver.js'
 import type { Device } from '../device.js'
-import { CUresult } from '../driver/cuda-results.js'
-import type { Driver, Pointer, PoolHandle, QueuedAllocation } from '../driver/driver.js'
 import type { StreamImpl } from '../streams/stream-impl.js'
 
 const MOST_NAMED = 5

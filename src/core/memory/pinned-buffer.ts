@@ -1,8 +1,8 @@
 /** Pinned memory of the host, and its views in JavaScript. */
-import { readOptions } from '../base/arguments.js'
-import { type Bytes, checkSource, type OwnBytes } from '../base/bytes.js'
-import { describe, invalidValue, refuseReceiver, stateError } from '../base/errors.js'
-import { workerThreads } from '../base/node-modules.js'
+import { readOptions } from '../../foundation/base/arguments.js'
+import { type Bytes, checkSource, type OwnBytes } from '../../foundation/base/bytes.js'
+import { describe, invalidValue, refuseReceiver, stateError } from '../../foundation/base/errors.js'
+import { workerThreads } from '../../foundation/base/node-modules.js'
 import { contextOf, type Device, driverOf, resolveDevice } from '../device.js'
 import { PinnedAllocation } from './allocations.js'
 import { BufferImpl, bufferImplOf, bytesToAllocate, Memory, type ViewConstructor, viewOf } from './buffer.js'

@@ -1,5 +1,5 @@
 /** Queues work that uses memory, and tracks that use. */
-import { stateError } from '../base/errors.js'
+import { stateError } from '../../foundation/base/errors.js'
 import {
   bytesIn,
   type CopiedBytes,
@@ -7,7 +7,7 @@ import {
   type FillWork,
   type MemoryRows,
   type QueuedCopy,
-} from '../driver/driver.js'
+} from '../../foundation/driver/driver.js'
 import {
   type CapturedCopy,
   type CaptureRecord,

@@ -5,10 +5,10 @@
  * before and behind the stream's work, which then waits for nothing. If the rings are full, the stream waits for
  * JavaScript, not the caller: an internal helper stream waits for a host function that fills or empties a chunk.
  */
-import { CudaError, explained, invalidValue } from '../base/errors.js'
-import { destroyWhenUnreachable } from '../base/finalization.js'
-import { memoize } from '../base/memoize.js'
-import { cudaError } from '../driver/cuda-results.js'
+import { CudaError, explained, invalidValue } from '../../foundation/base/errors.js'
+import { destroyWhenUnreachable } from '../../foundation/base/finalization.js'
+import { memoize } from '../../foundation/base/memoize.js'
+import { cudaError } from '../../foundation/driver/cuda-results.js'
 import { hostFunction } from '../streams/host-function.js'
 import { StreamImpl } from '../streams/stream-impl.js'
 import type { BufferImpl, OpenMemory } from './buffer.js'

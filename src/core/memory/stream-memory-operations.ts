@@ -1,9 +1,9 @@
 /** `stream.waitValue()` and `stream.writeValue()`: words in memory by which streams, JavaScript and processes signal each other. */
-import { checkInteger, type Given, oneOf, readOptions } from '../base/arguments.js'
-import { invalidType, invalidValue, outOfRange, stateError } from '../base/errors.js'
+import { checkInteger, type Given, oneOf, readOptions } from '../../foundation/base/arguments.js'
+import { invalidType, invalidValue, outOfRange, stateError } from '../../foundation/base/errors.js'
+import { DEVICE_ATTRIBUTES } from '../../foundation/driver/device-attributes.js'
+import { Comparison, type MemoryValue } from '../../foundation/driver/values.js'
 import type { Device } from '../device.js'
-import { DEVICE_ATTRIBUTES } from '../driver/device-attributes.js'
-import { Comparison, type MemoryValue } from '../driver/values.js'
 import type { StreamImpl } from '../streams/stream-impl.js'
 import { DeviceAllocation } from './allocations.js'
 import type { BufferImpl } from './buffer.js'

@@ -2,10 +2,16 @@
  * The streams that have used a piece of memory, and an event behind the last use by each. Work that is ordered after all of
  * these events may free the memory.
  */
-import { nextSerial } from '../base/library-object.js'
-import { memoize } from '../base/memoize.js'
+import { nextSerial } from '../../foundation/base/library-object.js'
+import { memoize } from '../../foundation/base/memoize.js'
+import {
+  type Driver,
+  EventFlag,
+  type EventHandle,
+  giveBackEvent,
+  type InternalEvent,
+} from '../../foundation/driver/driver.js'
 import type { Device } from '../device.js'
-import { type Driver, EventFlag, type EventHandle, giveBackEvent, type InternalEvent } from '../driver/driver.js'
 import { StreamImpl } from '../streams/stream-impl.js'
 
 /** So many events are kept without a look at which of them are done, to be joined. */

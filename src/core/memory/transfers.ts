@@ -7,12 +7,12 @@ import {
   type Given,
   isOptionsObject,
   readOptions,
-} from '../base/arguments.js'
-import { type Bytes, bytesOf, checkSource, isBytes, type OwnBytes } from '../base/bytes.js'
-import { FLOAT_ACCESS } from '../base/element-types.js'
-import { describe, invalidType, invalidValue, outOfRange, stateError } from '../base/errors.js'
-import { process } from '../base/node-modules.js'
-import { type Driver, extentOf, type FillWidth, type MemoryRows } from '../driver/driver.js'
+} from '../../foundation/base/arguments.js'
+import { type Bytes, bytesOf, checkSource, isBytes, type OwnBytes } from '../../foundation/base/bytes.js'
+import { FLOAT_ACCESS } from '../../foundation/base/element-types.js'
+import { describe, invalidType, invalidValue, outOfRange, stateError } from '../../foundation/base/errors.js'
+import { process } from '../../foundation/base/node-modules.js'
+import { type Driver, extentOf, type FillWidth, type MemoryRows } from '../../foundation/driver/driver.js'
 import type { StreamImpl } from '../streams/stream-impl.js'
 import { BufferImpl, bufferImplOf, type ViewConstructor, viewOf } from './buffer.js'
 import type { DeviceBuffer } from './device-buffer.js'

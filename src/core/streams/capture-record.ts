@@ -2,10 +2,17 @@
  * What the work of a capture uses, noted while it is captured, for the graph to retain. A capture that another library began
  * has no record, and its graph retains nothing.
  */
-import type { NativeResource } from '../base/finalization.js'
-import { memoize } from '../base/memoize.js'
-import type { ContextHandle, Driver, EventHandle, LaunchShape, NodeHandle, StreamHandle } from '../driver/driver.js'
-import { cudaHandleOf, isNullStream } from '../driver/driver.js'
+import type { NativeResource } from '../../foundation/base/finalization.js'
+import { memoize } from '../../foundation/base/memoize.js'
+import type {
+  ContextHandle,
+  Driver,
+  EventHandle,
+  LaunchShape,
+  NodeHandle,
+  StreamHandle,
+} from '../../foundation/driver/driver.js'
+import { cudaHandleOf, isNullStream } from '../../foundation/driver/driver.js'
 
 /** An event for which a graph waits, of work outside the graph. */
 interface AwaitedEvent {

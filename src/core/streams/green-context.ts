@@ -1,9 +1,9 @@
 /** Green contexts: shares of a device's multiprocessors. */
-import { checkArray, checkInteger, readOptions } from '../base/arguments.js'
-import { invalidType, invalidValue, outOfRange, refuseReceiver } from '../base/errors.js'
-import { implementation } from '../base/library-object.js'
+import { checkArray, checkInteger, readOptions } from '../../foundation/base/arguments.js'
+import { invalidType, invalidValue, outOfRange, refuseReceiver } from '../../foundation/base/errors.js'
+import { implementation } from '../../foundation/base/library-object.js'
+import type { ContextHandle, Driver, GreenContextPart } from '../../foundation/driver/driver.js'
 import { type Context, type Device, driverOf, HandleImpl, HandleObject } from '../device.js'
-import type { ContextHandle, Driver, GreenContextPart } from '../driver/driver.js'
 
 /** How a device is split. */
 export interface SplitOptions<N extends readonly number[] = readonly number[]> {

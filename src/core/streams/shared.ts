@@ -3,13 +3,13 @@
  * gets a token, a plain object of names and numbers. A registration in native memory says whether the owner still has the
  * object open, and which object it is: a made-up handle would reach the driver otherwise, which crashes on some.
  */
-import { type Given, isObject, readProperties } from '../base/arguments.js'
-import { describe, invalidType, invalidValue, stateError } from '../base/errors.js'
-import { memoize } from '../base/memoize.js'
-import { process, threadId } from '../base/node-modules.js'
+import { type Given, isObject, readProperties } from '../../foundation/base/arguments.js'
+import { describe, invalidType, invalidValue, stateError } from '../../foundation/base/errors.js'
+import { memoize } from '../../foundation/base/memoize.js'
+import { process, threadId } from '../../foundation/base/node-modules.js'
+import type { Driver, EventHandle, StreamHandle } from '../../foundation/driver/driver.js'
+import { sharingEnds, unwatchedBegins } from '../../foundation/driver/watched-threads.js'
 import { Device, driverOf } from '../device.js'
-import type { Driver, EventHandle, StreamHandle } from '../driver/driver.js'
-import { sharingEnds, unwatchedBegins } from '../driver/watched-threads.js'
 
 type SharedKind = 'stream' | 'event' | 'buffer'
 

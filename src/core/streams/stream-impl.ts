@@ -2,15 +2,13 @@
  * The implementation of a stream; the public class above it is `Stream`. Memory, kernels and graphs work with implementations,
  * and so do the streams that the library makes for itself.
  */
-import { Ambient } from '../base/ambient.js'
-import { checkBoolean, checkOwner, type Given, oneOf, readOptions } from '../base/arguments.js'
-import { invalidType, invalidValue, refuseReceiver, stateError } from '../base/errors.js'
-import { destroyWhenUnreachable, NativeResource } from '../base/finalization.js'
-import { ClosableObject, implementation, nextSerial } from '../base/library-object.js'
-import { memoize } from '../base/memoize.js'
-import { type Context, contextOf, type Device, deviceOf, driverOf, elsewhere, resolveDevice } from '../device.js'
-import { driverForHandle } from '../driver/default-driver.js'
-import type { ContextHandle, Driver, ExternalFlag, StreamHandle, Wrapper } from '../driver/driver.js'
+import { Ambient } from '../../foundation/base/ambient.js'
+import { checkBoolean, checkOwner, type Given, oneOf, readOptions } from '../../foundation/base/arguments.js'
+import { invalidType, invalidValue, refuseReceiver, stateError } from '../../foundation/base/errors.js'
+import { destroyWhenUnreachable, NativeResource } from '../../foundation/base/finalization.js'
+import { ClosableObject, implementation, nextSerial } from '../../foundation/base/library-object.js'
+import { memoize } from '../../foundation/base/memoize.js'
+import type { ContextHandle, Driver, ExternalFlag, StreamHandle, Wrapper } from '../../foundation/driver/driver.js'
 import {
   canonicalStream,
   cudaHandleOf,
@@ -19,9 +17,11 @@ import {
   isNullStream,
   type QueuedPromiseWait,
   StreamFlag,
-} from '../driver/driver.js'
-import { joined, NO_PROMISES, PromiseWait } from '../driver/promise-waits.js'
-import { defaultStreamName, givenName, numberedStream } from '../driver/stream-names.js'
+} from '../../foundation/driver/driver.js'
+import { joined, NO_PROMISES, PromiseWait } from '../../foundation/driver/promise-waits.js'
+import { driverForHandle } from '../default-driver.js'
+import { type Context, contextOf, type Device, deviceOf, driverOf, elsewhere, resolveDevice } from '../device.js'
+import { defaultStreamName, givenName, numberedStream } from '../stream-names.js'
 import { type AwaitedUses, comesAfterUse, NO_USES, UsesBefore, withUses } from './awaited-uses.js'
 import { type CaptureRecord, captureEnded, capturesUnderWay, noteRecord, recordOf } from './capture-record.js'
 import type { EventImpl } from './event-impl.js'

@@ -1,6 +1,6 @@
 /** The options of streams, records and waits, and the stream protocol by which other libraries hand a stream over. */
-import { checkArray, checkPointer, isObject } from '../base/arguments.js'
-import { invalidType } from '../base/errors.js'
+import { checkArray, checkPointer, isObject } from '../../foundation/base/arguments.js'
+import { invalidType } from '../../foundation/base/errors.js'
 import type { Device } from '../device.js'
 import type { EventOptions } from './event-impl.js'
 import type { GreenContext } from './green-context.js'

@@ -3,10 +3,10 @@
  * call uses.
  */
 
-import { MemoryReader } from '../../../native/memory-reader.js'
-import { CUresult, cudaError } from '../../cuda-results.js'
-import type { ContextHandle, EventHandle, StreamHandle } from '../../driver.js'
-import { closedHandle, refusedHandle } from '../../handle-errors.js'
+import { CUresult, cudaError } from '../../foundation/driver/cuda-results.js'
+import type { ContextHandle, EventHandle, StreamHandle } from '../../foundation/driver/driver.js'
+import { closedHandle, refusedHandle } from '../../foundation/driver/handle-errors.js'
+import { MemoryReader } from '../../foundation/native/memory-reader.js'
 
 /** How many bytes of a stream's inner object are searched for the stream's handle and number. */
 const INNER_BYTES = 1024

@@ -1,8 +1,8 @@
 /** Streams without work: those that were closed, and are given out again, and those that make room for others. */
 import { isMainThread } from 'node:worker_threads'
-import { stateError } from '../../../base/errors.js'
-import { hasLostContext } from '../../cuda-results.js'
-import { type ContextHandle, StreamFlag, type StreamHandle } from '../../driver.js'
+import { stateError } from '../../foundation/base/errors.js'
+import { hasLostContext } from '../../foundation/driver/cuda-results.js'
+import { type ContextHandle, StreamFlag, type StreamHandle } from '../../foundation/driver/driver.js'
 import { type ProcessRegistry, SPARE_DEVICES, SPARE_STREAMS } from '../host-functions/process-registry.js'
 import type { LibcudaParts } from '../libcuda/driver-calls.js'
 import { checkCleanup } from '../libcuda/libcuda.js'

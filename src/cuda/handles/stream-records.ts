@@ -3,7 +3,7 @@
  * stream is its record and not its handle: the new stream has a new record, and nothing that was known of the old one is taken for
  * its own.
  */
-import { CUresult, cudaError } from '../../cuda-results.js'
+import { CUresult, cudaError } from '../../foundation/driver/cuda-results.js'
 import {
   type ContextHandle,
   canonicalStream,
@@ -14,8 +14,8 @@ import {
   StreamFlag,
   type StreamHandle,
   type Wrapper,
-} from '../../driver.js'
-import { HandleMap } from '../../handle-tables.js'
+} from '../../foundation/driver/driver.js'
+import { HandleMap } from '../../foundation/driver/handle-tables.js'
 import type { StreamSemaphore } from '../host-functions/semaphores.js'
 
 /** A capture that a stream began here, and that was not ended since, as far as this thread knows. */

@@ -2,8 +2,8 @@
  * The captures that this thread has under way, and the events whose latest record is part of one: a query of such an event would invalidate the
  * capture, and a stream that waits for it joins the capture.
  */
-import { CUresult, cudaError } from '../../cuda-results.js'
-import type { ContextHandle, EventHandle, StreamHandle } from '../../driver.js'
+import { CUresult, cudaError } from '../../foundation/driver/cuda-results.js'
+import type { ContextHandle, EventHandle, StreamHandle } from '../../foundation/driver/driver.js'
 import type { StreamRecord } from '../handles/stream-records.js'
 import type { LibcudaParts } from '../libcuda/driver-calls.js'
 import { check, checkCleanup } from '../libcuda/libcuda.js'

@@ -2,7 +2,7 @@
  * Which host functions each stream and event comes after, so that a wait for a host function that cannot run before the wait ends is an error
  * at once. Kept only while host functions are pending. The calls of one semaphore run in order, so the latest is enough.
  */
-import { type EventHandle, isNullStream } from '../../driver.js'
+import { type EventHandle, isNullStream } from '../../foundation/driver/driver.js'
 import type { StreamRecord } from '../handles/stream-records.js'
 import type { PendingCall, Semaphore } from './semaphores.js'
 

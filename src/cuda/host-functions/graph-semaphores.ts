@@ -3,8 +3,8 @@
  * writes "waiting", waits for "signalled", and clears "signalled". Each instance of a graph has semaphores of its own, since two instances may
  * run at once.
  */
-import { stateError } from '../../../base/errors.js'
-import type { ContextHandle, HostFunction, Pointer } from '../../driver.js'
+import { stateError } from '../../foundation/base/errors.js'
+import type { ContextHandle, HostFunction, Pointer } from '../../foundation/driver/driver.js'
 import type { GraphNodes } from '../graph-nodes.js'
 import type { Library } from '../libcuda/libcuda.js'
 import {

@@ -4,11 +4,17 @@
  * Blocking and Promises use the answers.
  */
 
-import { monotonicTime } from '../../../base/event-loop.js'
-import { blockedBy } from '../../blocked-by.js'
-import { CUresult } from '../../cuda-results.js'
-import type { ContextHandle, EventHandle, HostFunction, QueuedPromiseWait, StreamHandle } from '../../driver.js'
-import type { EventLoopPoller } from '../../event-loop-poller.js'
+import { monotonicTime } from '../../foundation/base/event-loop.js'
+import { blockedBy } from '../../foundation/driver/blocked-by.js'
+import { CUresult } from '../../foundation/driver/cuda-results.js'
+import type {
+  ContextHandle,
+  EventHandle,
+  HostFunction,
+  QueuedPromiseWait,
+  StreamHandle,
+} from '../../foundation/driver/driver.js'
+import type { EventLoopPoller } from '../../foundation/driver/event-loop-poller.js'
 import type { StreamRecord, StreamRecords } from '../handles/stream-records.js'
 import type { RelaxedCaptures } from '../libcuda/driver-calls.js'
 import type { Library } from '../libcuda/libcuda.js'

@@ -6,12 +6,12 @@
  * and keeps new ones from being queued. native/threads.h has the same memory as structs; a test compares the two.
  */
 import { threadId } from 'node:worker_threads'
-import { VARIABLES } from '../../../base/environment-variables.js'
-import { seconds, warnAfter } from '../../../base/warnings.js'
-import { own } from '../../../native/c-functions.js'
-import { layer } from '../../../native/layer.js'
-import { NativeMemory } from '../../../native/native-memory.js'
-import { DEFAULT_STREAM_LIMIT, type StreamHandle } from '../../driver.js'
+import { VARIABLES } from '../../foundation/base/environment-variables.js'
+import { seconds, warnAfter } from '../../foundation/base/warnings.js'
+import { DEFAULT_STREAM_LIMIT, type StreamHandle } from '../../foundation/driver/driver.js'
+import { own } from '../../foundation/native/c-functions.js'
+import { layer } from '../../foundation/native/layer.js'
+import { NativeMemory } from '../../foundation/native/native-memory.js'
 
 /** Words of the registry's head. */
 export const Head = {

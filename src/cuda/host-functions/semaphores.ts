@@ -4,15 +4,15 @@
  * writes "signalled".
  */
 
-import { stateError } from '../../../base/errors.js'
-import { monotonicTime } from '../../../base/event-loop.js'
-import { shortCallSite } from '../../../base/stack.js'
-import { own } from '../../../native/c-functions.js'
-import { NativeMemory } from '../../../native/native-memory.js'
-import { type OwnedKind, ownerOfThread } from '../../../native/owned-handles.js'
-import { ThreadMemory } from '../../../native/thread-memory.js'
-import { noteLoss } from '../../cuda-results.js'
-import type { ContextHandle, HostFunction, QueuedPromiseWait, StreamHandle } from '../../driver.js'
+import { stateError } from '../../foundation/base/errors.js'
+import { monotonicTime } from '../../foundation/base/event-loop.js'
+import { shortCallSite } from '../../foundation/base/stack.js'
+import { noteLoss } from '../../foundation/driver/cuda-results.js'
+import type { ContextHandle, HostFunction, QueuedPromiseWait, StreamHandle } from '../../foundation/driver/driver.js'
+import { own } from '../../foundation/native/c-functions.js'
+import { NativeMemory } from '../../foundation/native/native-memory.js'
+import { type OwnedKind, ownerOfThread } from '../../foundation/native/owned-handles.js'
+import { ThreadMemory } from '../../foundation/native/thread-memory.js'
 import { check, type Library } from '../libcuda/libcuda.js'
 import { LABEL_BYTES, Label, type ProcessRegistry, singleThread } from './process-registry.js'
 

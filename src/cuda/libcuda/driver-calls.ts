@@ -1,10 +1,10 @@
 /** What every call of the driver needs: the functions, the context that must be current, and the capture mode of the thread. */
 
-import { own } from '../../../native/c-functions.js'
-import type { NativeMemory } from '../../../native/native-memory.js'
-import { ThreadMemory } from '../../../native/thread-memory.js'
-import { CUresult } from '../../cuda-results.js'
-import { type ContextHandle, cudaHandleOf, isDefaultStream, type StreamHandle } from '../../driver.js'
+import { CUresult } from '../../foundation/driver/cuda-results.js'
+import { type ContextHandle, cudaHandleOf, isDefaultStream, type StreamHandle } from '../../foundation/driver/driver.js'
+import { own } from '../../foundation/native/c-functions.js'
+import type { NativeMemory } from '../../foundation/native/native-memory.js'
+import { ThreadMemory } from '../../foundation/native/thread-memory.js'
 import type { StreamRecords } from '../handles/stream-records.js'
 import type { CheckedLibrary, Library } from './libcuda.js'
 import type { OwnedKinds } from './owned-handles.js'

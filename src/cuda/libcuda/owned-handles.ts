@@ -3,11 +3,11 @@
  * destroys something. A new function that does needs a row here, and nothing else.
  */
 
-import { own } from '../../../native/c-functions.js'
-import { NativeMemory } from '../../../native/native-memory.js'
-import { OwnedKind, type Owning, ownerOfThread, Trait } from '../../../native/owned-handles.js'
-import type { SharedLibrary } from '../../../native/shared-library.js'
-import { isContextLost } from '../../cuda-results.js'
+import { isContextLost } from '../../foundation/driver/cuda-results.js'
+import { own } from '../../foundation/native/c-functions.js'
+import { NativeMemory } from '../../foundation/native/native-memory.js'
+import { OwnedKind, type Owning, ownerOfThread, Trait } from '../../foundation/native/owned-handles.js'
+import type { SharedLibrary } from '../../foundation/native/shared-library.js'
 import type { DriverFunction } from './signatures.js'
 
 /** The function that destroys each kind, in the order in which what is left of a thread is destroyed, and what must be known of it. */

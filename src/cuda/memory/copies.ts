@@ -1,7 +1,5 @@
 /** Copies of bytes, of rows, and of several pieces at once, and what each needs beyond the call of its name. */
 
-import { type CFunction, own } from '../../../native/c-functions.js'
-import { ThreadMemory } from '../../../native/thread-memory.js'
 import {
   bytesIn,
   type CopiedBytes,
@@ -12,7 +10,9 @@ import {
   type MemoryRows,
   type Pointer,
   type StreamHandle,
-} from '../../driver.js'
+} from '../../foundation/driver/driver.js'
+import { type CFunction, own } from '../../foundation/native/c-functions.js'
+import { ThreadMemory } from '../../foundation/native/thread-memory.js'
 import type { SpareStreams } from '../handles/spare-streams.js'
 import type { StreamRecord } from '../handles/stream-records.js'
 import type { LibcudaParts } from '../libcuda/driver-calls.js'

@@ -3,9 +3,9 @@
  * Both are enabled once, when a stream of the one device first uses memory of the other.
  */
 
-import { NativeMemory } from '../../../native/native-memory.js'
-import { CUresult } from '../../cuda-results.js'
-import type { Pointer } from '../../driver.js'
+import { CUresult } from '../../foundation/driver/cuda-results.js'
+import type { Pointer } from '../../foundation/driver/driver.js'
+import { NativeMemory } from '../../foundation/native/native-memory.js'
 import type { CudaPools } from '../cuda-pools.js'
 import type { LibcudaParts } from '../libcuda/driver-calls.js'
 import { check } from '../libcuda/libcuda.js'

@@ -3,9 +3,9 @@
  * that comes after it there; in the order of a null stream, all blocking streams of the process. So these frees are put off until all that
  * they come after is done, and then made on a stream on which nothing else is.
  */
-import { monotonicTime } from '../../../base/event-loop.js'
-import { RecheckTimer } from '../../../base/recheck-timer.js'
-import { CUresult, isContextLost } from '../../cuda-results.js'
+import { monotonicTime } from '../../foundation/base/event-loop.js'
+import { RecheckTimer } from '../../foundation/base/recheck-timer.js'
+import { CUresult, isContextLost } from '../../foundation/driver/cuda-results.js'
 import {
   type Driver,
   type EventHandle,
@@ -13,7 +13,7 @@ import {
   type InternalEvent,
   type Pointer,
   type StreamHandle,
-} from '../../driver.js'
+} from '../../foundation/driver/driver.js'
 import type { SpareStreams } from '../handles/spare-streams.js'
 import type { LibcudaParts } from '../libcuda/driver-calls.js'
 import type { EventPool } from '../waiting/event-pool.js'

@@ -6,12 +6,12 @@
  * the end of a wait is noticed late by that share at most.
  */
 
-import { atNextTurn, monotonicNanoseconds } from '../../../base/event-loop.js'
-import { own } from '../../../native/c-functions.js'
-import { layer, type Timer } from '../../../native/layer.js'
-import { ThreadMemory } from '../../../native/thread-memory.js'
-import type { EventHandle } from '../../driver.js'
-import type { BackOff } from '../../event-loop-poller.js'
+import { atNextTurn, monotonicNanoseconds } from '../../foundation/base/event-loop.js'
+import type { EventHandle } from '../../foundation/driver/driver.js'
+import type { BackOff } from '../../foundation/driver/event-loop-poller.js'
+import { own } from '../../foundation/native/c-functions.js'
+import { layer, type Timer } from '../../foundation/native/layer.js'
+import { ThreadMemory } from '../../foundation/native/thread-memory.js'
 
 const MICROSECOND = 1_000n
 const MILLISECOND = 1_000_000n

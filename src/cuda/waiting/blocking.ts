@@ -2,9 +2,9 @@
  * Waits that block JavaScript on a real GPU. While one lasts, host functions that become ready must run, or their streams would never resume.
  * So each wait checks in turn whether it has ended and whether a stream waits at a semaphore.
  */
-import { monotonicTime } from '../../../base/event-loop.js'
-import { seconds, warnAfter, warnOnce } from '../../../base/warnings.js'
-import { CUresult, cudaError } from '../../cuda-results.js'
+import { monotonicTime } from '../../foundation/base/event-loop.js'
+import { seconds, warnAfter, warnOnce } from '../../foundation/base/warnings.js'
+import { CUresult, cudaError } from '../../foundation/driver/cuda-results.js'
 import {
   behindPromise,
   comesAfterItself,
@@ -13,8 +13,8 @@ import {
   LIBRARY_CALL,
   MOST_NESTED,
   tooDeep,
-} from '../../deadlocks.js'
-import type { ContextHandle, EventHandle, StreamHandle } from '../../driver.js'
+} from '../../foundation/driver/deadlocks.js'
+import type { ContextHandle, EventHandle, StreamHandle } from '../../foundation/driver/driver.js'
 import type { ComesAfter } from '../host-functions/dependencies.js'
 import type { PendingCall } from '../host-functions/semaphores.js'
 import type { InternalRecord } from './event-pool.js'

@@ -1,8 +1,8 @@
 /** Calls on other threads that wait for the device. */
 
-import { monotonicTime } from '../../../base/event-loop.js'
-import { pollUntil } from '../../../base/poll-until.js'
-import type { NativeThread } from '../../../native/native-thread.js'
+import { monotonicTime } from '../../foundation/base/event-loop.js'
+import { pollUntil } from '../../foundation/base/poll-until.js'
+import type { NativeThread } from '../../foundation/native/native-thread.js'
 import type { WaitingParts } from './promises.js'
 
 /** No host function may be queued while one is made. */

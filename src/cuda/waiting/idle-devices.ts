@@ -4,10 +4,10 @@
  * thread are idle, and the wrapped streams of other libraries. `cuCtxRecordEvent` would cover all streams, but it invalidates every capture of
  * the context, and captures of other libraries are not known.
  */
-import { monotonicTime } from '../../../base/event-loop.js'
-import { RecheckTimer } from '../../../base/recheck-timer.js'
-import { CUresult } from '../../cuda-results.js'
-import { defaultStream, type InternalEvent, type StreamHandle } from '../../driver.js'
+import { monotonicTime } from '../../foundation/base/event-loop.js'
+import { RecheckTimer } from '../../foundation/base/recheck-timer.js'
+import { CUresult } from '../../foundation/driver/cuda-results.js'
+import { defaultStream, type InternalEvent, type StreamHandle } from '../../foundation/driver/driver.js'
 import type { HandleCheck } from '../handles/handle-check.js'
 import type { StreamRecord } from '../handles/stream-records.js'
 import type { PendingHostFunctions } from '../host-functions/pending-host-functions.js'

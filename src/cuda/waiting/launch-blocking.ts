@@ -3,10 +3,10 @@
  * (measured: docs/internals/cuda-facts.md). A host function that is pending then could never run, as JavaScript is inside the launch. So
  * these calls first wait for the host functions that are pending, as all calls do in which CUDA waits for the device.
  */
-import { process } from '../../../base/node-modules.js'
-import { warnOnce } from '../../../base/warnings.js'
-import { deadlock } from '../../deadlocks.js'
-import type { QueuedWork, StreamHandle } from '../../driver.js'
+import { process } from '../../foundation/base/node-modules.js'
+import { warnOnce } from '../../foundation/base/warnings.js'
+import { deadlock } from '../../foundation/driver/deadlocks.js'
+import type { QueuedWork, StreamHandle } from '../../foundation/driver/driver.js'
 import type { PendingHostFunctions } from '../host-functions/pending-host-functions.js'
 import type { Blocking } from './blocking.js'
 

@@ -2,11 +2,11 @@
  * Waits for values that this thread has queued, and at which streams may be blocked: who writes the value is not known. Behind each wait an
  * event is recorded, which shows whether the stream has come past it.
  */
-import { monotonicTime } from '../../../base/event-loop.js'
-import { shortCallSite } from '../../../base/stack.js'
-import { blockedBy } from '../../blocked-by.js'
-import { CUresult } from '../../cuda-results.js'
-import type { EventHandle, StreamHandle } from '../../driver.js'
+import { monotonicTime } from '../../foundation/base/event-loop.js'
+import { shortCallSite } from '../../foundation/base/stack.js'
+import { blockedBy } from '../../foundation/driver/blocked-by.js'
+import { CUresult } from '../../foundation/driver/cuda-results.js'
+import type { EventHandle, StreamHandle } from '../../foundation/driver/driver.js'
 import type { SpareStreams } from '../handles/spare-streams.js'
 import type { StreamRecord } from '../handles/stream-records.js'
 import type { ProcessRegistry } from '../host-functions/process-registry.js'

@@ -3,7 +3,7 @@ import { fileURLToPath, process } from './node-modules.js'
 import { printable } from './printable.js'
 
 /** This file within the folder of the package's code, as stack traces name it. A bundle has it only in its source map. */
-const OWN_FILE = 'base/stack.js'
+const OWN_FILE = 'foundation/base/stack.js'
 /** `at name (path:row:column)`, or the same without a name. A built-in function has no path. */
 const PLACE = /^at (?:async )?(?:.* \()?([^()]+):(\d+):(\d+)\)?$/
 /** Calls inside the library are seldom more than ten deep; the callers of an exploration come on top of them. */

@@ -72,7 +72,7 @@ export interface Layer {
 }
 
 /** The folder beside `dist/src`, and the folder beside a bundle. */
-const FOLDERS = ['../../native/', './native/']
+const FOLDERS = ['../../../native/', './native/']
 /** webpack warns of a `new URL()` with import.meta.url whose file it does not know. */
 const HERE = import.meta.url
 const SYSTEMS = ['linux-x64', 'linux-arm64', 'win32-x64']

@@ -1,5 +1,5 @@
 /** cuBLAS as a C library: where it is found, its functions, numbers and handles. A test compares them with cublas_api.h. */
-import { VARIABLES } from '../../base/environment-variables.js'
+import { VARIABLES } from '../../foundation/base/environment-variables.js'
 import { HandleLibrary, type HandleLife, type LibraryHandle } from '../handle-library.js'
 
 export const CUBLAS_SIGNATURES = {

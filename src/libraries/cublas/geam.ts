@@ -1,6 +1,6 @@
 /** Sums and transpositions of matrices: their options, the call of cuBLAS, and its host implementation for the simulator. */
-import { dataViewOf, ELEMENT_TYPES, FLOAT_ACCESS } from '../../base/element-types.js'
-import { invalidValue } from '../../base/errors.js'
+import { dataViewOf, ELEMENT_TYPES, FLOAT_ACCESS } from '../../foundation/base/element-types.js'
+import { invalidValue } from '../../foundation/base/errors.js'
 import type { UsedMemory } from '../library-call.js'
 import { cublas } from './cublas-library.js'
 import { kindOf, type MatrixCall, operationOf, placesIn, roundingOf, writeFactors } from './gemm-call.js'

@@ -1,7 +1,7 @@
 /** The sizes of matrices that are multiplied or added, checked, and their layout in memory. */
-import { checkBoolean, checkChoice, checkInteger, type Given, readOptions } from '../../base/arguments.js'
-import { type ELEMENT_TYPES, type ElementTypeName, elementTypesWith } from '../../base/element-types.js'
-import { invalidType, outOfRange } from '../../base/errors.js'
+import { checkBoolean, checkChoice, checkInteger, type Given, readOptions } from '../../foundation/base/arguments.js'
+import { type ELEMENT_TYPES, type ElementTypeName, elementTypesWith } from '../../foundation/base/element-types.js'
+import { invalidType, outOfRange } from '../../foundation/base/errors.js'
 
 /** The types of elements that can be multiplied. Sums are kept in f32, those of f64 in f64. */
 export type GemmType = {

@@ -1,12 +1,13 @@
 /** Matrix products and sums by cuBLAS, in stream order. Importing this loads no library. */
-import { checkThis, readOptions } from '../../base/arguments.js'
-import { ELEMENT_TYPES } from '../../base/element-types.js'
-import { invalidValue, outOfRange } from '../../base/errors.js'
-import { implementation } from '../../base/library-object.js'
-import type { Device } from '../../device.js'
-import type { MemoryRows } from '../../driver/driver.js'
-import type { DeviceBuffer } from '../../memory/device-buffer.js'
-import { Stream } from '../../stream.js'
+
+import type { Device } from '../../core/device.js'
+import type { DeviceBuffer } from '../../core/memory/device-buffer.js'
+import { Stream } from '../../core/stream.js'
+import { checkThis, readOptions } from '../../foundation/base/arguments.js'
+import { ELEMENT_TYPES } from '../../foundation/base/element-types.js'
+import { invalidValue, outOfRange } from '../../foundation/base/errors.js'
+import { implementation } from '../../foundation/base/library-object.js'
+import type { MemoryRows } from '../../foundation/driver/driver.js'
 import {
   checkHandleOpen,
   deviceOfWork,

@@ -1,11 +1,12 @@
 /** cuFFT as a C library: its functions, numbers and plans. A test compares them with cufft.h. */
-import { VARIABLES } from '../../base/environment-variables.js'
-import { CudaError } from '../../base/errors.js'
-import { type Device, driverOf } from '../../device.js'
-import { CUresult } from '../../driver/cuda-results.js'
-import { defaultStream } from '../../driver/driver.js'
-import { allocateOn, type DeviceBuffer } from '../../memory/device-buffer.js'
-import type { StreamImpl } from '../../streams/stream-impl.js'
+
+import { type Device, driverOf } from '../../core/device.js'
+import { allocateOn, type DeviceBuffer } from '../../core/memory/device-buffer.js'
+import type { StreamImpl } from '../../core/streams/stream-impl.js'
+import { VARIABLES } from '../../foundation/base/environment-variables.js'
+import { CudaError } from '../../foundation/base/errors.js'
+import { CUresult } from '../../foundation/driver/cuda-results.js'
+import { defaultStream } from '../../foundation/driver/driver.js'
 import { HandleLibrary, LibraryHandle } from '../handle-library.js'
 import { type FftShape, FORMS } from './fft-shape.js'
 

@@ -1,8 +1,9 @@
 /** The type and the sizes of a transform, checked, and how many bytes they are in memory. */
-import { checkArray, checkChoice, checkInteger, type Given } from '../../base/arguments.js'
-import { invalidType, outOfRange } from '../../base/errors.js'
-import type { Device } from '../../device.js'
-import type { Stream } from '../../stream.js'
+
+import type { Device } from '../../core/device.js'
+import type { Stream } from '../../core/stream.js'
+import { checkArray, checkChoice, checkInteger, type Given } from '../../foundation/base/arguments.js'
+import { invalidType, outOfRange } from '../../foundation/base/errors.js'
 
 /**
  * What is transformed into what, in cuFFT's letters. Complex numbers, pairs of a real and an imaginary part, are `c` of two f32 and `z` of

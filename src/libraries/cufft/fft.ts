@@ -1,9 +1,10 @@
 /** Fourier transforms by cuFFT, in stream order. Importing this loads no library. */
-import { checkThis, readOptions } from '../../base/arguments.js'
-import { invalidType, invalidValue, outOfRange, stateError } from '../../base/errors.js'
-import { implementation } from '../../base/library-object.js'
-import { LIBRARY_ENTRIES } from '../../driver/driver.js'
-import type { DeviceBuffer } from '../../memory/device-buffer.js'
+
+import type { DeviceBuffer } from '../../core/memory/device-buffer.js'
+import { checkThis, readOptions } from '../../foundation/base/arguments.js'
+import { invalidType, invalidValue, outOfRange, stateError } from '../../foundation/base/errors.js'
+import { implementation } from '../../foundation/base/library-object.js'
+import { LIBRARY_ENTRIES } from '../../foundation/driver/driver.js'
 import { alignmentOf, deviceOfWork, HandleOwner, queueCall, streamOfWork } from '../handle-library.js'
 import { checkDeviceBuffer, type GivenMemory, type UsedMemory } from '../library-call.js'
 import { CUFFT_DIRECTION, callFft, type Direction, FftPlan, type FftPointers } from './cufft-library.js'

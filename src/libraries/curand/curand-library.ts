@@ -1,8 +1,9 @@
 /** cuRAND as a C library: its functions, numbers and generators. A test compares them with curand.h. */
-import { VARIABLES } from '../../base/environment-variables.js'
-import { cudaHandleOf } from '../../driver/driver.js'
-import type { Stream } from '../../stream.js'
-import { openStream } from '../../streams/stream-impl.js'
+
+import type { Stream } from '../../core/stream.js'
+import { openStream } from '../../core/streams/stream-impl.js'
+import { VARIABLES } from '../../foundation/base/environment-variables.js'
+import { cudaHandleOf } from '../../foundation/driver/driver.js'
 import { HandleLibrary, LibraryHandle } from '../handle-library.js'
 
 const NORMAL = (type: 'float' | 'double'): string =>

@@ -1,4 +1,10 @@
 /** Arrays by __cuda_array_interface__, version 3, for libraries without DLPack, such as Numba. */
+
+import { Device } from '../../core/device.js'
+import { bufferImplOf } from '../../core/memory/buffer.js'
+import type { DeviceBuffer } from '../../core/memory/device-buffer.js'
+import type { Stream } from '../../core/stream.js'
+import { currentStreamImpl, type StreamImpl, streamImplOf } from '../../core/streams/stream-impl.js'
 import {
   checkArray,
   checkBoolean,
@@ -7,13 +13,8 @@ import {
   checkPointer,
   isObject,
   readOptions,
-} from '../../base/arguments.js'
-import { invalidType, invalidValue, stateError } from '../../base/errors.js'
-import { Device } from '../../device.js'
-import { bufferImplOf } from '../../memory/buffer.js'
-import type { DeviceBuffer } from '../../memory/device-buffer.js'
-import type { Stream } from '../../stream.js'
-import { currentStreamImpl, type StreamImpl, streamImplOf } from '../../streams/stream-impl.js'
+} from '../../foundation/base/arguments.js'
+import { invalidType, invalidValue, stateError } from '../../foundation/base/errors.js'
 import type { ElementOptions, Tensor } from './tensor.js'
 import {
   importTensor,

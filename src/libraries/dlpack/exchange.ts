@@ -1,14 +1,22 @@
 /** Tensors by DLPack: memory that libraries of one process hand to each other, with the order of their streams. */
-import { checkArray, checkBoolean, checkInteger, checkPointer, isObject, readOptions } from '../../base/arguments.js'
-import { invalidType, invalidValue, refuseReceiver, stateError } from '../../base/errors.js'
-import { checkMade, implementation, LibraryObject } from '../../base/library-object.js'
-import { Device, deviceOf, driverOf } from '../../device.js'
-import { driverForHandle } from '../../driver/default-driver.js'
-import { bufferImplOf } from '../../memory/buffer.js'
-import type { DeviceBuffer } from '../../memory/device-buffer.js'
-import type { PinnedBuffer } from '../../memory/pinned-buffer.js'
-import type { Stream } from '../../stream.js'
-import { currentStreamImpl, type StreamImpl, streamImplOf } from '../../streams/stream-impl.js'
+
+import { driverForHandle } from '../../core/default-driver.js'
+import { Device, deviceOf, driverOf } from '../../core/device.js'
+import { bufferImplOf } from '../../core/memory/buffer.js'
+import type { DeviceBuffer } from '../../core/memory/device-buffer.js'
+import type { PinnedBuffer } from '../../core/memory/pinned-buffer.js'
+import type { Stream } from '../../core/stream.js'
+import { currentStreamImpl, type StreamImpl, streamImplOf } from '../../core/streams/stream-impl.js'
+import {
+  checkArray,
+  checkBoolean,
+  checkInteger,
+  checkPointer,
+  isObject,
+  readOptions,
+} from '../../foundation/base/arguments.js'
+import { invalidType, invalidValue, refuseReceiver, stateError } from '../../foundation/base/errors.js'
+import { checkMade, implementation, LibraryObject } from '../../foundation/base/library-object.js'
 import { ExportedTensor, pointerTo, reclaimReleased } from './lent-memory.js'
 import type { TensorFacts } from './structs.js'
 import { addressOfBytes, DeviceType, ExportedStruct, ImportedStruct, MAJOR_VERSION } from './structs.js'

@@ -1,16 +1,16 @@
 /** Memory that libraries of one process lend each other: exported until its consumer is done, or imported until we are. */
 
-import { stateError } from '../../base/errors.js'
-import { monotonicTime } from '../../base/event-loop.js'
-import { RecheckTimer } from '../../base/recheck-timer.js'
-import { contextOf, type Device, driverOf } from '../../device.js'
-import { AfterWork } from '../../driver/after-work.js'
-import type { Driver, InternalEvent, Pointer } from '../../driver/driver.js'
-import { unlessLost } from '../../memory/allocation-stream.js'
-import { Allocation } from '../../memory/allocations.js'
-import type { BufferImpl } from '../../memory/buffer.js'
-import { recordedEvent } from '../../memory/stream-uses.js'
-import type { StreamImpl } from '../../streams/stream-impl.js'
+import { contextOf, type Device, driverOf } from '../../core/device.js'
+import { unlessLost } from '../../core/memory/allocation-stream.js'
+import { Allocation } from '../../core/memory/allocations.js'
+import type { BufferImpl } from '../../core/memory/buffer.js'
+import { recordedEvent } from '../../core/memory/stream-uses.js'
+import type { StreamImpl } from '../../core/streams/stream-impl.js'
+import { stateError } from '../../foundation/base/errors.js'
+import { monotonicTime } from '../../foundation/base/event-loop.js'
+import { RecheckTimer } from '../../foundation/base/recheck-timer.js'
+import { AfterWork } from '../../foundation/driver/after-work.js'
+import type { Driver, InternalEvent, Pointer } from '../../foundation/driver/driver.js'
 
 /** Milliseconds between two checks: an eighth of the time that the oldest tensor has been exported, in these bounds. */
 const SHORTEST = 20

@@ -2,11 +2,11 @@
  * DLPack's structs in memory, as dlpack.h has them: a DLManagedTensorVersioned (versions 1.x), and a DLManagedTensor, which
  * older consumers take.
  */
-import { invalidValue, stateError } from '../../base/errors.js'
-import { callAt } from '../../native/c-functions.js'
-import { layer } from '../../native/layer.js'
-import { MemoryReader } from '../../native/memory-reader.js'
-import { NativeMemory } from '../../native/native-memory.js'
+import { invalidValue, stateError } from '../../foundation/base/errors.js'
+import { callAt } from '../../foundation/native/c-functions.js'
+import { layer } from '../../foundation/native/layer.js'
+import { MemoryReader } from '../../foundation/native/memory-reader.js'
+import { NativeMemory } from '../../foundation/native/native-memory.js'
 import { type Layout, MOST_DIMENSIONS, type ParsedType, rowMajor, typeOfCode } from './tensor.js'
 
 /** DLDeviceType. */

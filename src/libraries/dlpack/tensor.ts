@@ -2,16 +2,22 @@
  * Tensors of DLPack and __cuda_array_interface__: the types of their elements, their layout in memory, the streams that the
  * protocols name, and how lent memory becomes a buffer.
  */
-import { checkIntegers } from '../../base/arguments.js'
-import { ELEMENT_TYPES, type ElementTypeName, elementType, elementTypesWith } from '../../base/element-types.js'
-import { describe, invalidType, invalidValue, outOfRange, stateError } from '../../base/errors.js'
-import { type Device, deviceOf, driverOf, elsewhere } from '../../device.js'
-import { cudaHandleOf, isNullStream, type Pointer } from '../../driver/driver.js'
-import type { BufferImpl } from '../../memory/buffer.js'
-import { type DeviceBuffer, makeBuffer, placeOf } from '../../memory/device-buffer.js'
-import { recordedEvent } from '../../memory/stream-uses.js'
-import type { Stream } from '../../stream.js'
-import { StreamImpl, streamImplOf } from '../../streams/stream-impl.js'
+
+import { type Device, deviceOf, driverOf, elsewhere } from '../../core/device.js'
+import type { BufferImpl } from '../../core/memory/buffer.js'
+import { type DeviceBuffer, makeBuffer, placeOf } from '../../core/memory/device-buffer.js'
+import { recordedEvent } from '../../core/memory/stream-uses.js'
+import type { Stream } from '../../core/stream.js'
+import { StreamImpl, streamImplOf } from '../../core/streams/stream-impl.js'
+import { checkIntegers } from '../../foundation/base/arguments.js'
+import {
+  ELEMENT_TYPES,
+  type ElementTypeName,
+  elementType,
+  elementTypesWith,
+} from '../../foundation/base/element-types.js'
+import { describe, invalidType, invalidValue, outOfRange, stateError } from '../../foundation/base/errors.js'
+import { cudaHandleOf, isNullStream, type Pointer } from '../../foundation/driver/driver.js'
 import { LentAllocation } from './lent-memory.js'
 
 /** The type of one number: integers, floating and complex numbers by their bits. */

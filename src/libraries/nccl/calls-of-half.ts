@@ -2,10 +2,11 @@
  * Which calls NCCL makes without waiting, in a communicator that blocks. It waits for other ranks where it connects with them for a kind of call
  * that there was not before, and for the GPU where too many calls are outstanding.
  */
-import { ELEMENT_TYPES } from '../../base/element-types.js'
-import type { InternalEvent } from '../../driver/driver.js'
-import { recordedEvent } from '../../memory/stream-uses.js'
-import type { StreamImpl } from '../../streams/stream-impl.js'
+
+import { recordedEvent } from '../../core/memory/stream-uses.js'
+import type { StreamImpl } from '../../core/streams/stream-impl.js'
+import { ELEMENT_TYPES } from '../../foundation/base/element-types.js'
+import type { InternalEvent } from '../../foundation/driver/driver.js'
 import { NCCL_OPERATIONS, type NcclFunction, type NcclReduction, type NcclType } from './nccl-library.js'
 
 /** What of a call its connections follow from. */

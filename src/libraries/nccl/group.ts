@@ -2,13 +2,14 @@
  * Calls of communicators, which are queued on streams at once, or at the end of a group. Until then NCCL is not called, so a
  * group that fails half-way has done nothing.
  */
-import { Ambient } from '../../base/ambient.js'
-import { checkSynchronous, refusePromise } from '../../base/arguments.js'
-import { invalidValue, messageOf, stateError } from '../../base/errors.js'
-import { LIBRARY_ENTRIES } from '../../driver/driver.js'
-import { queueAllWith, reserveInAll } from '../../memory/queue-with-memory.js'
-import { recordOf } from '../../streams/capture-record.js'
-import { openStream, type StreamImpl } from '../../streams/stream-impl.js'
+
+import { queueAllWith, reserveInAll } from '../../core/memory/queue-with-memory.js'
+import { recordOf } from '../../core/streams/capture-record.js'
+import { openStream, type StreamImpl } from '../../core/streams/stream-impl.js'
+import { Ambient } from '../../foundation/base/ambient.js'
+import { checkSynchronous, refusePromise } from '../../foundation/base/arguments.js'
+import { invalidValue, messageOf, stateError } from '../../foundation/base/errors.js'
+import { LIBRARY_ENTRIES } from '../../foundation/driver/driver.js'
 import { openGiven } from '../library-call.js'
 import { checkTogether, type NcclHandle, type NcclOperation } from './nccl-handle.js'
 import { handlesOf, operationsOf, queueReal } from './queue-real.js'

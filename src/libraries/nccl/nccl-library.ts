@@ -1,13 +1,13 @@
 /** NCCL as a C library: finding it, its functions and numbers. A test compares them with nccl.h. */
 
-import type { OwnBytes } from '../../base/bytes.js'
-import type { ELEMENT_TYPES, ElementTypeName } from '../../base/element-types.js'
-import { VARIABLES } from '../../base/environment-variables.js'
-import { LibraryError, stateError } from '../../base/errors.js'
-import type { ContextHandle, Driver, ThreadedCalls } from '../../driver/driver.js'
-import type { CFunction } from '../../native/c-functions.js'
-import { NativeMemory } from '../../native/native-memory.js'
-import { loadLibrary, type SharedLibrary } from '../../native/shared-library.js'
+import type { OwnBytes } from '../../foundation/base/bytes.js'
+import type { ELEMENT_TYPES, ElementTypeName } from '../../foundation/base/element-types.js'
+import { VARIABLES } from '../../foundation/base/environment-variables.js'
+import { LibraryError, stateError } from '../../foundation/base/errors.js'
+import type { ContextHandle, Driver, ThreadedCalls } from '../../foundation/driver/driver.js'
+import type { CFunction } from '../../foundation/native/c-functions.js'
+import { NativeMemory } from '../../foundation/native/native-memory.js'
+import { loadLibrary, type SharedLibrary } from '../../foundation/native/shared-library.js'
 import { declareFunctions } from '../library-call.js'
 
 const COLLECTIVE_END = 'ncclComm_t comm, cudaStream_t stream)'

@@ -1,7 +1,8 @@
 /** Calls of ranks on their way to NCCL: made at once, or by another thread where they wait for other ranks. */
-import { monotonicTime } from '../../base/event-loop.js'
-import type { ContextHandle, Driver, LibraryCall } from '../../driver/driver.js'
-import type { StreamImpl } from '../../streams/stream-impl.js'
+
+import type { StreamImpl } from '../../core/streams/stream-impl.js'
+import { monotonicTime } from '../../foundation/base/event-loop.js'
+import type { ContextHandle, Driver, LibraryCall } from '../../foundation/driver/driver.js'
 import type { NcclHandle, NcclOperation } from './nccl-handle.js'
 import type { NcclFunction, ThreadedCall } from './nccl-library.js'
 import type { OpenOperation } from './simulated-nccl.js'

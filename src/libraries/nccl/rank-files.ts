@@ -2,7 +2,7 @@
  * Where simulated ranks of several threads and processes meet: files of memory, in which each says that it is there and where the bytes lie
  * that it gives to the others.
  */
-import { Contents, HANDLE_BYTES, MemoryFile } from '../../native/memory-file.js'
+import { Contents, HANDLE_BYTES, MemoryFile } from '../../foundation/native/memory-file.js'
 
 /** Of a process: for each id that it has made, whether ranks have come, and the handle of their file. */
 const SLOTS = 512

@@ -4,14 +4,20 @@
  * give their bytes by files of memory.
  */
 import { randomBytes } from 'node:crypto'
-import type { OwnBytes } from '../../base/bytes.js'
-import { dataViewOf, ELEMENT_TYPES, type ElementAccess, FLOAT_ACCESS, integerAccess } from '../../base/element-types.js'
-import { LibraryError, stateError } from '../../base/errors.js'
-import { isGone, ownThread } from '../../base/system-threads.js'
-import type { Driver, EventHandle, HostImplementation, InternalEvent } from '../../driver/driver.js'
-import { recordedEvent } from '../../memory/stream-uses.js'
-import type { MemoryFile } from '../../native/memory-file.js'
-import type { StreamImpl } from '../../streams/stream-impl.js'
+import { recordedEvent } from '../../core/memory/stream-uses.js'
+import type { StreamImpl } from '../../core/streams/stream-impl.js'
+import type { OwnBytes } from '../../foundation/base/bytes.js'
+import {
+  dataViewOf,
+  ELEMENT_TYPES,
+  type ElementAccess,
+  FLOAT_ACCESS,
+  integerAccess,
+} from '../../foundation/base/element-types.js'
+import { LibraryError, stateError } from '../../foundation/base/errors.js'
+import { isGone, ownThread } from '../../foundation/base/system-threads.js'
+import type { Driver, EventHandle, HostImplementation, InternalEvent } from '../../foundation/driver/driver.js'
+import type { MemoryFile } from '../../foundation/native/memory-file.js'
 import type { UsedMemory } from '../library-call.js'
 import { type NcclOperation, pairOf } from './nccl-handle.js'
 import {

@@ -1,7 +1,7 @@
 /** JPEG files on the simulator: the package jpeg-js decodes and encodes them, which the program installs. */
 import { createRequire } from 'node:module'
-import type { OwnBytes } from '../../base/bytes.js'
-import { LibraryError, messageOf, stateError } from '../../base/errors.js'
+import type { OwnBytes } from '../../foundation/base/bytes.js'
+import { LibraryError, messageOf, stateError } from '../../foundation/base/errors.js'
 import { offsetsOf, type PixelLayout } from './pixels.js'
 
 /** What is used of jpeg-js. */

@@ -1,15 +1,23 @@
 /** JPEG files decoded and encoded by nvJPEG, in stream order. Importing this loads no library. */
-import { checkArray, checkChoice, checkInteger, checkThis, readOptions, readProperties } from '../../base/arguments.js'
-import type { OwnBytes } from '../../base/bytes.js'
-import { invalidType, invalidValue, outOfRange, stateError } from '../../base/errors.js'
-import { implementation } from '../../base/library-object.js'
-import type { Device } from '../../device.js'
-import { LIBRARY_ENTRIES } from '../../driver/driver.js'
-import { finished } from '../../driver/finished.js'
-import { allocateOn, type DeviceBuffer } from '../../memory/device-buffer.js'
-import type { NativeMemory } from '../../native/native-memory.js'
-import { isStream, type Stream } from '../../stream.js'
-import { openStream, type StreamImpl } from '../../streams/stream-impl.js'
+
+import type { Device } from '../../core/device.js'
+import { allocateOn, type DeviceBuffer } from '../../core/memory/device-buffer.js'
+import { isStream, type Stream } from '../../core/stream.js'
+import { openStream, type StreamImpl } from '../../core/streams/stream-impl.js'
+import {
+  checkArray,
+  checkChoice,
+  checkInteger,
+  checkThis,
+  readOptions,
+  readProperties,
+} from '../../foundation/base/arguments.js'
+import type { OwnBytes } from '../../foundation/base/bytes.js'
+import { invalidType, invalidValue, outOfRange, stateError } from '../../foundation/base/errors.js'
+import { implementation } from '../../foundation/base/library-object.js'
+import { LIBRARY_ENTRIES } from '../../foundation/driver/driver.js'
+import { finished } from '../../foundation/driver/finished.js'
+import type { NativeMemory } from '../../foundation/native/native-memory.js'
 import { checkHandleOpen, deviceOfWork, HandleOwner, queueCall, refuseCapture } from '../handle-library.js'
 import { checkDeviceBuffer, type GivenMemory } from '../library-call.js'
 import { decodeOnHost, encodeOnHost } from './host-jpeg.js'

@@ -1,7 +1,7 @@
 /** What the header of a JPEG file says. */
-import { bytesOf } from '../../base/bytes.js'
-import { invalidType, invalidValue, stateError } from '../../base/errors.js'
-import { Buffer, types } from '../../base/node-modules.js'
+import { bytesOf } from '../../foundation/base/bytes.js'
+import { invalidType, invalidValue, stateError } from '../../foundation/base/errors.js'
+import { Buffer, types } from '../../foundation/base/node-modules.js'
 
 /** The resolution of the colours against that of the brightness, as the sampling factors in a JPEG file say it. */
 export type Subsampling = '444' | '422' | '420' | '440' | '411' | '410' | 'gray'

@@ -1,10 +1,11 @@
 /** nvJPEG as a C library: its functions and numbers, and what decoding and encoding need of it. A test compares them with nvjpeg.h. */
-import { VARIABLES } from '../../base/environment-variables.js'
-import { invalidValue, LibraryError } from '../../base/errors.js'
-import { memoize } from '../../base/memoize.js'
-import type { Device } from '../../device.js'
-import { NativeMemory } from '../../native/native-memory.js'
-import { StreamImpl } from '../../streams/stream-impl.js'
+
+import type { Device } from '../../core/device.js'
+import { StreamImpl } from '../../core/streams/stream-impl.js'
+import { VARIABLES } from '../../foundation/base/environment-variables.js'
+import { invalidValue, LibraryError } from '../../foundation/base/errors.js'
+import { memoize } from '../../foundation/base/memoize.js'
+import { NativeMemory } from '../../foundation/native/native-memory.js'
 import { HandleLibrary, LibraryHandle } from '../handle-library.js'
 import { jpegJs } from './host-jpeg.js'
 import type { Subsampling } from './jpeg-info.js'

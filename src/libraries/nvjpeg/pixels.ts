@@ -1,6 +1,7 @@
 /** How decoded images lie in memory. */
-import { checkChoice } from '../../base/arguments.js'
-import type { DeviceBuffer } from '../../memory/device-buffer.js'
+
+import type { DeviceBuffer } from '../../core/memory/device-buffer.js'
+import { checkChoice } from '../../foundation/base/arguments.js'
 
 /** Which numbers a pixel has, of one byte each. */
 export type PixelFormat = 'rgb' | 'bgr' | 'gray'

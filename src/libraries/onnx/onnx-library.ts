@@ -1,13 +1,14 @@
 /** ONNX Runtime as a C library: finding it, its functions, and its errors. */
-import { VARIABLES } from '../../base/environment-variables.js'
-import { LibraryError, stateError } from '../../base/errors.js'
-import { nextTurn } from '../../base/event-loop.js'
-import { type Device, driverOf } from '../../device.js'
-import { bindAll, type CFunction, declaration } from '../../native/c-functions.js'
-import { layer } from '../../native/layer.js'
-import { NativeMemory } from '../../native/native-memory.js'
-import { OwnedKind, Trait } from '../../native/owned-handles.js'
-import { loadLibrary, type SharedLibrary } from '../../native/shared-library.js'
+
+import { type Device, driverOf } from '../../core/device.js'
+import { VARIABLES } from '../../foundation/base/environment-variables.js'
+import { LibraryError, stateError } from '../../foundation/base/errors.js'
+import { nextTurn } from '../../foundation/base/event-loop.js'
+import { bindAll, type CFunction, declaration } from '../../foundation/native/c-functions.js'
+import { layer } from '../../foundation/native/layer.js'
+import { NativeMemory } from '../../foundation/native/native-memory.js'
+import { OwnedKind, Trait } from '../../foundation/native/owned-handles.js'
+import { loadLibrary, type SharedLibrary } from '../../foundation/native/shared-library.js'
 import { onnxRuntimeFiles } from './places.js'
 
 /** The version of its C interface that has all of these functions: ONNX Runtime 1.16. */

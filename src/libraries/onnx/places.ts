@@ -2,7 +2,7 @@
 import { existsSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
-import { inside, pythonPackages } from '../../native/pythons.js'
+import { inside, pythonPackages } from '../../foundation/native/pythons.js'
 
 const [LIBRARY, CUDA_PROVIDER] =
   process.platform === 'win32'

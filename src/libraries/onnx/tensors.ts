@@ -1,10 +1,11 @@
 /** What a model reads and writes: the names, types and shapes of its tensors, and the buffers that a run is given for them. */
-import { checkIntegers, nearest, readOptions, readProperties } from '../../base/arguments.js'
-import { ELEMENT_TYPES, type ElementTypeName } from '../../base/element-types.js'
-import { invalidType, invalidValue, outOfRange } from '../../base/errors.js'
-import { printable } from '../../base/printable.js'
-import { type DeviceBuffer, isDeviceBuffer } from '../../memory/device-buffer.js'
-import type { Stream } from '../../stream.js'
+
+import { type DeviceBuffer, isDeviceBuffer } from '../../core/memory/device-buffer.js'
+import type { Stream } from '../../core/stream.js'
+import { checkIntegers, nearest, readOptions, readProperties } from '../../foundation/base/arguments.js'
+import { ELEMENT_TYPES, type ElementTypeName } from '../../foundation/base/element-types.js'
+import { invalidType, invalidValue, outOfRange } from '../../foundation/base/errors.js'
+import { printable } from '../../foundation/base/printable.js'
 import { checkDeviceBuffer, type GivenMemory } from '../library-call.js'
 
 /** The type of elements: signed, unsigned, floating and complex types by their bits, such as 'f32', 'i64', 'bool'. */

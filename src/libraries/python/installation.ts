@@ -2,9 +2,9 @@
 import { execFileSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { VARIABLES } from '../../base/environment-variables.js'
-import { stateError } from '../../base/errors.js'
-import { executablePythons } from '../../native/pythons.js'
+import { VARIABLES } from '../../foundation/base/environment-variables.js'
+import { stateError } from '../../foundation/base/errors.js'
+import { executablePythons } from '../../foundation/native/pythons.js'
 
 /** What a Python executable reports about itself. */
 export interface Installation {

@@ -1,13 +1,13 @@
 /** CPython in this process: loading it, starting it, and asking it. */
 
-import { messageOf } from '../../base/errors.js'
-import { atNextTurn } from '../../base/event-loop.js'
-import { NativeResource } from '../../base/finalization.js'
-import { fromCaller } from '../../base/stack.js'
-import { bindAll, type CFunction, declaration, own } from '../../native/c-functions.js'
-import { layer } from '../../native/layer.js'
-import { NativeMemory } from '../../native/native-memory.js'
-import { SharedLibrary } from '../../native/shared-library.js'
+import { messageOf } from '../../foundation/base/errors.js'
+import { atNextTurn } from '../../foundation/base/event-loop.js'
+import { NativeResource } from '../../foundation/base/finalization.js'
+import { fromCaller } from '../../foundation/base/stack.js'
+import { bindAll, type CFunction, declaration, own } from '../../foundation/native/c-functions.js'
+import { layer } from '../../foundation/native/layer.js'
+import { NativeMemory } from '../../foundation/native/native-memory.js'
+import { SharedLibrary } from '../../foundation/native/shared-library.js'
 import { BRIDGE } from './bridge.js'
 import { findPython, type Installation, installationFor, SET, unusable } from './installation.js'
 

@@ -2,7 +2,7 @@
  * Steps instead of time: a director chooses which of the ready operations ends next, which host function runs, which
  * promise is settled, when the host, which looks at something or waits, goes on, and when the event loop turns.
  */
-import { deadlock } from '../../deadlocks.js'
+import { deadlock } from '../../foundation/driver/deadlocks.js'
 import type { SimOperation, SimStream } from './machine-state.js'
 import { Queue } from './queue.js'
 import type { HostLook, HostWait, Runs, Scheduler, Steps } from './scheduler.js'

@@ -1,6 +1,6 @@
 /** How conditional nodes decide: which of their bodies is played, and how often. */
-import { CUresult } from '../../cuda-results.js'
-import { ConditionalType } from '../../driver.js'
+import { CUresult } from '../../foundation/driver/cuda-results.js'
+import { ConditionalType } from '../../foundation/driver/driver.js'
 import type { Decide, Decision, SimCondition, SimNodeWork } from './machine-state.js'
 import { LaunchFault } from './work.js'
 

@@ -1,11 +1,18 @@
 /** How the host waits for the machine: blocked, or turn by turn of the event loop. */
 
-import { VARIABLES } from '../../../base/environment-variables.js'
-import { after, monotonicTime, type Timeout } from '../../../base/event-loop.js'
-import { seconds, warnAfter, warnOnce } from '../../../base/warnings.js'
-import { blockedBy } from '../../blocked-by.js'
-import { behindPromise, comesAfterItself, deadlock, drained, MOST_NESTED, tooDeep } from '../../deadlocks.js'
-import { type BackOff, EventLoopPoller, type TurnResult } from '../../event-loop-poller.js'
+import { VARIABLES } from '../../foundation/base/environment-variables.js'
+import { after, monotonicTime, type Timeout } from '../../foundation/base/event-loop.js'
+import { seconds, warnAfter, warnOnce } from '../../foundation/base/warnings.js'
+import { blockedBy } from '../../foundation/driver/blocked-by.js'
+import {
+  behindPromise,
+  comesAfterItself,
+  deadlock,
+  drained,
+  MOST_NESTED,
+  tooDeep,
+} from '../../foundation/driver/deadlocks.js'
+import { type BackOff, EventLoopPoller, type TurnResult } from '../../foundation/driver/event-loop-poller.js'
 import type { Machine } from './machine.js'
 import type { SimOperation, SimStream } from './machine-state.js'
 import type { HostWait, Runs } from './scheduler.js'

@@ -3,9 +3,9 @@
  * each other, so they stand in one file, and hold state; machine.ts moves it. An operation is blocked while a predecessor is
  * unfinished, then ready; a ready one starts when the scheduler lets it, and ends in virtual time.
  */
-import { explained } from '../../../base/errors.js'
-import { CapturedGraph, type CapturedNode } from '../../captured-graph.js'
-import { cudaError } from '../../cuda-results.js'
+import { explained } from '../../foundation/base/errors.js'
+import { CapturedGraph, type CapturedNode } from '../../foundation/driver/captured-graph.js'
+import { cudaError } from '../../foundation/driver/cuda-results.js'
 import {
   type CaptureMode,
   type ConditionalType,
@@ -15,7 +15,7 @@ import {
   type HostFunction,
   type Settle,
   type StreamHandle,
-} from '../../driver.js'
+} from '../../foundation/driver/driver.js'
 import type { Turn, WorkWords } from '../shared/object-words.js'
 import type { Listed } from './live-operations.js'
 import type { DevicePools } from './pools.js'

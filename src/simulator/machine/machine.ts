@@ -4,12 +4,12 @@
  * decided here, and nothing else.
  */
 
-import { VARIABLES } from '../../../base/environment-variables.js'
-import { monotonicTime } from '../../../base/event-loop.js'
-import { process, threadId } from '../../../base/node-modules.js'
-import { throwUncaught } from '../../../base/uncaught.js'
-import type { CapturedNode } from '../../captured-graph.js'
-import type { HostFunction, Settle } from '../../driver.js'
+import { VARIABLES } from '../../foundation/base/environment-variables.js'
+import { monotonicTime } from '../../foundation/base/event-loop.js'
+import { process, threadId } from '../../foundation/base/node-modules.js'
+import { throwUncaught } from '../../foundation/base/uncaught.js'
+import type { CapturedNode } from '../../foundation/driver/captured-graph.js'
+import type { HostFunction, Settle } from '../../foundation/driver/driver.js'
 import type { Turn, WorkWords } from '../shared/object-words.js'
 import { OtherMachines } from '../shared/process-words.js'
 import { decisionsOf, strangeCondition, TIME_TO_DECIDE } from './conditionals.js'

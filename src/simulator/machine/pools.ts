@@ -3,7 +3,7 @@
  * its pool, which gives it back when the host waits for the stream that freed it, but for what the release threshold lets it keep.
  * Fragmentation is not simulated.
  */
-import { releaseThreshold } from '../../release-threshold.js'
+import { releaseThreshold } from '../../foundation/driver/release-threshold.js'
 import { STEP } from '../limits.js'
 
 const roundedUp = (bytes: number): number => Math.ceil(bytes / STEP) * STEP

@@ -2,8 +2,8 @@
  * Words in memory by which the threads of a process tell each other of simulated objects that they share: whether one is open and what it
  * is, and how far its work is. The work itself each thread's own machine does.
  */
-import { isSharedMemory, newSharedMemory } from '../../../base/shared-memory.js'
-import { hasLostWork, isGone, ownThread, randomNumber } from '../../../base/system-threads.js'
+import { isSharedMemory, newSharedMemory } from '../../foundation/base/shared-memory.js'
+import { hasLostWork, isGone, ownThread, randomNumber } from '../../foundation/base/system-threads.js'
 
 /** As words of 64 bits: the key, or 0 once it is closed; the kind; the device; and what else is to know. */
 const REGISTRATION_WORDS = 16

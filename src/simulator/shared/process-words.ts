@@ -2,10 +2,10 @@
  * Words in memory by which the simulated machines of all threads of a process are one: what has faulted, who captures, how much of each
  * machine's work is done, and that something has happened.
  */
-import { stateError } from '../../../base/errors.js'
-import { memoryOfAllThreads } from '../../../base/once-in-all-threads.js'
-import { isSharedMemory } from '../../../base/shared-memory.js'
-import { isGone, ownThread, randomNumber } from '../../../base/system-threads.js'
+import { stateError } from '../../foundation/base/errors.js'
+import { memoryOfAllThreads } from '../../foundation/base/once-in-all-threads.js'
+import { isSharedMemory } from '../../foundation/base/shared-memory.js'
+import { isGone, ownThread, randomNumber } from '../../foundation/base/system-threads.js'
 
 const MOST_MACHINES = 256
 const PROGRESS = 0

@@ -1,13 +1,13 @@
 /** `cuda-streams compile`: files of CUDA C++ as modules of JavaScript, with declarations. */
 import { type FSWatcher, mkdirSync, watch } from 'node:fs'
 import { basename, dirname, join, relative, resolve } from 'node:path'
-import { messageOf } from '../base/errors.js'
-import { printError } from '../base/standard-error.js'
-import { compileCu } from '../cu/compile-cu.js'
-import type { CuKernel, CuStruct } from '../cu/compiled-cu.js'
-import { typeText } from '../cu/cu-module.js'
-import { isCuError } from '../cu/diagnostics.js'
-import { writeChanged } from '../cu/write-changed.js'
+import { compileCu } from '../../cu/compile-cu.js'
+import type { CuKernel, CuStruct } from '../../cu/compiled-cu.js'
+import { typeText } from '../../cu/cu-module.js'
+import { isCuError } from '../../cu/diagnostics.js'
+import { writeChanged } from '../../cu/write-changed.js'
+import { messageOf } from '../../foundation/base/errors.js'
+import { printError } from '../../foundation/base/standard-error.js'
 
 export interface CompileRequest {
   readonly files: readonly string[]

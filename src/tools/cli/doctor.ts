@@ -3,17 +3,17 @@ import { spawn } from 'node:child_process'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { stripVTControlCharacters } from 'node:util'
-import { misspeltVariables } from '../base/environment-variables.js'
-import { messageOf } from '../base/errors.js'
-import { after } from '../base/event-loop.js'
 import {
   driverTraces,
   glibcVersion,
   kernelDriverVersion,
   OLDEST_CUDA,
   versionText,
-} from '../driver/cuda/libcuda/libcuda.js'
-import { cacheFolder } from '../native/cache-folder.js'
+} from '../../cuda/libcuda/libcuda.js'
+import { misspeltVariables } from '../../foundation/base/environment-variables.js'
+import { messageOf } from '../../foundation/base/errors.js'
+import { after } from '../../foundation/base/event-loop.js'
+import { cacheFolder } from '../../foundation/native/cache-folder.js'
 import { type Findings, type Report, SEPARATOR } from './report.js'
 import { ALL_VARIABLES } from './variables.js'
 

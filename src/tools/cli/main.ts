@@ -3,12 +3,12 @@
  * The command of the package: reads its arguments, and sets the exit code. It loads only the command that is asked for, since all of them
  * together take longer than most.
  */
-import '../base/node-version.js'
+import '../../foundation/base/node-version.js'
 import { createRequire } from 'node:module'
 import { parseArgs } from 'node:util'
-import { nearest } from '../base/arguments.js'
-import { messageOf } from '../base/errors.js'
-import { printError } from '../base/standard-error.js'
+import { nearest } from '../../foundation/base/arguments.js'
+import { messageOf } from '../../foundation/base/errors.js'
+import { printError } from '../../foundation/base/standard-error.js'
 import type { CompileRequest } from './compile.js'
 import { examine } from './doctor.js'
 import { COMMANDS, helpOf } from './help.js'
@@ -113,7 +113,7 @@ async function main(): Promise<number> {
     return 2
   }
   try {
-    const { version } = createRequire(import.meta.url)('../../../package.json')
+    const { version } = createRequire(import.meta.url)('../../../../package.json')
     if (wanted.what === 'recording') {
       const { readRecording } = await import('./recordings.js')
       return (await readRecording(wanted.request)) ? 0 : 1

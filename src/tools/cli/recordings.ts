@@ -1,6 +1,6 @@
 /** The commands that read a recording. None of them needs a GPU. */
 import { statSync, writeFileSync } from 'node:fs'
-import { checkWritable } from '../base/file-of-process.js'
+import { checkWritable } from '../../foundation/base/file-of-process.js'
 import { Reader } from '../recording/reader.js'
 import { timelineOfRecording } from '../recording/recorded-timeline.js'
 import { shortLine, type WhatIf, type Wish, whatIf } from '../recording/what-if.js'

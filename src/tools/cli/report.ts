@@ -1,7 +1,7 @@
 /** The findings of the doctor, and their text for a terminal. Their JSON is the interface `Report`. docs/guides/doctor.md documents both. */
 import * as util from 'node:util'
-import { printable, printableLines } from '../base/printable.js'
-import type { CacheFolder } from '../native/cache-folder.js'
+import { printable, printableLines } from '../../foundation/base/printable.js'
+import type { CacheFolder } from '../../foundation/native/cache-folder.js'
 
 /** A library: its version and file, or why it cannot be used. */
 export type Part = { readonly version: string; readonly file: string | null } | { readonly problem: string }

@@ -1,5 +1,5 @@
 /** The environment variables that have an effect on the library: its own, CUDA's and the system's. docs/reference/environment.md documents them. */
-import { VARIABLES } from '../base/environment-variables.js'
+import { VARIABLES } from '../../foundation/base/environment-variables.js'
 
 export const ALL_VARIABLES: readonly string[] = [
   ...Object.values(VARIABLES).map(({ name }) => name),

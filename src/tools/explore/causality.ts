@@ -1,6 +1,6 @@
 /** The happens-before order of the steps of a run, and the races: pairs of steps that could have come the other way round. */
-import { IntervalMap, upperBound } from '../base/interval-map.js'
-import type { Touch } from '../driver/sim/machine/work.js'
+import { IntervalMap, upperBound } from '../../foundation/base/interval-map.js'
+import type { Touch } from '../../simulator/machine/work.js'
 import { type Conflict, conflictOf, type Step } from './steps.js'
 
 /** By component, the latest time that happens before a step. A run has few components, and each step differs from the one before. */

@@ -1,7 +1,8 @@
 /** The result of an exploration, as data and as text: where two orders part, and which wait is missing. */
-import { beginning, printableLines } from '../base/printable.js'
-import { type Touch, touchesOverlap } from '../driver/sim/machine/work.js'
-import { streamInCode } from '../driver/stream-names.js'
+
+import { streamInCode } from '../../core/stream-names.js'
+import { beginning, printableLines } from '../../foundation/base/printable.js'
+import { type Touch, touchesOverlap } from '../../simulator/machine/work.js'
 import { Causality, type Race } from './causality.js'
 import type { Outcome, Run } from './run.js'
 import type { Schedule } from './search.js'

@@ -3,9 +3,9 @@
  * them, so that an exploration can choose what the GPU has done by then.
  */
 
-import { Ambient } from '../base/ambient.js'
-import { monotonicTime } from '../base/event-loop.js'
-import { AsyncResource, createHook } from '../base/node-modules.js'
+import { Ambient } from '../../foundation/base/ambient.js'
+import { monotonicTime } from '../../foundation/base/event-loop.js'
+import { AsyncResource, createHook } from '../../foundation/base/node-modules.js'
 
 /** Types of Node's async resources that the event loop comes to once. */
 const COMES = /^(Immediate|Timeout|.*REQ.*)$/

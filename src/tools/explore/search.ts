@@ -1,10 +1,10 @@
 /** The search through the orders: every one that could matter, one that is given, or some at random. */
 
-import { MOST_DEVICES } from '../base/environment-variables.js'
-import { invalidType, invalidValue } from '../base/errors.js'
-import type { Choice } from '../driver/sim/machine/chosen-scheduler.js'
-import type { SimStream } from '../driver/sim/machine/machine-state.js'
-import { Random } from '../driver/sim/machine/random.js'
+import { MOST_DEVICES } from '../../foundation/base/environment-variables.js'
+import { invalidType, invalidValue } from '../../foundation/base/errors.js'
+import type { Choice } from '../../simulator/machine/chosen-scheduler.js'
+import type { SimStream } from '../../simulator/machine/machine-state.js'
+import { Random } from '../../simulator/machine/random.js'
 import { Causality } from './causality.js'
 import { conflictOf, defaultChoice, type Picker, processOf, type Step } from './steps.js'
 

@@ -1,10 +1,10 @@
 /** The steps of a run, how they are recorded, and which of them are in conflict, so that their order can be observed. */
-import { monotonicTime } from '../base/event-loop.js'
-import { shortCallSite } from '../base/stack.js'
-import { type Choice, type Director, isFreeBeside, type Where } from '../driver/sim/machine/chosen-scheduler.js'
-import type { SimOperation, SimStream } from '../driver/sim/machine/machine-state.js'
-import type { HostLook } from '../driver/sim/machine/scheduler.js'
-import { SimOperationKind, type Touch, touchesOverlap } from '../driver/sim/machine/work.js'
+import { monotonicTime } from '../../foundation/base/event-loop.js'
+import { shortCallSite } from '../../foundation/base/stack.js'
+import { type Choice, type Director, isFreeBeside, type Where } from '../../simulator/machine/chosen-scheduler.js'
+import type { SimOperation, SimStream } from '../../simulator/machine/machine-state.js'
+import type { HostLook } from '../../simulator/machine/scheduler.js'
+import { SimOperationKind, type Touch, touchesOverlap } from '../../simulator/machine/work.js'
 
 /** The number that stands for the host among those of the operations. */
 export const HOST = 0

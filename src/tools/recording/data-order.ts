@@ -1,5 +1,5 @@
 /** Which operations come after which by the memory that they touch, whatever streams they are on. */
-import { IntervalMap } from '../base/interval-map.js'
+import { IntervalMap } from '../../foundation/base/interval-map.js'
 import type { Lane, Operation, RecordedRun } from './recorded-run.js'
 
 /** The operations that touched some bytes last, by their steps. */

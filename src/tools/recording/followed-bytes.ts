@@ -2,7 +2,7 @@
  * Bytes of pinned memory that matter to a check: words that streams wait for, and on the simulator what the program has views of,
  * since JavaScript writes there without a call. What has changed is written before the calls that a sanitizer would look at.
  */
-import { sameBytes } from '../base/bytes.js'
+import { sameBytes } from '../../foundation/base/bytes.js'
 import type { Journal } from './journal.js'
 
 /** A word of either length lies in one of these. */

@@ -2,8 +2,8 @@
  * What a kernel of another library does to the memory that its arguments point to: what its PTX says, or a table of known
  * libraries, or the types in its C++ name.
  */
-import type { PointerUse } from '../ptx/facts.js'
-import { readKernelFacts } from '../ptx/ptx.js'
+import type { PointerUse } from '../../ptx/facts.js'
+import { readKernelFacts } from '../../ptx/ptx.js'
 
 /** An argument, or a word of one that is a structure, that lies in memory that was allocated. */
 export interface KernelPointer {

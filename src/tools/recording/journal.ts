@@ -1,7 +1,7 @@
 /** Writes the lines of a recording while the program runs: what is known of a call once, and then only what differs. */
-import { monotonicTime } from '../base/event-loop.js'
-import { process } from '../base/node-modules.js'
-import { programLines, takeStack } from '../base/stack.js'
+import { monotonicTime } from '../../foundation/base/event-loop.js'
+import { process } from '../../foundation/base/node-modules.js'
+import { programLines, takeStack } from '../../foundation/base/stack.js'
 import type { CallLine, Header, ObjectLine, Particulars, RecordedCall, RecordedWork } from './lines.js'
 
 /** Characters that are kept back before they are written to the file. */

@@ -1,5 +1,5 @@
 /** Is a line of a recording as lines.ts has it? A file may be damaged, or written by another program. */
-import { isObject } from '../base/arguments.js'
+import { isObject } from '../../foundation/base/arguments.js'
 import type { RecordedCall, RecordedWork } from './lines.js'
 
 type Check = (value: unknown) => boolean

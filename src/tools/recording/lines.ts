@@ -9,8 +9,8 @@ import type {
   MemoryRows,
   QueuedCopy,
   TouchedMemory,
-} from '../driver/driver.js'
-import type { Comparison } from '../driver/values.js'
+} from '../../foundation/driver/driver.js'
+import type { Comparison } from '../../foundation/driver/values.js'
 
 /** The version of the format: a reader refuses others. */
 export const VERSION = 1

@@ -1,6 +1,8 @@
 /** Makes the calls of a recording again, at a driver that answers as it did then, through an interceptor. */
-import { nextTurn } from '../base/event-loop.js'
-import { driverOf } from '../device.js'
+
+import { driverOf } from '../../core/device.js'
+import { simulate } from '../../core/simulation.js'
+import { nextTurn } from '../../foundation/base/event-loop.js'
 import {
   ConditionalType,
   type ContextHandle,
@@ -13,9 +15,8 @@ import {
   type NodeHandle,
   type Pointer,
   type StreamHandle,
-} from '../driver/driver.js'
-import type { Interceptor, WrappableDriver } from '../driver/wrappable-driver.js'
-import { simulate } from '../simulation/simulation.js'
+} from '../../foundation/driver/driver.js'
+import type { Interceptor, WrappableDriver } from '../../foundation/driver/wrappable-driver.js'
 import type { Particulars, RecordedCall } from './lines.js'
 import type { Entry, Occurrence, Reader } from './reader.js'
 import { RecordedAnswers, RecordedFailure, type Rest } from './recorded-answers.js'

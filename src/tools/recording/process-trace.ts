@@ -2,10 +2,10 @@
  * Makes a recording of the trace of a whole process: of all calls of the CUDA driver that any library made in it, which
  * native/injection/trace.c has written.
  */
-import { invalidValue } from '../base/errors.js'
-import { upperBound } from '../base/interval-map.js'
-import { process } from '../base/node-modules.js'
-import type { MemoryRows, Pointer, TouchedMemory } from '../driver/driver.js'
+import { invalidValue } from '../../foundation/base/errors.js'
+import { upperBound } from '../../foundation/base/interval-map.js'
+import { process } from '../../foundation/base/node-modules.js'
+import type { MemoryRows, Pointer, TouchedMemory } from '../../foundation/driver/driver.js'
 import { type ForeignAccess, ForeignKernel, type KernelPointer, usesInPtx } from './foreign-kernels.js'
 import { Journal } from './journal.js'
 import { orDamaged } from './line-checks.js'

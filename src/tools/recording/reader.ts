@@ -1,6 +1,6 @@
 /** Reads a recording, line by line, also one of a process that crashed: its end is missing then. */
-import { invalidValue } from '../base/errors.js'
-import { process } from '../base/node-modules.js'
+import { invalidValue } from '../../foundation/base/errors.js'
+import { process } from '../../foundation/base/node-modules.js'
 import { isHeaderLine, isLine, orDamaged } from './line-checks.js'
 import type { CallLine, End, Header, ObjectLine, Particulars, RecordedCall, StreamFacts } from './lines.js'
 import { VERSION } from './lines.js'

@@ -18,8 +18,8 @@ import {
   StreamFlag,
   type StreamHandle,
   type WrappedStream,
-} from '../driver/driver.js'
-import type { Interceptor } from '../driver/wrappable-driver.js'
+} from '../../foundation/driver/driver.js'
+import type { Interceptor } from '../../foundation/driver/wrappable-driver.js'
 import type { Header, StreamFacts } from './lines.js'
 import type { Occurrence } from './reader.js'
 

@@ -1,7 +1,7 @@
 /** A recording as a whole: the calls of the host in their order, and the work of the streams with when it ran. */
 
-import { IntervalMap } from '../base/interval-map.js'
-import type { CopiedBytes, Pointer } from '../driver/driver.js'
+import { IntervalMap } from '../../foundation/base/interval-map.js'
+import type { CopiedBytes, Pointer } from '../../foundation/driver/driver.js'
 import {
   isDefaultStream,
   isNullStream,
@@ -9,7 +9,7 @@ import {
   type StreamHandle,
   type TouchedMemory,
   touching,
-} from '../driver/driver.js'
+} from '../../foundation/driver/driver.js'
 import type { Header, RecordedDevice, RecordedWork, StreamFacts } from './lines.js'
 import type { Occurrence, Reader } from './reader.js'
 import { nodeWork } from './recorded-work.js'

@@ -1,5 +1,5 @@
 /** Work between the driver's form and that of a recording. */
-import { scalarLayout } from '../base/element-layout.js'
+import { scalarLayout } from '../../foundation/base/element-layout.js'
 import {
   type ContextHandle,
   type CopiedBytes,
@@ -18,8 +18,8 @@ import {
   type QueuedWork,
   type StreamHandle,
   type TouchedMemory,
-} from '../driver/driver.js'
-import type { MemoryValue } from '../driver/values.js'
+} from '../../foundation/driver/driver.js'
+import type { MemoryValue } from '../../foundation/driver/values.js'
 import type { RecordedNodeWork, RecordedWord, RecordedWork } from './lines.js'
 
 const bytesOf = ({ destination, source, byteLength, route, rows }: CopiedBytes): CopiedBytes => {

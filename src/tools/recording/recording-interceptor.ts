@@ -1,5 +1,7 @@
 /** Intercepts the calls that order work or touch memory, and writes them down. */
-import { atNextTurn, type Turn } from '../base/event-loop.js'
+
+import { givenName } from '../../core/stream-names.js'
+import { atNextTurn, type Turn } from '../../foundation/base/event-loop.js'
 import type {
   Cancel,
   ContextHandle,
@@ -21,9 +23,8 @@ import type {
   StreamHandle,
   TouchedMemory,
   WrappedStream,
-} from '../driver/driver.js'
-import { givenName } from '../driver/stream-names.js'
-import type { Interceptor } from '../driver/wrappable-driver.js'
+} from '../../foundation/driver/driver.js'
+import type { Interceptor } from '../../foundation/driver/wrappable-driver.js'
 import type { TimelineInterceptor } from '../timeline/timeline-interceptor.js'
 import type { StreamTrack } from '../timeline/tracks.js'
 import { Durations } from './durations.js'

@@ -2,11 +2,12 @@
  * The environment variable `CUDA_STREAMS_RECORD=run.rec` records a process from its first use of the GPU to its end; with
  * `run.rec,stacks=all` it takes the stack of each call.
  */
-import { VARIABLES } from '../base/environment-variables.js'
-import { invalidValue } from '../base/errors.js'
-import { cannotBeWritten, fileOfProcess } from '../base/file-of-process.js'
-import { process } from '../base/node-modules.js'
-import { provideInterceptor } from '../driver/environment-interceptors.js'
+
+import { provideInterceptor } from '../../core/environment-interceptors.js'
+import { VARIABLES } from '../../foundation/base/environment-variables.js'
+import { invalidValue } from '../../foundation/base/errors.js'
+import { cannotBeWritten, fileOfProcess } from '../../foundation/base/file-of-process.js'
+import { process } from '../../foundation/base/node-modules.js'
 import { STACK_MODES, type StackMode } from '../sanitizer/operations.js'
 import { recorderOf } from './recorder.js'
 

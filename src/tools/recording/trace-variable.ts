@@ -2,16 +2,24 @@
  * In a process that is traced (`npx cuda-streams sanitize`), the trace learns which lines of JavaScript make each call: it finds those of
  * Python by itself.
  */
-import { VARIABLES } from '../base/environment-variables.js'
-import { checkWritableFolder } from '../base/file-of-process.js'
-import { process } from '../base/node-modules.js'
-import { programLines, takeStack } from '../base/stack.js'
-import type { ContextHandle, Driver, EventHandle, ExternalFlag, QueuedWork, StreamHandle } from '../driver/driver.js'
-import { provideInterceptor } from '../driver/environment-interceptors.js'
-import type { Interceptor } from '../driver/wrappable-driver.js'
-import { injectionFile } from '../native/layer.js'
-import { NativeMemory } from '../native/native-memory.js'
-import { SharedLibrary } from '../native/shared-library.js'
+
+import { provideInterceptor } from '../../core/environment-interceptors.js'
+import { VARIABLES } from '../../foundation/base/environment-variables.js'
+import { checkWritableFolder } from '../../foundation/base/file-of-process.js'
+import { process } from '../../foundation/base/node-modules.js'
+import { programLines, takeStack } from '../../foundation/base/stack.js'
+import type {
+  ContextHandle,
+  Driver,
+  EventHandle,
+  ExternalFlag,
+  QueuedWork,
+  StreamHandle,
+} from '../../foundation/driver/driver.js'
+import type { Interceptor } from '../../foundation/driver/wrappable-driver.js'
+import { injectionFile } from '../../foundation/native/layer.js'
+import { NativeMemory } from '../../foundation/native/native-memory.js'
+import { SharedLibrary } from '../../foundation/native/shared-library.js'
 
 provideInterceptor(VARIABLES.trace.name, (driver, folder) => {
   if (driver.name !== 'cuda') return

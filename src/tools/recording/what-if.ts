@@ -1,8 +1,8 @@
 /** Predicts what a run would gain by changes: those that are asked for, or all that may be worth it. */
 
-import { nearest } from '../base/arguments.js'
-import { invalidValue } from '../base/errors.js'
-import { monotonicTime } from '../base/event-loop.js'
+import { nearest } from '../../foundation/base/arguments.js'
+import { invalidValue } from '../../foundation/base/errors.js'
+import { monotonicTime } from '../../foundation/base/event-loop.js'
 import { type Checked, checkRecording } from './check.js'
 import { dataOrder } from './data-order.js'
 import { follow, type MeasuredRun, measure } from './measured-run.js'

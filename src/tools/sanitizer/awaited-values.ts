@@ -13,8 +13,8 @@ import {
   merged,
   type References,
   type VectorClock,
-} from '../base/vector-clock.js'
-import { type Comparison, isMet, type MemoryValue } from '../driver/values.js'
+} from '../../foundation/base/vector-clock.js'
+import { type Comparison, isMet, type MemoryValue } from '../../foundation/driver/values.js'
 
 /** Bytes that were written: `bytes` again and again; undefined if they are not known. */
 interface Write {

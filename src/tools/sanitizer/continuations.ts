@@ -3,9 +3,9 @@
  * where it was passed on; code after an `await` also knows what was known where the promise was settled. What else has
  * happened by then is chance.
  */
-import { stateError } from '../base/errors.js'
-import { createHook, types } from '../base/node-modules.js'
-import { type Component, merged, NO_TIMES, type VectorClock } from '../base/vector-clock.js'
+import { stateError } from '../../foundation/base/errors.js'
+import { createHook, types } from '../../foundation/base/node-modules.js'
+import { type Component, merged, NO_TIMES, type VectorClock } from '../../foundation/base/vector-clock.js'
 
 interface Continuation {
   clock: VectorClock

@@ -1,8 +1,8 @@
 /**
  * Compares each operation with the earlier ones that touched the same bytes, and reports the pairs that nothing orders.
  */
-import { atNextTurn, type Turn } from '../base/event-loop.js'
-import type { Epoch, References } from '../base/vector-clock.js'
+import { atNextTurn, type Turn } from '../../foundation/base/event-loop.js'
+import type { Epoch, References } from '../../foundation/base/vector-clock.js'
 import {
   type ContextHandle,
   cudaHandleOf,
@@ -18,9 +18,9 @@ import {
   type StreamHandle,
   type TouchedMemory,
   touching,
-} from '../driver/driver.js'
-import type { Comparison, MemoryValue } from '../driver/values.js'
-import { watchedEra } from '../driver/watched-threads.js'
+} from '../../foundation/driver/driver.js'
+import type { Comparison, MemoryValue } from '../../foundation/driver/values.js'
+import { watchedEra } from '../../foundation/driver/watched-threads.js'
 import { Exchange } from './exchange.js'
 import { comesFromBefore, type Finding, type Findings, KEPT_VIEW, raceOf, WRITTEN_ARRAY } from './findings.js'
 import type { CapturedNodes, GraphInstance } from './graph-instances.js'

@@ -1,7 +1,12 @@
 /** What the sanitizer of a thread exchanges with those of other threads: it begins when the first object is shared. */
-import { process } from '../base/node-modules.js'
-import { type EventHandle, isDefaultStream, type Pointer, type StreamHandle } from '../driver/driver.js'
-import { newWatchedObject, unwatchedBegins, type WatchedObject, watchedObject } from '../driver/watched-threads.js'
+import { process } from '../../foundation/base/node-modules.js'
+import { type EventHandle, isDefaultStream, type Pointer, type StreamHandle } from '../../foundation/driver/driver.js'
+import {
+  newWatchedObject,
+  unwatchedBegins,
+  type WatchedObject,
+  watchedObject,
+} from '../../foundation/driver/watched-threads.js'
 import type { HappensBefore } from './happens-before.js'
 import { Mailbox } from './mailboxes.js'
 import type { TakenStack } from './operations.js'

@@ -1,8 +1,9 @@
 /** Gathers the findings, drops those that were reported before, and makes the reports: data, and the text for people. */
-import { messageOf } from '../base/errors.js'
-import { isBefore } from '../base/vector-clock.js'
-import type { Access } from '../driver/driver.js'
-import { streamInCode, streamInSentence } from '../driver/stream-names.js'
+
+import { streamInCode, streamInSentence } from '../../core/stream-names.js'
+import { messageOf } from '../../foundation/base/errors.js'
+import { isBefore } from '../../foundation/base/vector-clock.js'
+import type { Access } from '../../foundation/driver/driver.js'
 import {
   type CapturedPlace,
   type CheckedOperation,

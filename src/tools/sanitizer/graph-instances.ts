@@ -1,7 +1,7 @@
 /** What happens when a captured graph is launched: its nodes are spread over as few components as their order needs. */
-import type { Component, Epoch } from '../base/vector-clock.js'
-import type { CapturedNode } from '../driver/captured-graph.js'
-import type { NodeHandle, TouchedMemory } from '../driver/driver.js'
+import type { Component, Epoch } from '../../foundation/base/vector-clock.js'
+import type { CapturedNode } from '../../foundation/driver/captured-graph.js'
+import type { NodeHandle, TouchedMemory } from '../../foundation/driver/driver.js'
 import type { Values } from './awaited-values.js'
 import type { TakenStack } from './operations.js'
 import type { Region } from './regions.js'

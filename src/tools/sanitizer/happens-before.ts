@@ -11,7 +11,7 @@ import {
   type References,
   timeIn,
   type VectorClock,
-} from '../base/vector-clock.js'
+} from '../../foundation/base/vector-clock.js'
 import {
   type Driver,
   type EventHandle,
@@ -19,7 +19,7 @@ import {
   isNullStream,
   type NodeHandle,
   type StreamHandle,
-} from '../driver/driver.js'
+} from '../../foundation/driver/driver.js'
 import { type ValueOrder, Values } from './awaited-values.js'
 import { Continuations } from './continuations.js'
 import type { CapturedNodes, GraphInstance, LaunchOrder, NodeVisitor } from './graph-instances.js'

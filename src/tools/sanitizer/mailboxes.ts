@@ -1,15 +1,15 @@
 /**
  * Mailboxes and words in memory by which the sanitizers of a process's threads exchange what they know.
  */
-import { monotonicTime } from '../base/event-loop.js'
-import { isGone, ownThread } from '../base/system-threads.js'
+import { monotonicTime } from '../../foundation/base/event-loop.js'
+import { isGone, ownThread } from '../../foundation/base/system-threads.js'
 import {
   isClosed,
   knowsLess,
   memoryOfSanitizers,
   SANITIZERS_BEGIN,
   type WatchedObject,
-} from '../driver/watched-threads.js'
+} from '../../foundation/driver/watched-threads.js'
 
 /** The number of the thread that holds the lock; 0 if none does. */
 const LOCK = 0

@@ -1,7 +1,7 @@
 /** The operations that touch memory (queued work, and JavaScript itself) and the call stacks that name them in reports. */
-import { programLines, takeStack } from '../base/stack.js'
-import type { Epoch, VectorClock } from '../base/vector-clock.js'
-import type { StreamHandle, TouchedMemory } from '../driver/driver.js'
+import { programLines, takeStack } from '../../foundation/base/stack.js'
+import type { Epoch, VectorClock } from '../../foundation/base/vector-clock.js'
+import type { StreamHandle, TouchedMemory } from '../../foundation/driver/driver.js'
 
 export type CheckedOperationKind = 'work' | 'allocation' | 'free' | 'javascript'
 

@@ -1,5 +1,5 @@
 /** Host functions, and waits for promises and values, that are queued and not over. */
-import { type Epoch, isBefore, type References, timeBefore } from '../base/vector-clock.js'
+import { type Epoch, isBefore, type References, timeBefore } from '../../foundation/base/vector-clock.js'
 
 export class PendingHostFunctions {
   /** By component, in the order of their times. */

@@ -2,9 +2,9 @@
  * Finds out from the bytes of pinned memory what JavaScript did with it: whether it wrote through a view that it asked for,
  * and whether it wrote through an older view while queued work still reads.
  */
-import { sameBytes } from '../base/bytes.js'
-import { type Epoch, isBefore, type References } from '../base/vector-clock.js'
-import type { Access, Pointer } from '../driver/driver.js'
+import { sameBytes } from '../../foundation/base/bytes.js'
+import { type Epoch, isBefore, type References } from '../../foundation/base/vector-clock.js'
+import type { Access, Pointer } from '../../foundation/driver/driver.js'
 import type { CheckedOperation } from './operations.js'
 import type { Region } from './regions.js'
 

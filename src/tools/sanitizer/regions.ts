@@ -1,7 +1,13 @@
 /** The allocations that the sanitizer knows, which operations touched which of their bytes last, and which were freed. */
-import { IntervalMap, upperBound } from '../base/interval-map.js'
-import { type Epoch, isBefore, type References } from '../base/vector-clock.js'
-import { type Access, type MemoryRows, type Pointer, type TouchedMemory, touching } from '../driver/driver.js'
+import { IntervalMap, upperBound } from '../../foundation/base/interval-map.js'
+import { type Epoch, isBefore, type References } from '../../foundation/base/vector-clock.js'
+import {
+  type Access,
+  type MemoryRows,
+  type Pointer,
+  type TouchedMemory,
+  touching,
+} from '../../foundation/driver/driver.js'
 import type { CheckedOperation, SampledSite, TakenStack } from './operations.js'
 import type { PendingHostFunctions, PendingWaits } from './pending.js'
 

@@ -1,6 +1,6 @@
 /** Intercepts the calls that order work or touch memory, and tells the detector of them. */
-import { calledFromHere } from '../base/stack.js'
-import type { Epoch } from '../base/vector-clock.js'
+import { calledFromHere } from '../../foundation/base/stack.js'
+import type { Epoch } from '../../foundation/base/vector-clock.js'
 import {
   type Cancel,
   type ContextHandle,
@@ -30,8 +30,8 @@ import {
   type StreamHandle,
   type TouchedMemory,
   type WrappedStream,
-} from '../driver/driver.js'
-import type { Interceptor } from '../driver/wrappable-driver.js'
+} from '../../foundation/driver/driver.js'
+import type { Interceptor } from '../../foundation/driver/wrappable-driver.js'
 import { Detector, ObservedLaunch } from './detector.js'
 import type { Findings } from './findings.js'
 import { type CapturedNodes, GraphInstance } from './graph-instances.js'

@@ -2,10 +2,11 @@
  * The environment variable CUDA_STREAMS_SANITIZER starts a sanitizer when the default driver is opened. Its value is a mode
  * and other options, such as `print,stacks=all,exit-code=1`.
  */
-import { isWholeProcess, SANITIZER_WORDS, VARIABLES } from '../base/environment-variables.js'
-import { invalidValue } from '../base/errors.js'
-import { process } from '../base/node-modules.js'
-import { provideInterceptor } from '../driver/environment-interceptors.js'
+
+import { provideInterceptor } from '../../core/environment-interceptors.js'
+import { isWholeProcess, SANITIZER_WORDS, VARIABLES } from '../../foundation/base/environment-variables.js'
+import { invalidValue } from '../../foundation/base/errors.js'
+import { process } from '../../foundation/base/node-modules.js'
 import { MODES, type Suppression } from './findings.js'
 import { STACK_MODES } from './operations.js'
 import { type SanitizerOptions, startForProcess } from './sanitizer.js'
@@ -19,7 +20,7 @@ provideInterceptor(VARIABLES.sanitizer.name, (driver, value) => {
   else startForProcess(options)
 })
 
-/** The process is traced since CUDA was initialised (src/driver/cuda/libcuda). Another one reads the trace once this one has ended its work. */
+/** The process is traced since CUDA was initialised (src/cuda/libcuda). Another one reads the trace once this one has ended its work. */
 function checkAtTheEnd(value: string, { exitCode }: SanitizerOptions): void {
   if (!process.getBuiltinModule('node:worker_threads').isMainThread) return
   const folder = VARIABLES.trace.read()

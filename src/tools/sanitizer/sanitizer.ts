@@ -2,6 +2,16 @@
  * Finds missing waits: two uses of the same memory that nothing orders. It stands before a driver, real or simulated, and
  * follows the calls; one run covers every timing of the GPU that this order of calls can have.
  */
+
+import { whenDriverOpens } from '../../core/default-driver.js'
+import { another, type Device, driverOf, resolveDevice } from '../../core/device.js'
+import { type Event, eventImplOf } from '../../core/event.js'
+import { isMemory, openMemory } from '../../core/memory/buffer.js'
+import type { DeviceBuffer } from '../../core/memory/device-buffer.js'
+import type { PinnedBuffer } from '../../core/memory/pinned-buffer.js'
+import { isStream, type Stream } from '../../core/stream.js'
+import { whenNameIsGiven } from '../../core/stream-names.js'
+import { openStream } from '../../core/streams/stream-impl.js'
 import {
   checkArray,
   checkBoolean,
@@ -10,24 +20,21 @@ import {
   checkInteger,
   checkThis,
   readOptions,
-} from '../base/arguments.js'
-import { invalidType, stateError } from '../base/errors.js'
-import { notCloneable } from '../base/library-object.js'
-import { process } from '../base/node-modules.js'
-import { printError } from '../base/standard-error.js'
-import { isInTestRunner } from '../base/test-runner.js'
-import { throwUncaught } from '../base/uncaught.js'
-import { another, type Device, driverOf, resolveDevice } from '../device.js'
-import { whenDriverOpens } from '../driver/default-driver.js'
-import { type Driver, type EventHandle, type StreamHandle, type TouchedMemory, touching } from '../driver/driver.js'
-import { whenNameIsGiven } from '../driver/stream-names.js'
-import { type WrappableDriver, whenDriverIsMade } from '../driver/wrappable-driver.js'
-import { type Event, eventImplOf } from '../event.js'
-import { isMemory, openMemory } from '../memory/buffer.js'
-import type { DeviceBuffer } from '../memory/device-buffer.js'
-import type { PinnedBuffer } from '../memory/pinned-buffer.js'
-import { isStream, type Stream } from '../stream.js'
-import { openStream } from '../streams/stream-impl.js'
+} from '../../foundation/base/arguments.js'
+import { invalidType, stateError } from '../../foundation/base/errors.js'
+import { notCloneable } from '../../foundation/base/library-object.js'
+import { process } from '../../foundation/base/node-modules.js'
+import { printError } from '../../foundation/base/standard-error.js'
+import { isInTestRunner } from '../../foundation/base/test-runner.js'
+import { throwUncaught } from '../../foundation/base/uncaught.js'
+import {
+  type Driver,
+  type EventHandle,
+  type StreamHandle,
+  type TouchedMemory,
+  touching,
+} from '../../foundation/driver/driver.js'
+import { type WrappableDriver, whenDriverIsMade } from '../../foundation/driver/wrappable-driver.js'
 import { checkContinuations } from './continuations.js'
 import type { Detector } from './detector.js'
 import {

@@ -1,8 +1,8 @@
 /** The accesses to memory that several threads use: each of their sanitizers knows those of the others. */
-import { threadId } from '../base/node-modules.js'
-import { type Epoch, isBefore, NOWHERE } from '../base/vector-clock.js'
-import type { Pointer, StreamHandle, TouchedMemory } from '../driver/driver.js'
-import { watchedEra } from '../driver/watched-threads.js'
+import { threadId } from '../../foundation/base/node-modules.js'
+import { type Epoch, isBefore, NOWHERE } from '../../foundation/base/vector-clock.js'
+import type { Pointer, StreamHandle, TouchedMemory } from '../../foundation/driver/driver.js'
+import { watchedEra } from '../../foundation/driver/watched-threads.js'
 import { exclusively, type Mailbox, sharedTimes } from './mailboxes.js'
 import { CheckedOperation, type CheckedOperationKind, type OperationStream, type TakenStack } from './operations.js'
 import type { PendingWaits } from './pending.js'

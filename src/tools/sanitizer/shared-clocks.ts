@@ -11,9 +11,9 @@ import {
   timeBefore,
   type VectorClock,
   withTime,
-} from '../base/vector-clock.js'
-import { isNullStream } from '../driver/driver.js'
-import { watchedEra } from '../driver/watched-threads.js'
+} from '../../foundation/base/vector-clock.js'
+import { isNullStream } from '../../foundation/driver/driver.js'
+import { watchedEra } from '../../foundation/driver/watched-threads.js'
 import { exclusively, type Mailbox, mailboxesOfDevice, sharedTimes } from './mailboxes.js'
 import type { OtherThreads, SharedOrder, SharedRecords, TrackedEvent, TrackedStream } from './streams.js'
 

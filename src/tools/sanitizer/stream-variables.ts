@@ -1,6 +1,6 @@
 /** The variables of the program that have its streams, as read from the lines where these were made: advice names streams by them. */
-import { process } from '../base/node-modules.js'
-import { placeOf } from '../base/stack.js'
+import { process } from '../../foundation/base/node-modules.js'
+import { placeOf } from '../../foundation/base/stack.js'
 
 const NAME = String.raw`[A-Za-z_$][\w$]*`
 /** What compilers write around the value of a `using`. */

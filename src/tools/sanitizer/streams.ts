@@ -1,4 +1,6 @@
 /** The streams and events of a driver, by their handles, and the captures that they are in. */
+
+import { defaultStreamName, givenName, hasNames, numberedStream } from '../../core/stream-names.js'
 import {
   type Begin,
   Component,
@@ -7,8 +9,8 @@ import {
   isBefore,
   type References,
   type VectorClock,
-} from '../base/vector-clock.js'
-import { CapturedGraph, type CapturedNode } from '../driver/captured-graph.js'
+} from '../../foundation/base/vector-clock.js'
+import { CapturedGraph, type CapturedNode } from '../../foundation/driver/captured-graph.js'
 import {
   type ContextHandle,
   canonicalStream,
@@ -23,9 +25,8 @@ import {
   StreamFlag,
   type StreamHandle,
   type TouchedMemory,
-} from '../driver/driver.js'
-import { defaultStreamName, givenName, hasNames, numberedStream } from '../driver/stream-names.js'
-import type { Comparison, MemoryValue } from '../driver/values.js'
+} from '../../foundation/driver/driver.js'
+import type { Comparison, MemoryValue } from '../../foundation/driver/values.js'
 import type { Mailbox } from './mailboxes.js'
 import type { CapturedPlace, NodePlace, OperationStream, TakenStack } from './operations.js'
 import type { PendingWaits } from './pending.js'

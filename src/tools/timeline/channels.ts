@@ -2,12 +2,13 @@
  * Operations for tools that watch the process: published on `node:diagnostics_channel` when their times are known, and
  * only while the channel has subscribers.
  */
-import { readOptions } from '../base/arguments.js'
-import { invalidType, outOfRange } from '../base/errors.js'
-import { every, monotonicTime, timeOrigin } from '../base/event-loop.js'
-import { type Channel, channel } from '../base/node-modules.js'
-import { type Device, driverOf, resolveDevice } from '../device.js'
-import type { WrappableDriver } from '../driver/wrappable-driver.js'
+
+import { type Device, driverOf, resolveDevice } from '../../core/device.js'
+import { readOptions } from '../../foundation/base/arguments.js'
+import { invalidType, outOfRange } from '../../foundation/base/errors.js'
+import { every, monotonicTime, timeOrigin } from '../../foundation/base/event-loop.js'
+import { type Channel, channel } from '../../foundation/base/node-modules.js'
+import type { WrappableDriver } from '../../foundation/driver/wrappable-driver.js'
 import { NO_ROW } from './event-records.js'
 import type { EventWriter } from './event-writer.js'
 import { EventKind, isHostOnly, isInstant, type OperationKind, operationKind } from './kinds.js'

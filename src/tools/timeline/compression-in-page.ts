@@ -1,5 +1,5 @@
 /** Takes the place of compression.ts in a page, which can compress by promises alone. */
-import { stateError } from '../base/errors.js'
+import { stateError } from '../../foundation/base/errors.js'
 
 export function gzip(_text: string): Uint8Array {
   throw stateError('ERR_UNSUPPORTED', 'A compressed file cannot be had in a browser')

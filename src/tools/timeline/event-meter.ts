@@ -3,9 +3,9 @@
  * does not follow from what came before; they are read when the recording is over. The device's clock is compared with the
  * host's at the beginning and at the end.
  */
-import { CudaError } from '../base/errors.js'
-import { atNextTurn, monotonicTime, sleep } from '../base/event-loop.js'
-import { CUresult } from '../driver/cuda-results.js'
+import { CudaError } from '../../foundation/base/errors.js'
+import { atNextTurn, monotonicTime, sleep } from '../../foundation/base/event-loop.js'
+import { CUresult } from '../../foundation/driver/cuda-results.js'
 import {
   type ContextHandle,
   cudaHandleOf,
@@ -16,7 +16,7 @@ import {
   isDefaultStream,
   StreamFlag,
   type StreamHandle,
-} from '../driver/driver.js'
+} from '../../foundation/driver/driver.js'
 import { type Calibration, type EventRecords, type Meter, NO_ROW } from './event-records.js'
 import { EventKind, isTimed } from './kinds.js'
 import type { Described, StreamTrack, StreamTracks } from './tracks.js'

@@ -2,8 +2,8 @@
  * The event records of a recording, in columns of numbers, so that writing one makes no object. A row is the place of an event
  * record in the columns; rows are in the order of the calls.
  */
-import { upperBound } from '../base/interval-map.js'
-import type { StreamHandle } from '../driver/driver.js'
+import { upperBound } from '../../foundation/base/interval-map.js'
+import type { StreamHandle } from '../../foundation/driver/driver.js'
 import { EventKind } from './kinds.js'
 import type { Described, StreamTrack } from './tracks.js'
 

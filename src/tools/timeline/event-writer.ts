@@ -1,7 +1,7 @@
 /** Writes the event records of a driver's calls, for all recordings of that driver that are under way. */
-import { callSite } from '../base/stack.js'
-import type { Driver, EventHandle, StreamHandle } from '../driver/driver.js'
-import { backendOf } from '../driver/wrappable-driver.js'
+import { callSite } from '../../foundation/base/stack.js'
+import type { Driver, EventHandle, StreamHandle } from '../../foundation/driver/driver.js'
+import { backendOf } from '../../foundation/driver/wrappable-driver.js'
 import { EventMeter } from './event-meter.js'
 import { EventRecords, type Meter, Names, NO_ROW } from './event-records.js'
 import { EventKind, wholeDevice } from './kinds.js'

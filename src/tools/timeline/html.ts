@@ -1,5 +1,5 @@
 /** The page of a recording: a template with the data in it. */
-import { printable } from '../base/printable.js'
+import { printable } from '../../foundation/base/printable.js'
 import type { Analysis } from './analysis.js'
 import { deflateToBase64 } from './compression.js'
 import { Names, NO_ROW } from './event-records.js'

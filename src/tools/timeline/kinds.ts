@@ -111,7 +111,7 @@ export const deviceInCause = (cause: number): number | undefined => (cause < -1 
 /** The name of the host functions that the library queues for itself, to copy between arrays and pinned memory. */
 export const STAGING = 'staging'
 
-/** Text has a contrast of at least 4.5, bars and hatching of 3. tests/timeline/colours.test.ts says what stands on what. */
+/** Text has a contrast of at least 4.5, bars and hatching of 3. tests/tools/timeline/colours.test.ts says what stands on what. */
 export const COLOURS = {
   background: ['#ffffff', '#12151b'],
   panel: ['#f7f8fa', '#181c24'],

@@ -1,6 +1,6 @@
 /** One trace of the recordings of several threads, each with rows of its own. */
-import { isObject } from '../base/arguments.js'
-import { invalidType } from '../base/errors.js'
+import { isObject } from '../../foundation/base/arguments.js'
+import { invalidType } from '../../foundation/base/errors.js'
 import type { TraceEvent, TraceFile } from './trace-events.js'
 
 /**

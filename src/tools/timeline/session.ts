@@ -1,7 +1,8 @@
 /** A recording under way. All recordings of one driver share an EventWriter, and each has a window of its event records. */
-import { monotonicTime, timeOrigin } from '../base/event-loop.js'
-import { whenNameIsGiven } from '../driver/stream-names.js'
-import type { WrappableDriver } from '../driver/wrappable-driver.js'
+
+import { whenNameIsGiven } from '../../core/stream-names.js'
+import { monotonicTime, timeOrigin } from '../../foundation/base/event-loop.js'
+import type { WrappableDriver } from '../../foundation/driver/wrappable-driver.js'
 import type { ForeignWork } from './cupti/foreign-work.js'
 import { listen } from './cupti/listen.js'
 import type { EventWriter } from './event-writer.js'

@@ -1,8 +1,8 @@
 /** GPU work as OpenTelemetry spans. `@opentelemetry/api` is the program's own: this package only speaks to a tracer of it. */
 import { type Context, context, SpanKind, SpanStatusCode, type Tracer, trace } from '@opentelemetry/api'
-import { readOptions } from '../base/arguments.js'
-import { invalidType } from '../base/errors.js'
-import { channel, subscribe, unsubscribe } from '../base/node-modules.js'
+import { readOptions } from '../../foundation/base/arguments.js'
+import { invalidType } from '../../foundation/base/errors.js'
+import { channel, subscribe, unsubscribe } from '../../foundation/base/node-modules.js'
 import { type OperationMessage, type Publisher, type PublishOptions, publishOn } from './channels.js'
 
 /** Which operations get spans, and which tracer makes them. */

@@ -1,7 +1,7 @@
 /** A still picture of a timeline, for documents. It follows the reader's colour scheme, and needs no script. */
-import { checkBoolean, readOptions } from '../base/arguments.js'
-import { invalidType, outOfRange } from '../base/errors.js'
-import { beginning } from '../base/printable.js'
+import { checkBoolean, readOptions } from '../../foundation/base/arguments.js'
+import { invalidType, outOfRange } from '../../foundation/base/errors.js'
+import { beginning } from '../../foundation/base/printable.js'
 import { type Bars, isHatched, Pixels, trackBars } from './bars.js'
 import { NO_ROW } from './event-records.js'
 import { escaped } from './html.js'

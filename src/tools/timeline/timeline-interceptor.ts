@@ -12,9 +12,9 @@ import type {
   Settle,
   StreamHandle,
   WrappedStream,
-} from '../driver/driver.js'
-import { whenSettled } from '../driver/when-settled.js'
-import type { Interceptor } from '../driver/wrappable-driver.js'
+} from '../../foundation/driver/driver.js'
+import { whenSettled } from '../../foundation/driver/when-settled.js'
+import type { Interceptor } from '../../foundation/driver/wrappable-driver.js'
 import { NO_ROW } from './event-records.js'
 import { EventWriter, type MakeMeter } from './event-writer.js'
 import { EventKind, STAGING } from './kinds.js'

@@ -2,12 +2,13 @@
  * The environment variable `CUDA_STREAMS_TIMELINE=file.html` records a process from its first use of the GPU to its end. With
  * `CUDA_STREAMS_TIMELINE_SITES=1`, call sites are recorded as by `{ callSites: true }`.
  */
-import { VARIABLES } from '../base/environment-variables.js'
-import { messageOf } from '../base/errors.js'
-import { checkWritable, fileOfProcess } from '../base/file-of-process.js'
-import { process } from '../base/node-modules.js'
-import { printError } from '../base/standard-error.js'
-import { provideInterceptor } from '../driver/environment-interceptors.js'
+
+import { provideInterceptor } from '../../core/environment-interceptors.js'
+import { VARIABLES } from '../../foundation/base/environment-variables.js'
+import { messageOf } from '../../foundation/base/errors.js'
+import { checkWritable, fileOfProcess } from '../../foundation/base/file-of-process.js'
+import { process } from '../../foundation/base/node-modules.js'
+import { printError } from '../../foundation/base/standard-error.js'
 import { DEFAULT_LIMIT, Session } from './session.js'
 import { checkExtension, contentsOf, timelineOf } from './timeline.js'
 

@@ -1,4 +1,7 @@
 /** Timelines: what ran when, recorded from any driver, for programs, for Perfetto, and as a page to look at. */
+
+import { type Device, driverOf, isDevice, resolveDevice } from '../../core/device.js'
+import type { Simulation } from '../../core/simulation.js'
 import {
   checkArray,
   checkBoolean,
@@ -8,12 +11,10 @@ import {
   type Given,
   readOptions,
   readProperties,
-} from '../base/arguments.js'
-import { invalidType, invalidValue, stateError } from '../base/errors.js'
-import { notCloneable } from '../base/library-object.js'
-import { process } from '../base/node-modules.js'
-import { type Device, driverOf, isDevice, resolveDevice } from '../device.js'
-import type { Simulation } from '../simulation/simulation.js'
+} from '../../foundation/base/arguments.js'
+import { invalidType, invalidValue, stateError } from '../../foundation/base/errors.js'
+import { notCloneable } from '../../foundation/base/library-object.js'
+import { process } from '../../foundation/base/node-modules.js'
 import { type Analysis, analyse } from './analysis.js'
 import type { BindingKind, Gap } from './bindings.js'
 import { gzip } from './compression.js'

@@ -2,7 +2,7 @@
  * The Trace Event format, with the conventions of PyTorch's profiler, so that tools made for one open the other: a
  * process for each device, a thread for each stream, microseconds with nanoseconds behind the point.
  */
-import { process } from '../base/node-modules.js'
+import { process } from '../../foundation/base/node-modules.js'
 import { NO_ROW } from './event-records.js'
 import { callOf, categoryOf, deviceInCause, EventKind, isHostOnly, isInstant } from './kinds.js'
 import { nodeLevels, type Trace } from './trace.js'

@@ -1,14 +1,15 @@
 /**
  * The tracks of a recording, one for each stream. A handle may come to mean another stream; a track is one stream for good.
  */
+
+import { defaultStreamName, givenName, numberedStream } from '../../core/stream-names.js'
 import {
   type ContextHandle,
   DEFAULT_STREAM_LIMIT,
   type Driver,
   isDefaultStream,
   type StreamHandle,
-} from '../driver/driver.js'
-import { defaultStreamName, givenName, numberedStream } from '../driver/stream-names.js'
+} from '../../foundation/driver/driver.js'
 
 export interface StreamTrack {
   readonly index: number

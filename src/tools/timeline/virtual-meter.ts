@@ -1,11 +1,11 @@
 /** The times of the simulator. They are virtual and exact: the machine reports them as operations begin and end. */
 
-import type { Driver, StreamHandle } from '../driver/driver.js'
-import type { Observer } from '../driver/sim/machine/machine.js'
-import type { SimOperation } from '../driver/sim/machine/machine-state.js'
-import { SimOperationKind } from '../driver/sim/machine/work.js'
-import type { SimDriver } from '../driver/sim/sim-driver.js'
-import { backendOf } from '../driver/wrappable-driver.js'
+import type { Driver, StreamHandle } from '../../foundation/driver/driver.js'
+import { backendOf } from '../../foundation/driver/wrappable-driver.js'
+import type { Observer } from '../../simulator/machine/machine.js'
+import type { SimOperation } from '../../simulator/machine/machine-state.js'
+import { SimOperationKind } from '../../simulator/machine/work.js'
+import type { SimDriver } from '../../simulator/sim-driver.js'
 import { type EventRecords, type Meter, type Names, NO_ROW } from './event-records.js'
 import { EventKind } from './kinds.js'
 import type { Described, StreamTracks } from './tracks.js'

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { defineKernel, Stream } from 'cuda-streams'
 import { simulate } from 'cuda-streams/sim'
-import { cubinFor } from '../../src/kernels/cubins.js'
+import { cubinFor } from '../../../src/core/kernels/cubins.js'
 
 const PTX = `.version 7.0
 .target sm_70

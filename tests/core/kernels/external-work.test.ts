@@ -4,10 +4,10 @@ import { createRequire } from 'node:module'
 import { after, it } from 'node:test'
 import type { DeviceBuffer, ExternalWork, FillNode } from 'cuda-streams'
 import type * as Koffi from 'koffi'
-import { collectingUncaught } from '../../src/base/uncaught.js'
-import { refused, turns } from '../conformance/expect.js'
-import { DRIVER_FILE } from '../helpers/driver-file.js'
-import { onEveryBackend } from '../helpers/suite.js'
+import { collectingUncaught } from '../../../src/foundation/base/uncaught.js'
+import { refused, turns } from '../../conformance/expect.js'
+import { DRIVER_FILE } from '../../helpers/driver-file.js'
+import { onEveryBackend } from '../../helpers/suite.js'
 
 /** As a user would call a library: here libcuda itself, which sets every byte. */
 function memset(): (pointer: bigint, value: number, length: number, stream: bigint) => number {

@@ -3,10 +3,10 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { type Kernel, Module } from 'cuda-streams'
 import { simulate } from 'cuda-streams/sim'
-import { driverOf } from '../../src/device.js'
-import type { KernelDriver, KernelHandle, ModuleHandle } from '../../src/driver/driver.js'
-import type { Interceptor } from '../../src/driver/wrappable-driver.js'
-import { refused } from '../conformance/expect.js'
+import { driverOf } from '../../../src/core/device.js'
+import type { KernelDriver, KernelHandle, ModuleHandle } from '../../../src/foundation/driver/driver.js'
+import type { Interceptor } from '../../../src/foundation/driver/wrappable-driver.js'
+import { refused } from '../../conformance/expect.js'
 
 type Asked = readonly [blockSize: number, sharedMemory: number]
 

@@ -3,8 +3,8 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { LaunchConfig } from 'cuda-streams'
 import fc from 'fast-check'
-import { Shapes } from '../../src/kernels/kernel.js'
-import { refused } from '../conformance/expect.js'
+import { Shapes } from '../../../src/core/kernels/kernel.js'
+import { refused } from '../../conformance/expect.js'
 
 const axis = fc.integer({ min: 1, max: 3 })
 const extent = fc.oneof(

@@ -3,9 +3,9 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { defineKernel, elements, Stream, struct } from 'cuda-streams'
 import { simulate } from 'cuda-streams/sim'
-import { collectingUncaught } from '../../src/base/uncaught.js'
-import { refused } from '../conformance/expect.js'
-import { lacksNvrtc } from '../helpers/nvrtc.js'
+import { collectingUncaught } from '../../../src/foundation/base/uncaught.js'
+import { refused } from '../../conformance/expect.js'
+import { lacksNvrtc } from '../../helpers/nvrtc.js'
 
 const [device] = simulate().devices
 assert.ok(device)

@@ -3,8 +3,8 @@ import assert from 'node:assert/strict'
 import { after, it } from 'node:test'
 import { type DeviceBuffer, PinnedBuffer, type Stream } from 'cuda-streams'
 import { type DType, toDLPack } from 'cuda-streams/dlpack'
-import { refused, rejected } from '../conformance/expect.js'
-import { onEveryBackend } from '../helpers/suite.js'
+import { refused, rejected } from '../../conformance/expect.js'
+import { onEveryBackend } from '../../helpers/suite.js'
 
 const LENGTH = 64
 const WIDTHS = [

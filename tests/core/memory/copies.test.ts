@@ -5,8 +5,8 @@ import type { CopyOptions, DeviceBuffer, PinnedBuffer } from 'cuda-streams'
 import { PinnedBuffer as Pinned } from 'cuda-streams'
 import { Sanitizer } from 'cuda-streams/sanitizer'
 import { simulate } from 'cuda-streams/sim'
-import { refused } from '../conformance/expect.js'
-import { onEveryBackend } from '../helpers/suite.js'
+import { refused } from '../../conformance/expect.js'
+import { onEveryBackend } from '../../helpers/suite.js'
 
 type Buffer = DeviceBuffer | PinnedBuffer
 

@@ -3,8 +3,8 @@ import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { describe, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
-import { fakeCuda } from '../fake-driver/fake-cuda.js'
-import { howItEnded } from '../helpers/test-output.js'
+import { fakeCuda } from '../../fake-driver/fake-cuda.js'
+import { howItEnded } from '../../helpers/test-output.js'
 
 const CHILD = fileURLToPath(new URL('./children/forget.js', import.meta.url))
 

@@ -3,8 +3,8 @@ import assert from 'node:assert/strict'
 import { after, it } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { PinnedBuffer } from 'cuda-streams'
-import { collectUntil, refused, refusedByDriver } from '../conformance/expect.js'
-import { onEveryBackend } from '../helpers/suite.js'
+import { collectUntil, refused, refusedByDriver } from '../../conformance/expect.js'
+import { onEveryBackend } from '../../helpers/suite.js'
 
 const LENGTH = 8192
 

@@ -4,9 +4,9 @@ import { spawnSync } from 'node:child_process'
 import { test } from 'node:test'
 import { defineKernel } from 'cuda-streams'
 import { latch, simulate } from 'cuda-streams/sim'
-import { driverOf } from '../../src/device.js'
-import { root } from '../helpers/root.js'
-import { runsModule } from '../helpers/run-time.js'
+import { driverOf } from '../../../src/core/device.js'
+import { root } from '../../helpers/root.js'
+import { runsModule } from '../../helpers/run-time.js'
 
 test('upload() rejects where the GPU has faulted by the time when nothing is left aside', async (t) => {
   const [device] = simulate().devices

@@ -1,19 +1,19 @@
 /** Which events a driver may give out as new. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { driverOf } from '../../src/device.js'
+import { driverOf } from '../../../src/core/device.js'
+import { findInCapture } from '../../../src/core/streams/capture-record.js'
+import { EventImpl, PLAIN } from '../../../src/core/streams/event-impl.js'
+import { StreamImpl } from '../../../src/core/streams/stream-impl.js'
 import {
   type ContextHandle,
   type Driver,
   type EventHandle,
   ExternalFlag,
   type StreamHandle,
-} from '../../src/driver/driver.js'
-import type { Interceptor } from '../../src/driver/wrappable-driver.js'
-import { findInCapture } from '../../src/streams/capture-record.js'
-import { EventImpl, PLAIN } from '../../src/streams/event-impl.js'
-import { StreamImpl } from '../../src/streams/stream-impl.js'
-import { simWorkbench } from '../helpers/workbench.js'
+} from '../../../src/foundation/driver/driver.js'
+import type { Interceptor } from '../../../src/foundation/driver/wrappable-driver.js'
+import { simWorkbench } from '../../helpers/workbench.js'
 
 class Recycled implements Interceptor {
   constructor(readonly next: Driver) {}

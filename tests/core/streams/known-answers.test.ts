@@ -13,10 +13,10 @@ import {
 import { Cublas } from 'cuda-streams/cublas'
 import { Communicator } from 'cuda-streams/nccl'
 import { busy, latch } from 'cuda-streams/sim'
-import { driverOf } from '../../src/device.js'
-import type { Driver, EventHandle, StreamHandle } from '../../src/driver/driver.js'
-import type { Interceptor } from '../../src/driver/wrappable-driver.js'
-import { simWorkbench } from '../helpers/workbench.js'
+import { driverOf } from '../../../src/core/device.js'
+import type { Driver, EventHandle, StreamHandle } from '../../../src/foundation/driver/driver.js'
+import type { Interceptor } from '../../../src/foundation/driver/wrappable-driver.js'
+import { simWorkbench } from '../../helpers/workbench.js'
 
 /** Notes what the driver is told with each query. */
 class Told implements Interceptor {

@@ -5,10 +5,16 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { Device, DeviceBuffer, Event, ExternalStream, Stream } from 'cuda-streams'
-import { driverOf } from '../../src/device.js'
-import { Registrations, RegistrationWatch } from '../../src/driver/cuda/cuda-sharing.js'
-import type { ContextHandle, Driver, EventHandle, SharingDriver, WrappedStream } from '../../src/driver/driver.js'
-import type { Interceptor } from '../../src/driver/wrappable-driver.js'
+import { driverOf } from '../../../src/core/device.js'
+import { Registrations, RegistrationWatch } from '../../../src/cuda/cuda-sharing.js'
+import type {
+  ContextHandle,
+  Driver,
+  EventHandle,
+  SharingDriver,
+  WrappedStream,
+} from '../../../src/foundation/driver/driver.js'
+import type { Interceptor } from '../../../src/foundation/driver/wrappable-driver.js'
 
 const skip = process.platform === 'win32' ? 'the C library is found differently here' : false
 

@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { isMainThread, parentPort, Worker } from 'node:worker_threads'
-import { ClosedStreams } from '../../../../src/driver/cuda/handles/spare-streams.js'
+import { ClosedStreams } from '../../../src/cuda/handles/spare-streams.js'
 import { anyStream } from '../fake-parts.js'
 
 function wantsOne(): boolean {

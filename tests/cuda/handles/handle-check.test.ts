@@ -1,9 +1,9 @@
 /** Handles are checked by the memory behind them. The checks must not prevent what is to be done with a handle, even in a lost context. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { HandleCheck, MemoryCheck, type Verdict } from '../../../../src/driver/cuda/handles/handle-check.js'
-import type { EventHandle, StreamHandle } from '../../../../src/driver/driver.js'
-import { NativeMemory } from '../../../../src/native/native-memory.js'
+import { HandleCheck, MemoryCheck, type Verdict } from '../../../src/cuda/handles/handle-check.js'
+import type { EventHandle, StreamHandle } from '../../../src/foundation/driver/driver.js'
+import { NativeMemory } from '../../../src/foundation/native/native-memory.js'
 
 const skip = process.platform === 'linux' ? false : 'reads memory as Linux does'
 const UNMAPPED = [8, 0x1000, 0x1000_0000_0000, 0x7fff_ffff_f000]

@@ -1,13 +1,9 @@
 /** Spare streams, on a fake driver. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { SpareStreams, type SpareStreamsParts } from '../../../../src/driver/cuda/handles/spare-streams.js'
-import {
-  Lock,
-  type ProcessRegistry,
-  SPARE_STREAMS,
-} from '../../../../src/driver/cuda/host-functions/process-registry.js'
-import { refused } from '../../../conformance/expect.js'
+import { SpareStreams, type SpareStreamsParts } from '../../../src/cuda/handles/spare-streams.js'
+import { Lock, type ProcessRegistry, SPARE_STREAMS } from '../../../src/cuda/host-functions/process-registry.js'
+import { refused } from '../../conformance/expect.js'
 import { mustOf, NO_KINDS, registryWith } from '../fake-parts.js'
 
 const DEVICE = 0

@@ -1,9 +1,14 @@
 /** A stream is its record: what was known of one that is gone is not taken for what is known of the next with its handle. */
 import assert from 'node:assert/strict'
 import { it } from 'node:test'
-import { type StreamRecord, StreamRecords } from '../../../../src/driver/cuda/handles/stream-records.js'
-import { type ContextHandle, defaultStream, StreamFlag, type StreamHandle } from '../../../../src/driver/driver.js'
-import { refusedByDriver } from '../../../conformance/expect.js'
+import { type StreamRecord, StreamRecords } from '../../../src/cuda/handles/stream-records.js'
+import {
+  type ContextHandle,
+  defaultStream,
+  StreamFlag,
+  type StreamHandle,
+} from '../../../src/foundation/driver/driver.js'
+import { refusedByDriver } from '../../conformance/expect.js'
 
 const CONTEXT = 1 as ContextHandle
 const STREAM = 0x1000 as StreamHandle

@@ -1,10 +1,10 @@
 /** What host functions streams come after, on streams that are made up. */
 import assert from 'node:assert/strict'
 import { it } from 'node:test'
-import { StreamRecord } from '../../../../src/driver/cuda/handles/stream-records.js'
-import { Dependencies } from '../../../../src/driver/cuda/host-functions/dependencies.js'
-import type { PendingCall } from '../../../../src/driver/cuda/host-functions/semaphores.js'
-import { type ContextHandle, defaultStream, type EventHandle } from '../../../../src/driver/driver.js'
+import { StreamRecord } from '../../../src/cuda/handles/stream-records.js'
+import { Dependencies } from '../../../src/cuda/host-functions/dependencies.js'
+import type { PendingCall } from '../../../src/cuda/host-functions/semaphores.js'
+import { type ContextHandle, defaultStream, type EventHandle } from '../../../src/foundation/driver/driver.js'
 import { anyStream } from '../fake-parts.js'
 
 const EVENT = 7 as EventHandle

@@ -1,10 +1,10 @@
 /** Semaphores for the host functions of a graph. */
 import assert from 'node:assert/strict'
 import { it } from 'node:test'
-import { GraphSemaphores } from '../../../../src/driver/cuda/host-functions/graph-semaphores.js'
-import type { SemaphoreMemory } from '../../../../src/driver/cuda/host-functions/semaphores.js'
-import type { Library } from '../../../../src/driver/cuda/libcuda/libcuda.js'
-import type { ContextHandle, Pointer } from '../../../../src/driver/driver.js'
+import { GraphSemaphores } from '../../../src/cuda/host-functions/graph-semaphores.js'
+import type { SemaphoreMemory } from '../../../src/cuda/host-functions/semaphores.js'
+import type { Library } from '../../../src/cuda/libcuda/libcuda.js'
+import type { ContextHandle, Pointer } from '../../../src/foundation/driver/driver.js'
 
 it('what is refused in the middle keeps no semaphores', () => {
   let left = 3

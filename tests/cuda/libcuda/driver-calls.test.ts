@@ -1,8 +1,8 @@
 /** The capture mode of a thread, which all of its code shares, is restored after a call that was made relaxed. On a fake driver. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { RelaxedCaptures } from '../../../../src/driver/cuda/libcuda/driver-calls.js'
-import { NativeMemory } from '../../../../src/native/native-memory.js'
+import { RelaxedCaptures } from '../../../src/cuda/libcuda/driver-calls.js'
+import { NativeMemory } from '../../../src/foundation/native/native-memory.js'
 
 const skip = process.platform === 'linux' ? false : 'the native layer is for Linux'
 const GLOBAL = 0

@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { CudaError, DeviceBuffer } from 'cuda-streams'
-import { whyRefused } from '../../../../src/driver/cuda/libcuda/libcuda.js'
-import { openCudaWorkbench } from '../../../helpers/cuda-workbench.js'
+import { whyRefused } from '../../../src/cuda/libcuda/libcuda.js'
+import { openCudaWorkbench } from '../../helpers/cuda-workbench.js'
 
 const entry = (text: string, thread = 140702254520128): string => `[16:47:17.860][${thread}][CUDA][E] ${text}\n`
 const ALIGNED = entry('Device pointer must be 4-byte aligned to match elementSize')

@@ -1,8 +1,8 @@
 /** What the driver makes for a thread is given back when the thread has ended: no function that makes something is forgotten. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { MAKERS } from '../../../../src/driver/cuda/libcuda/owned-handles.js'
-import { SIGNATURES } from '../../../../src/driver/cuda/libcuda/signatures.js'
+import { MAKERS } from '../../../src/cuda/libcuda/owned-handles.js'
+import { SIGNATURES } from '../../../src/cuda/libcuda/signatures.js'
 
 /** Words in the names of functions that make something, or say where what was made is. */
 const MAKES = /Create|Alloc|Load|Open|Instantiate|Import|Register|EndCapture|Retain|GenerateDesc|AddNode/

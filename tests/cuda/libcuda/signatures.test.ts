@@ -1,12 +1,12 @@
 /** The ledger of driver functions and the tables of numbers, each row against cuda.h where a toolkit is installed. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { NEWER_FUNCTIONS, SIGNATURES } from '../../../../src/driver/cuda/libcuda/signatures.js'
-import { CUresult, cudaResultName } from '../../../../src/driver/cuda-results.js'
-import { DEVICE_ATTRIBUTES } from '../../../../src/driver/device-attributes.js'
-import { EventFlag, ExternalFlag, StreamFlag } from '../../../../src/driver/driver.js'
-import { shapeOf } from '../../../../src/native/c-functions.js'
-import { findHeader } from '../../../helpers/cuda-toolkit.js'
+import { NEWER_FUNCTIONS, SIGNATURES } from '../../../src/cuda/libcuda/signatures.js'
+import { CUresult, cudaResultName } from '../../../src/foundation/driver/cuda-results.js'
+import { DEVICE_ATTRIBUTES } from '../../../src/foundation/driver/device-attributes.js'
+import { EventFlag, ExternalFlag, StreamFlag } from '../../../src/foundation/driver/driver.js'
+import { shapeOf } from '../../../src/foundation/native/c-functions.js'
+import { findHeader } from '../../helpers/cuda-toolkit.js'
 import {
   type CudaHeader,
   type Parameter,

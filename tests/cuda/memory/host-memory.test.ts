@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict'
 import { existsSync, readFileSync } from 'node:fs'
 import { test } from 'node:test'
-import { newArrayBuffer } from '../../../../src/driver/cuda/memory/host-memory.js'
-import { layer } from '../../../../src/native/layer.js'
+import { newArrayBuffer } from '../../../src/cuda/memory/host-memory.js'
+import { layer } from '../../../src/foundation/native/layer.js'
 
 const MEBIBYTE = 2 ** 20
 const hasPages = existsSync('/sys/kernel/mm/transparent_hugepage/enabled')

@@ -1,8 +1,8 @@
 /** The event loop's sleep between two queries of a GPU. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { BackOffTimer } from '../../../../src/driver/cuda/waiting/back-off-timer.js'
-import { withoutFakeTimers } from '../../../helpers/run-time.js'
+import { BackOffTimer } from '../../../src/cuda/waiting/back-off-timer.js'
+import { withoutFakeTimers } from '../../helpers/run-time.js'
 
 /** As it is before the test puts a fake one in its place. */
 const { setImmediate: atNextTurn } = globalThis

@@ -1,10 +1,10 @@
 /** The CUDA driver's waiting, with its own semaphores, on fake streams and a clock that the test moves. */
 import type { TestContext } from 'node:test'
-import { clock } from '../../../../src/base/event-loop.js'
-import { Dependencies } from '../../../../src/driver/cuda/host-functions/dependencies.js'
-import { singleThread } from '../../../../src/driver/cuda/host-functions/process-registry.js'
-import { SEMAPHORES, Semaphores } from '../../../../src/driver/cuda/host-functions/semaphores.js'
-import type { ContextHandle, EventHandle, StreamHandle } from '../../../../src/driver/driver.js'
+import { Dependencies } from '../../../src/cuda/host-functions/dependencies.js'
+import { singleThread } from '../../../src/cuda/host-functions/process-registry.js'
+import { SEMAPHORES, Semaphores } from '../../../src/cuda/host-functions/semaphores.js'
+import { clock } from '../../../src/foundation/base/event-loop.js'
+import type { ContextHandle, EventHandle, StreamHandle } from '../../../src/foundation/driver/driver.js'
 import { AnyStreams } from '../fake-parts.js'
 import { nothingCaptures, waitingOf } from './waiting-parts.js'
 

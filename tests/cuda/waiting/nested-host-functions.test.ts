@@ -4,8 +4,8 @@
  */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { MOST_NESTED } from '../../../../src/driver/deadlocks.js'
-import { checkError } from '../../../conformance/expect.js'
+import { MOST_NESTED } from '../../../src/foundation/driver/deadlocks.js'
+import { checkError } from '../../conformance/expect.js'
 import { DEADLOCK_AFTER, FakeGpu } from './fake-gpu.js'
 
 /** What a function throws. */

@@ -1,8 +1,8 @@
 /** Waits by promise, on fake events. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { Completions } from '../../../../src/driver/cuda/waiting/promises.js'
-import type { EventHandle } from '../../../../src/driver/driver.js'
+import { Completions } from '../../../src/cuda/waiting/promises.js'
+import type { EventHandle } from '../../../src/foundation/driver/driver.js'
 
 const EVENT = 7 as EventHandle
 /** CUDA_ERROR_NOT_READY. */

@@ -1,16 +1,16 @@
 /** The three parts of the CUDA driver's waiting, wired as it wires them, on whatever a test pretends. */
-import { Captures } from '../../../../src/driver/cuda/host-functions/captures.js'
+import { Captures } from '../../../src/cuda/host-functions/captures.js'
 import {
   type HostFunctionParts,
   PendingHostFunctions,
-} from '../../../../src/driver/cuda/host-functions/pending-host-functions.js'
-import type { ProcessRegistry } from '../../../../src/driver/cuda/host-functions/process-registry.js'
-import { Blocking } from '../../../../src/driver/cuda/waiting/blocking.js'
-import { CallsOnThreads } from '../../../../src/driver/cuda/waiting/calls-on-threads.js'
-import { EventPool } from '../../../../src/driver/cuda/waiting/event-pool.js'
-import { Completions, Promises, type WaitingParts } from '../../../../src/driver/cuda/waiting/promises.js'
-import type { EventHandle } from '../../../../src/driver/driver.js'
-import { type BackOff, EventLoopPoller } from '../../../../src/driver/event-loop-poller.js'
+} from '../../../src/cuda/host-functions/pending-host-functions.js'
+import type { ProcessRegistry } from '../../../src/cuda/host-functions/process-registry.js'
+import { Blocking } from '../../../src/cuda/waiting/blocking.js'
+import { CallsOnThreads } from '../../../src/cuda/waiting/calls-on-threads.js'
+import { EventPool } from '../../../src/cuda/waiting/event-pool.js'
+import { Completions, Promises, type WaitingParts } from '../../../src/cuda/waiting/promises.js'
+import type { EventHandle } from '../../../src/foundation/driver/driver.js'
+import { type BackOff, EventLoopPoller } from '../../../src/foundation/driver/event-loop-poller.js'
 
 import { AnyStreams } from '../fake-parts.js'
 

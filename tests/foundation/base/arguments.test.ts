@@ -1,7 +1,7 @@
 /** Names that are nearly right: what was meant is said, and never what was given. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { nearest } from '../../src/base/arguments.js'
+import { nearest } from '../../../src/foundation/base/arguments.js'
 
 test('a name with few letters changed, or the beginning of one, is found; one of the names is not misspelt', () => {
   const names = ['--default-device', '--device-debug', 'block', 'grid']

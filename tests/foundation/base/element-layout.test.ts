@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { elements, type FieldType, type Struct, struct } from 'cuda-streams'
-import { fieldOffsets, namedLayout } from '../../src/base/element-layout.js'
-import { ELEMENT_TYPES, elementType, SCALAR_ACCESS, SCALAR_TYPES } from '../../src/base/element-types.js'
-import { refused } from '../conformance/expect.js'
+import { fieldOffsets, namedLayout } from '../../../src/foundation/base/element-layout.js'
+import { ELEMENT_TYPES, elementType, SCALAR_ACCESS, SCALAR_TYPES } from '../../../src/foundation/base/element-types.js'
+import { refused } from '../../conformance/expect.js'
 
 describe('the layout of elements', () => {
   it('vectors have the sizes and alignments of CUDA C++', () => {

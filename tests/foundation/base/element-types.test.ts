@@ -12,7 +12,7 @@ import {
   integerAccess,
   toBf16,
   toF16,
-} from '../../src/base/element-types.js'
+} from '../../../src/foundation/base/element-types.js'
 
 describe('element types', () => {
   it('an element of an array has the bytes of the type, and its limits are those of the integer', () => {

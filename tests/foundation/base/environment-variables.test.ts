@@ -4,10 +4,10 @@ import { spawnSync } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, describe, test } from 'node:test'
-import { type EnvironmentVariable, VARIABLES } from '../../src/base/environment-variables.js'
-import { refused } from '../conformance/expect.js'
-import { root } from '../helpers/root.js'
-import { runsModule } from '../helpers/run-time.js'
+import { type EnvironmentVariable, VARIABLES } from '../../../src/foundation/base/environment-variables.js'
+import { refused } from '../../conformance/expect.js'
+import { root } from '../../helpers/root.js'
+import { runsModule } from '../../helpers/run-time.js'
 
 const all: readonly EnvironmentVariable<unknown>[] = Object.values(VARIABLES)
 const before = { ...process.env }

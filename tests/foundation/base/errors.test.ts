@@ -1,7 +1,7 @@
 /** How messages show what was passed. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { describe } from '../../src/base/errors.js'
+import { describe } from '../../../src/foundation/base/errors.js'
 
 class Several extends Error {
   readonly code = 'SOME'

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { root } from '../helpers/root.js'
+import { root } from '../../helpers/root.js'
 
 /** Globals and methods that fake timers replace, and the modules that have them. */
 const REPLACED = new Set([
@@ -12,7 +12,8 @@ const REPLACED = new Set([
 ])
 const MODULES = /^node:(timers|timers\/promises|perf_hooks)$/
 /** Files that may: the one place, what stands for Node in a page, and the page of the timeline, which is a program of its own. */
-const ALLOWED = /^base\/(event-loop(-in-page)?|(inspect|node-modules)-in-page)\.ts$|^timeline\/page\//
+const ALLOWED =
+  /^foundation\/base\/(event-loop(-in-page)?|(inspect|node-modules)-in-page)\.ts$|^tools\/timeline\/page\//
 
 /** Comments, strings, and names: what is between backquotes counts as code. */
 const PARTS = /\/\*[\s\S]*?\*\/|\/\/.*|'(?<string>(?:\\.|[^'\\\n])*)'|(?<name>[A-Za-z_$][\w$]*)/g
@@ -22,7 +23,7 @@ const used = (text: string): string[] =>
     name !== undefined && REPLACED.has(name) ? name : string !== undefined && MODULES.test(string) ? string : [],
   )
 
-test('timers and clocks are those of base/event-loop.ts', () => {
+test('timers and clocks are those of foundation/base/event-loop.ts', () => {
   const src = join(root, 'src')
   const files = readdirSync(src, { recursive: true, encoding: 'utf8' })
     .map((file) => file.replaceAll('\\', '/'))

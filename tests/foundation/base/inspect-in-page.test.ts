@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { inspect as onNode } from 'node:util'
-import { inspect } from '../../src/base/inspect-in-page.js'
+import { inspect } from '../../../src/foundation/base/inspect-in-page.js'
 
 class Point {
   x = 1

@@ -2,7 +2,7 @@
 import { deepStrictEqual, ok, strictEqual } from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import fc from 'fast-check'
-import { IntervalMap, upperBound } from '../../src/base/interval-map.js'
+import { IntervalMap, upperBound } from '../../../src/foundation/base/interval-map.js'
 
 const SPACE = 40
 const RUNS = 500

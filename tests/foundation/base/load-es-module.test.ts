@@ -5,7 +5,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, describe, it } from 'node:test'
-import { root } from '../helpers/root.js'
+import { root } from '../../helpers/root.js'
 
 /** As hooks for TypeScript do, it reads each `.js` file itself. What it would make of an ES module is a second copy. */
 const HOOK = `
@@ -18,7 +18,7 @@ Module._extensions['.js'] = (module, path) => {
 }
 `
 const RACE = `
-import { Stream } from ${JSON.stringify(join(root, 'dist', 'src', 'index.js'))}
+import { Stream } from ${JSON.stringify(join(root, 'dist', 'src', 'entry-points', 'index.js'))}
 const [a, b] = [new Stream(), new Stream()]
 const buffer = a.device.alloc(16, { stream: a })
 a.fill(buffer, 1)

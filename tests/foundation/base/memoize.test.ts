@@ -1,7 +1,7 @@
 /** What is made once for an object is kept for it, and with it. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { memoize } from '../../src/base/memoize.js'
+import { memoize } from '../../../src/foundation/base/memoize.js'
 
 test('a value is made once for each object, and again if making it failed', () => {
   let calls = 0

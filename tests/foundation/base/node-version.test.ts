@@ -3,9 +3,9 @@ import assert from 'node:assert/strict'
 import { readdirSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { test } from 'node:test'
-import { checkNodeVersion } from '../../src/base/node-version.js'
-import { refused } from '../conformance/expect.js'
-import { root } from '../helpers/root.js'
+import { checkNodeVersion } from '../../../src/foundation/base/node-version.js'
+import { refused } from '../../conformance/expect.js'
+import { root } from '../../helpers/root.js'
 
 test('versions before those of package.json are refused, with those that are needed', () => {
   const { engines } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
@@ -33,7 +33,7 @@ test('each entry point and the command check it before they do anything else', (
   const paths = [...entryPoints.map((entryPoint) => entryPoint.default), bin['cuda-streams']]
   for (const path of paths.filter((file) => file?.endsWith('.js'))) {
     const chain = firstImports(path.replace(/^(\.\/)?dist\/src\//, '').replace(/\.js$/, '.ts'))
-    assert.ok(chain.includes(join('base', 'node-version.ts')), `${chain}`)
+    assert.ok(chain.includes(join('foundation', 'base', 'node-version.ts')), `${chain}`)
   }
 })
 

@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { isatty } from 'node:tty'
-import { clock } from '../../src/base/event-loop.js'
-import { ProgressLine } from '../../src/base/progress-line.js'
+import { clock } from '../../../src/foundation/base/event-loop.js'
+import { ProgressLine } from '../../../src/foundation/base/progress-line.js'
 
 const written: string[] = []
 const terminal = { columns: 20, write: (text: string) => written.push(text) > 0 }

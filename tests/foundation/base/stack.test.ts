@@ -5,14 +5,14 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { fileURLToPath, pathToFileURL } from 'node:url'
-import * as own from '../../src/base/stack.js'
-import { root } from '../helpers/root.js'
+import * as own from '../../../src/foundation/base/stack.js'
+import { root } from '../../helpers/root.js'
 
 type Stacks = Pick<typeof own, 'programLines'>
 
 /** As the stacks of this run time name files: by their URLs, or by their paths. */
 const named = (url: string): string => (/at .*file:/.test(String(new Error().stack)) ? url : fileURLToPath(url))
-const BASE = named(new URL('../../src/base/', import.meta.url).href)
+const BASE = named(new URL('../../../src/foundation/base/', import.meta.url).href)
 
 test('the lines of installed packages are left out, with the built-in functions that they call, unless there are no others', () => {
   const program = 'at work (file:///app/program.js:3:5)'
@@ -51,8 +51,8 @@ test('the lines of the library are told by its folder, or by that of a developme
   const folder = mkdtempSync(join(tmpdir(), 'bundle-'))
   context.after(() => rmSync(folder, { recursive: true, force: true }))
   const bundle = join(folder, 'bundle.mjs')
-  const compiled = readFileSync(join(root, 'dist', 'src', 'base', 'stack.js'), 'utf8')
-  const fileOf = (name: string): string => `'${new URL(`../../src/base/${name}.js`, import.meta.url)}'`
+  const compiled = readFileSync(join(root, 'dist', 'src', 'foundation', 'base', 'stack.js'), 'utf8')
+  const fileOf = (name: string): string => `'${new URL(`../../../src/foundation/base/${name}.js`, import.meta.url)}'`
   const alone = compiled.replace(/'\.\/([\w-]+)\.js'/g, (_, name) => fileOf(name))
   writeFileSync(bundle, alone)
   const bundled = (await import(pathToFileURL(bundle).href)) as Stacks

@@ -14,7 +14,7 @@ import {
   timeIn,
   type VectorClock,
   withTime,
-} from '../../src/base/vector-clock.js'
+} from '../../../src/foundation/base/vector-clock.js'
 
 /** Around the places where trees become higher, and some in between. */
 const component = fc.oneof(fc.nat(70), fc.integer({ min: 1000, max: 1060 }), fc.integer({ min: 32_700, max: 33_000 }))

@@ -1,8 +1,8 @@
 /** Things that are given up when the GPU is done with them. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { AfterWork } from '../../src/driver/after-work.js'
-import type { EventHandle } from '../../src/driver/driver.js'
+import { AfterWork } from '../../../src/foundation/driver/after-work.js'
+import type { EventHandle } from '../../../src/foundation/driver/driver.js'
 
 function scene(giveUp: (thing: string) => void) {
   const done = new Set<EventHandle>()

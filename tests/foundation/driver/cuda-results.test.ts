@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { isContextLost } from '../../src/driver/cuda-results.js'
+import { isContextLost } from '../../../src/foundation/driver/cuda-results.js'
 
 test('a context is lost by a fault, and not by a launch or a call that is refused', () => {
   const found = (results: readonly number[]): readonly number[] => results.filter(isContextLost)

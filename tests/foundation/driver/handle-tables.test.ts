@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { HandleMap, HandleSet } from '../../src/driver/handle-tables.js'
+import { HandleMap, HandleSet } from '../../../src/foundation/driver/handle-tables.js'
 
 test('a table of handles answers as a Map does, whatever is set and deleted', () => {
   const key = fc.nat(200)

@@ -7,8 +7,8 @@ import { spawnSync } from 'node:child_process'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { root } from '../helpers/root.js'
-import { runsModule } from '../helpers/run-time.js'
+import { root } from '../../helpers/root.js'
+import { runsModule } from '../../helpers/run-time.js'
 
 const URL_OF_LIBRARY = import.meta.resolve('cuda-streams')
 

@@ -1,7 +1,7 @@
 /** How parts of different sizes are made of groups that are alike. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { multiprocessorGroups } from '../../src/driver/multiprocessor-groups.js'
+import { multiprocessorGroups } from '../../../src/foundation/driver/multiprocessor-groups.js'
 
 describe('groups of multiprocessors', () => {
   const onHopper = (wanted: readonly number[]) => multiprocessorGroups(wanted, 8, 8)

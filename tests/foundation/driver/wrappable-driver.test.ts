@@ -3,9 +3,9 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { type Device, Stream } from 'cuda-streams'
 import { simulate } from 'cuda-streams/sim'
-import { driverOf } from '../../src/device.js'
-import type { Driver, EventHandle, ExternalFlag, StreamHandle } from '../../src/driver/driver.js'
-import { backendOf, type Interceptor, type WrappableDriver } from '../../src/driver/wrappable-driver.js'
+import { driverOf } from '../../../src/core/device.js'
+import type { Driver, EventHandle, ExternalFlag, StreamHandle } from '../../../src/foundation/driver/driver.js'
+import { backendOf, type Interceptor, type WrappableDriver } from '../../../src/foundation/driver/wrappable-driver.js'
 
 class Witness implements Interceptor {
   constructor(

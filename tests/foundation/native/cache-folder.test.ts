@@ -3,10 +3,10 @@ import assert from 'node:assert/strict'
 import { chmodSync, existsSync, mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
-import { cachedFile, readCached, writeCached } from '../../src/cu/ptx-cache.js'
-import { type CacheFolder, cacheFolder, readOwnFile } from '../../src/native/cache-folder.js'
-import { lacksNvrtc } from '../helpers/nvrtc.js'
-import { scratchFolder } from '../helpers/scratch.js'
+import { cachedFile, readCached, writeCached } from '../../../src/cu/ptx-cache.js'
+import { type CacheFolder, cacheFolder, readOwnFile } from '../../../src/foundation/native/cache-folder.js'
+import { lacksNvrtc } from '../../helpers/nvrtc.js'
+import { scratchFolder } from '../../helpers/scratch.js'
 
 const skip = process.platform === 'win32' ? 'each user of Windows has folders of their own' : false
 const folder = scratchFolder('cache-folder')

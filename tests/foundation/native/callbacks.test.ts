@@ -1,10 +1,10 @@
 /** JavaScript that C calls: within a call of C that JavaScript has made, on the same thread, and nowhere else. */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { own } from '../../src/native/c-functions.js'
-import { layer } from '../../src/native/layer.js'
-import { NativeThread } from '../../src/native/native-thread.js'
-import { SharedLibrary } from '../../src/native/shared-library.js'
+import { own } from '../../../src/foundation/native/c-functions.js'
+import { layer } from '../../../src/foundation/native/layer.js'
+import { NativeThread } from '../../../src/foundation/native/native-thread.js'
+import { SharedLibrary } from '../../../src/foundation/native/shared-library.js'
 import { compiled, skip } from './compile.js'
 
 const SOURCE = `

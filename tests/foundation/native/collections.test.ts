@@ -1,7 +1,7 @@
 /** What V8 is told of memory outside of its heap, and asked about what was collected. */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { layer } from '../../src/native/layer.js'
+import { layer } from '../../../src/foundation/native/layer.js'
 
 describe('what V8 is told and asked', { skip: process.versions['bun'] !== undefined && 'another collector' }, () => {
   const GIB = 2 ** 30

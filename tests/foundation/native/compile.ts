@@ -1,8 +1,8 @@
 /** C for tests: a shared library made of a text by the C compiler of the machine. */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { makeLibrary, noCompiler } from '../helpers/compiler.js'
-import { scratchFolder } from '../helpers/scratch.js'
+import { makeLibrary, noCompiler } from '../../helpers/compiler.js'
+import { scratchFolder } from '../../helpers/scratch.js'
 
 /** Why the native layer cannot be tried here, or false. */
 export const skip = noCompiler

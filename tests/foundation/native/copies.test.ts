@@ -3,8 +3,8 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { test } from 'node:test'
 import { isMainThread, parentPort, Worker } from 'node:worker_threads'
-import { own } from '../../src/native/c-functions.js'
-import { NativeMemory } from '../../src/native/native-memory.js'
+import { own } from '../../../src/foundation/native/c-functions.js'
+import { NativeMemory } from '../../../src/foundation/native/native-memory.js'
 import { skip } from './compile.js'
 
 const MIB = 2 ** 20

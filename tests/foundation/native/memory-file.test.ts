@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { readdirSync } from 'node:fs'
 import { test } from 'node:test'
-import { Contents, MemoryFile } from '../../src/native/memory-file.js'
+import { Contents, MemoryFile } from '../../../src/foundation/native/memory-file.js'
 
 const skip = process.platform === 'linux' ? false : 'open files are counted in /proc'
 

@@ -3,12 +3,12 @@ import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { describe, test } from 'node:test'
-import { runsModule } from '../helpers/run-time.js'
+import { runsModule } from '../../helpers/run-time.js'
 
 /** Puts the handler of SIGTERM back by `signal()`, as NVRTC 13.0 does, and then blocks. */
 const program = (repairs: boolean): string => `
-  const { bindAll, declaration, own } = await import(${JSON.stringify(new URL('../../src/native/c-functions.js', import.meta.url))})
-  const { layer } = await import(${JSON.stringify(new URL('../../src/native/layer.js', import.meta.url))})
+  const { bindAll, declaration, own } = await import(${JSON.stringify(new URL('../../../src/foundation/native/c-functions.js', import.meta.url))})
+  const { layer } = await import(${JSON.stringify(new URL('../../../src/foundation/native/layer.js', import.meta.url))})
   const { signal } = bindAll([declaration('signal', layer().symbol(0, 'signal'), 'int signum, void *handler', 'address4')])
   own().noteSignals()
   signal(15, signal(15, 0))

@@ -14,10 +14,10 @@ import {
   SLOTS,
   Slot,
   SPARE_AT,
-} from '../../src/driver/cuda/host-functions/process-registry.js'
-import { own } from '../../src/native/c-functions.js'
-import { type Layer, layer, layerFile } from '../../src/native/layer.js'
-import { scratchFolder } from '../helpers/scratch.js'
+} from '../../../src/cuda/host-functions/process-registry.js'
+import { own } from '../../../src/foundation/native/c-functions.js'
+import { type Layer, layer, layerFile } from '../../../src/foundation/native/layer.js'
+import { scratchFolder } from '../../helpers/scratch.js'
 import { skip } from './compile.js'
 
 /** Where a copy of the layer has the registry. */

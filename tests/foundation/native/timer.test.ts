@@ -4,18 +4,18 @@ import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { test } from 'node:test'
 import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads'
-import { BackOffTimer } from '../../src/driver/cuda/waiting/back-off-timer.js'
-import type { EventHandle } from '../../src/driver/driver.js'
-import { layer } from '../../src/native/layer.js'
-import { NativeMemory } from '../../src/native/native-memory.js'
-import { SharedLibrary } from '../../src/native/shared-library.js'
-import { byEffort } from '../helpers/effort.js'
-import { runsModule } from '../helpers/run-time.js'
+import { BackOffTimer } from '../../../src/cuda/waiting/back-off-timer.js'
+import type { EventHandle } from '../../../src/foundation/driver/driver.js'
+import { layer } from '../../../src/foundation/native/layer.js'
+import { NativeMemory } from '../../../src/foundation/native/native-memory.js'
+import { SharedLibrary } from '../../../src/foundation/native/shared-library.js'
+import { byEffort } from '../../helpers/effort.js'
+import { runsModule } from '../../helpers/run-time.js'
 import { compiled, skip } from './compile.js'
 
 const MICROSECOND = 1000
 const MILLISECOND = 1_000_000
-const LAYER = JSON.stringify(new URL('../../src/native/layer.js', import.meta.url))
+const LAYER = JSON.stringify(new URL('../../../src/foundation/native/layer.js', import.meta.url))
 const WORKERS = byEffort({ quick: 16, normal: 40, nightly: 40 })
 /** CUDA_ERROR_NOT_READY and CU_STREAM_CAPTURE_MODE_RELAXED. */
 const NOT_READY = 600
@@ -249,11 +249,11 @@ if (!isMainThread) {
 
   test('a process ends while a query does not return', { skip }, () => {
     const queries = JSON.stringify(compiled('stuck', blocking))
-    const urlOf = (path: string): string => JSON.stringify(new URL(`../../src/${path}.js`, import.meta.url))
+    const urlOf = (path: string): string => JSON.stringify(new URL(`../../../src/${path}.js`, import.meta.url))
     const program = `
-      const { SharedLibrary } = await import(${urlOf('native/shared-library')})
-      const { NativeMemory } = await import(${urlOf('native/native-memory')})
-      const { BackOffTimer } = await import(${urlOf('driver/cuda/waiting/back-off-timer')})
+      const { SharedLibrary } = await import(${urlOf('foundation/native/shared-library')})
+      const { NativeMemory } = await import(${urlOf('foundation/native/native-memory')})
+      const { BackOffTimer } = await import(${urlOf('cuda/waiting/back-off-timer')})
       const library = SharedLibrary.open(${queries})
       const event = new NativeMemory(8)
       event.int32[0] = ${BLOCKED}

@@ -12,9 +12,9 @@ import {
   REPORTED,
   Slot,
   startOf,
-} from '../../src/driver/cuda/host-functions/process-registry.js'
-import { own } from '../../src/native/c-functions.js'
-import { NativeMemory } from '../../src/native/native-memory.js'
+} from '../../../src/cuda/host-functions/process-registry.js'
+import { own } from '../../../src/foundation/native/c-functions.js'
+import { NativeMemory } from '../../../src/foundation/native/native-memory.js'
 import { skip } from './compile.js'
 
 const MILLISECOND = 1_000_000

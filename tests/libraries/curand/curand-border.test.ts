@@ -6,7 +6,9 @@ import assert from 'node:assert/strict'
 import { afterEach, describe, it } from 'node:test'
 import { Stream } from 'cuda-streams'
 import { LibraryError, RandomGenerator } from 'cuda-streams/curand'
-import { VARIABLES } from '../../../src/base/environment-variables.js'
+import { VARIABLES } from '../../../src/foundation/base/environment-variables.js'
+import { NativeMemory } from '../../../src/foundation/native/native-memory.js'
+import { loadLibrary, type SharedLibrary } from '../../../src/foundation/native/shared-library.js'
 import {
   CURAND_SIGNATURES,
   CURAND_STATUS,
@@ -15,8 +17,6 @@ import {
 } from '../../../src/libraries/curand/curand-library.js'
 import { type Distribution, Philox } from '../../../src/libraries/curand/philox.js'
 import { declareFunctions } from '../../../src/libraries/library-call.js'
-import { NativeMemory } from '../../../src/native/native-memory.js'
-import { loadLibrary, type SharedLibrary } from '../../../src/native/shared-library.js'
 import { against, ledger, rows } from '../c-ledger.js'
 import { fakeDevices, fakeLibraries } from '../fake-libraries.js'
 

@@ -9,6 +9,7 @@ import { afterEach, describe, it } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import { Stream } from 'cuda-streams'
 import { LibraryError, Session } from 'cuda-streams/onnx'
+import { SharedLibrary } from '../../../src/foundation/native/shared-library.js'
 import { countNodes } from '../../../src/libraries/onnx/node-count.js'
 import {
   ORT_ERRORS,
@@ -17,7 +18,6 @@ import {
   ORT_TEXTS,
   OrtLibrary,
 } from '../../../src/libraries/onnx/onnx-library.js'
-import { SharedLibrary } from '../../../src/native/shared-library.js'
 import { insideHostFunction, refused, rejected } from '../../conformance/expect.js'
 import { findHeader } from '../../helpers/cuda-toolkit.js'
 import { scratchFolder } from '../../helpers/scratch.js'

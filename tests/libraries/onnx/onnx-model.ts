@@ -1,5 +1,5 @@
 /** Writes ONNX models: the few messages of Protocol Buffers that a graph with nodes and weights needs. */
-import { ELEMENT_TYPES, type ElementTypeName } from '../../../src/base/element-types.js'
+import { ELEMENT_TYPES, type ElementTypeName } from '../../../src/foundation/base/element-types.js'
 
 type Field = readonly [number: number, value: number | string | Uint8Array | readonly Field[]]
 

@@ -1,7 +1,7 @@
 /** Workers, one after the other, each of which sleeps by a timer of the system's: prints how many files are open before and after. */
 import { readdirSync } from 'node:fs'
 import { isMainThread, Worker } from 'node:worker_threads'
-import { BackOffTimer } from '../../../src/driver/cuda/waiting/back-off-timer.js'
+import { BackOffTimer } from '../../../src/cuda/waiting/back-off-timer.js'
 
 const WORKERS = 8
 

@@ -1,6 +1,6 @@
 /** Only workers load the native library: one after the other uses the event loop by it, and ends. */
 import { isMainThread, Worker } from 'node:worker_threads'
-import { BackOffTimer } from '../../../src/driver/cuda/waiting/back-off-timer.js'
+import { BackOffTimer } from '../../../src/cuda/waiting/back-off-timer.js'
 
 const TURNS = 50
 

@@ -6,12 +6,12 @@ import { mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { test } from 'node:test'
-import { lacksNvrtc } from '../helpers/nvrtc.js'
-import { root } from '../helpers/root.js'
-import { scratchFolder } from '../helpers/scratch.js'
+import { lacksNvrtc } from '../../helpers/nvrtc.js'
+import { root } from '../../helpers/root.js'
+import { scratchFolder } from '../../helpers/scratch.js'
 
 const skip = lacksNvrtc()
-const command = join(root, 'dist', 'src', 'cli', 'main.js')
+const command = join(root, 'dist', 'src', 'tools', 'cli', 'main.js')
 const SOURCE = `#include "own.h"
 __global__ void scale(float *data, float factor, int n) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;

@@ -4,11 +4,11 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { compileCu } from 'cuda-streams/cu'
-import { kernelsIn } from '../../src/cli/compiled-kernels.js'
-import { readCubin } from '../../src/cli/cubin-elf.js'
-import { smallCubin } from '../helpers/cubin.js'
-import { lacksNvrtc } from '../helpers/nvrtc.js'
-import { scratchFolder } from '../helpers/scratch.js'
+import { kernelsIn } from '../../../src/tools/cli/compiled-kernels.js'
+import { readCubin } from '../../../src/tools/cli/cubin-elf.js'
+import { smallCubin } from '../../helpers/cubin.js'
+import { lacksNvrtc } from '../../helpers/nvrtc.js'
+import { scratchFolder } from '../../helpers/scratch.js'
 
 const ptx = (...kernels: readonly string[]): string =>
   `.version 8.5\n.target sm_75\n.address_size 64\n${kernels.map((name) => `.visible .entry ${name}()\n{\n\tret;\n}\n`).join('')}\t.file\t1 "own.cu"\n`

@@ -6,19 +6,19 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, describe, test } from 'node:test'
 import { simulate } from 'cuda-streams/sim'
-import { LibraryVariable, VARIABLES } from '../../src/base/environment-variables.js'
-import { COMMANDS } from '../../src/cli/help.js'
-import type { Report } from '../../src/cli/report.js'
-import { textOf } from '../../src/cli/report.js'
-import { ALL_VARIABLES } from '../../src/cli/variables.js'
-import { fakeCuda, fakeCupti } from '../fake-driver/fake-cuda.js'
-import { smallCubin } from '../helpers/cubin.js'
-import { installedProject, type Native, nativeIn } from '../helpers/installed-project.js'
-import { onMachine } from '../helpers/machine.js'
-import { root } from '../helpers/root.js'
-import { fakeLibraries } from '../libraries/fake-libraries.js'
+import { LibraryVariable, VARIABLES } from '../../../src/foundation/base/environment-variables.js'
+import { COMMANDS } from '../../../src/tools/cli/help.js'
+import type { Report } from '../../../src/tools/cli/report.js'
+import { textOf } from '../../../src/tools/cli/report.js'
+import { ALL_VARIABLES } from '../../../src/tools/cli/variables.js'
+import { fakeCuda, fakeCupti } from '../../fake-driver/fake-cuda.js'
+import { smallCubin } from '../../helpers/cubin.js'
+import { installedProject, type Native, nativeIn } from '../../helpers/installed-project.js'
+import { onMachine } from '../../helpers/machine.js'
+import { root } from '../../helpers/root.js'
+import { fakeLibraries } from '../../libraries/fake-libraries.js'
 
-const MAIN = join('dist', 'src', 'cli', 'main.js')
+const MAIN = join('dist', 'src', 'tools', 'cli', 'main.js')
 const LIBRARIES = Object.values(VARIABLES).filter((variable) => variable instanceof LibraryVariable)
 /** The variables of those that the tests have fakes of. */
 const FAKED = LIBRARIES.map(({ name }) => name).filter((name) => name !== 'CUDA_STREAMS_NVRTC')

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { explore, replay } from 'cuda-streams/sim'
-import { bugs } from '../../examples/ordering-bugs/bugs.js'
+import { bugs } from '../../../examples/ordering-bugs/bugs.js'
 
 /** What the report has to say of each: the two steps that have no order. */
 const RACES: Readonly<Record<string, readonly [string, string]>> = {

@@ -14,7 +14,7 @@ import {
   type Simulation,
 } from 'cuda-streams/sim'
 import { Timeline } from 'cuda-streams/timeline'
-import { add, read, scale, set } from '../../examples/ordering-bugs/scene.js'
+import { add, read, scale, set } from '../../../examples/ordering-bugs/scene.js'
 
 function open({ devices: [device] }: Simulation, count: number): { streams: Stream[]; buffers: DeviceBuffer[] } {
   assert.ok(device)

@@ -23,7 +23,7 @@ import zlib from 'node:zlib'
 import { Stream } from 'cuda-streams'
 import { type ExploredProgram, explore } from 'cuda-streams/sim'
 import type * as Koffi from 'koffi'
-import { withoutPromiseHooks } from '../helpers/run-time.js'
+import { withoutPromiseHooks } from '../../helpers/run-time.js'
 
 const FILE = fileURLToPath(import.meta.url)
 const FOLDER = fs.mkdtempSync(join(tmpdir(), 'native-jobs-'))

@@ -4,9 +4,9 @@
  */
 import { Device, DeviceBuffer, ExternalStream, type PinnedBuffer, Stream } from 'cuda-streams'
 import { Python } from 'cuda-streams/python'
-import { NativeMemory } from '../../src/native/native-memory.js'
-import { SharedLibrary } from '../../src/native/shared-library.js'
-import { affine } from '../soak/kernels.js'
+import { NativeMemory } from '../../../src/foundation/native/native-memory.js'
+import { SharedLibrary } from '../../../src/foundation/native/shared-library.js'
+import { affine } from '../../soak/kernels.js'
 
 const BYTES = 4 * 2 ** 20
 const [, , variant, plain] = process.argv

@@ -9,17 +9,17 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, describe, it } from 'node:test'
 import { gunzipSync } from 'node:zlib'
-import { Random } from '../../src/driver/sim/machine/random.js'
-import { injectionFile } from '../../src/native/layer.js'
-import { checkRecording } from '../../src/recording/check.js'
-import { ForeignKernel, usesInPtx } from '../../src/recording/foreign-kernels.js'
-import { recordTrace } from '../../src/recording/process-trace.js'
-import { Reader } from '../../src/recording/reader.js'
-import { runs } from '../helpers/effort.js'
-import { root } from '../helpers/root.js'
+import { injectionFile } from '../../../src/foundation/native/layer.js'
+import { Random } from '../../../src/simulator/machine/random.js'
+import { checkRecording } from '../../../src/tools/recording/check.js'
+import { ForeignKernel, usesInPtx } from '../../../src/tools/recording/foreign-kernels.js'
+import { recordTrace } from '../../../src/tools/recording/process-trace.js'
+import { Reader } from '../../../src/tools/recording/reader.js'
+import { runs } from '../../helpers/effort.js'
+import { root } from '../../helpers/root.js'
 
 const MUTANTS = runs({ quick: 50, normal: 200, nightly: 3000 })
-const home = join(root, 'tests', 'process-trace')
+const home = join(root, 'tests', 'tools', 'process-trace')
 const folder = mkdtempSync(join(tmpdir(), 'cuda-streams-process-trace-'))
 after(() => rmSync(folder, { recursive: true }))
 
@@ -141,7 +141,7 @@ it('each call that is written is read, but for those that order and touch nothin
   const namesIn = (path: string, pattern: RegExp): ReadonlySet<string> =>
     new Set(Array.from(readFileSync(join(root, path), 'utf8').matchAll(pattern), ([, name = '']) => name))
   const written = namesIn('native/injection/trace.c', /\{"(cu\w+?)(?:_v\d+)?", "/g)
-  const read = namesIn('src/recording/process-trace.ts', /^ {2}(cu\w+):/gm)
+  const read = namesIn('src/tools/recording/process-trace.ts', /^ {2}(cu\w+):/gm)
   const onlyWritten = [
     'cuLaunchHostFunc',
     'cuModuleLoadData',
@@ -259,7 +259,7 @@ describe('what a kernel of another library touches', () => {
 })
 
 describe('npx cuda-streams sanitize', () => {
-  const command = join(root, 'dist', 'src', 'cli', 'main.js')
+  const command = join(root, 'dist', 'src', 'tools', 'cli', 'main.js')
   const run = (...args: readonly string[]) => spawnSync(process.execPath, [command, ...args], { encoding: 'utf8' })
 
   it('ends as the program does, and says that it has not used CUDA', () => {

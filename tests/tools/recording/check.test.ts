@@ -9,13 +9,13 @@ import { Recorder } from 'cuda-streams/recording'
 import { declareAccess, declareWait, nameStream, Sanitizer, type SanitizerReport } from 'cuda-streams/sanitizer'
 import { foreignStream, simulate } from 'cuda-streams/sim'
 import fc from 'fast-check'
-import { bugs, type Program } from '../../examples/ordering-bugs/bugs.js'
-import { checkRecording } from '../../src/recording/check.js'
-import { Reader } from '../../src/recording/reader.js'
-import { byEffort, runs } from '../helpers/effort.js'
+import { bugs, type Program } from '../../../examples/ordering-bugs/bugs.js'
+import { checkRecording } from '../../../src/tools/recording/check.js'
+import { Reader } from '../../../src/tools/recording/reader.js'
+import { byEffort, runs } from '../../helpers/effort.js'
+import { commonest } from '../../simulator/missing-waits.js'
 import { everySecond } from '../sanitizer/every-second.js'
 import { programs, runProgram } from '../sanitizer/judged-play.js'
-import { commonest } from '../simulator/missing-waits.js'
 
 const RUNS = runs({ quick: 100, normal: 200, nightly: 3000 })
 const RANDOM = byEffort({ quick: false, normal: false, nightly: true })

@@ -11,15 +11,15 @@ import { Recorder } from 'cuda-streams/recording'
 import { Sanitizer } from 'cuda-streams/sanitizer'
 import { simulate } from 'cuda-streams/sim'
 import { Timeline, type TimelineOperation } from 'cuda-streams/timeline'
-import { driverOf } from '../../src/device.js'
-import type { Interceptor } from '../../src/driver/wrappable-driver.js'
-import { checkRecording } from '../../src/recording/check.js'
-import { type Entry, Reader } from '../../src/recording/reader.js'
-import { timelineOfRecording } from '../../src/recording/recorded-timeline.js'
-import { RecordingInterceptor } from '../../src/recording/recording-interceptor.js'
-import { SanitizerInterceptor } from '../../src/sanitizer/sanitizer-interceptor.js'
-import { refused } from '../conformance/expect.js'
-import { root } from '../helpers/root.js'
+import { driverOf } from '../../../src/core/device.js'
+import type { Interceptor } from '../../../src/foundation/driver/wrappable-driver.js'
+import { checkRecording } from '../../../src/tools/recording/check.js'
+import { type Entry, Reader } from '../../../src/tools/recording/reader.js'
+import { timelineOfRecording } from '../../../src/tools/recording/recorded-timeline.js'
+import { RecordingInterceptor } from '../../../src/tools/recording/recording-interceptor.js'
+import { SanitizerInterceptor } from '../../../src/tools/sanitizer/sanitizer-interceptor.js'
+import { refused } from '../../conformance/expect.js'
+import { root } from '../../helpers/root.js'
 import { accessKernel } from '../sanitizer/access-kernel.js'
 
 const folder = mkdtempSync(join(tmpdir(), 'cuda-streams-recording-'))
@@ -27,7 +27,7 @@ const path = join(folder, 'run.rec')
 after(() => rmSync(folder, { recursive: true }))
 
 const program = fileURLToPath(new URL('children/race.js', import.meta.url))
-const command = join(root, 'dist', 'src', 'cli', 'main.js')
+const command = join(root, 'dist', 'src', 'tools', 'cli', 'main.js')
 
 function node(args: readonly string[], env: NodeJS.ProcessEnv = {}): { status: number | null; output: string } {
   const { status, stdout, stderr } = spawnSync(process.execPath, args, {

@@ -4,9 +4,9 @@ import { it } from 'node:test'
 import { type Device, type DeviceBuffer, ExternalStream, Stream } from 'cuda-streams'
 import { Sanitizer } from 'cuda-streams/sanitizer'
 import { destroyForeignStream, foreignStream, simulate } from 'cuda-streams/sim'
-import { driverOf } from '../../src/device.js'
-import { CaptureMode, type StreamHandle } from '../../src/driver/driver.js'
-import { backendOf } from '../../src/driver/wrappable-driver.js'
+import { driverOf } from '../../../src/core/device.js'
+import { CaptureMode, type StreamHandle } from '../../../src/foundation/driver/driver.js'
+import { backendOf } from '../../../src/foundation/driver/wrappable-driver.js'
 
 interface Scene {
   readonly device: Device

@@ -10,7 +10,7 @@ import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promi
 import { type Device, type DeviceBuffer, type Event, Stream } from 'cuda-streams'
 import { Sanitizer, type SanitizerStatistics } from 'cuda-streams/sanitizer'
 import { explore, simulate } from 'cuda-streams/sim'
-import { withoutPromiseHooks } from '../helpers/run-time.js'
+import { withoutPromiseHooks } from '../../helpers/run-time.js'
 
 const BYTES = 16
 

@@ -4,7 +4,7 @@ import { describe, it } from 'node:test'
 import { type Device, type DeviceBuffer, Stream } from 'cuda-streams'
 import { Sanitizer, type SanitizerReport } from 'cuda-streams/sanitizer'
 import { simulate } from 'cuda-streams/sim'
-import { withoutPromiseHooks } from '../helpers/run-time.js'
+import { withoutPromiseHooks } from '../../helpers/run-time.js'
 
 const BYTES = 64
 /** So many streams that come and go use each number of a component again. */

@@ -18,9 +18,9 @@ import {
 import { Sanitizer } from 'cuda-streams/sanitizer'
 import { destroyForeignStream, explore, foreignStream, type Simulation, simulate } from 'cuda-streams/sim'
 import fc from 'fast-check'
-import { runs } from '../helpers/effort.js'
-import { stepsOf, streamsOf, useOf, type Weights } from '../programs/generate.js'
-import type { StepOf, Use } from '../programs/steps.js'
+import { runs } from '../../helpers/effort.js'
+import { stepsOf, streamsOf, useOf, type Weights } from '../../programs/generate.js'
+import type { StepOf, Use } from '../../programs/steps.js'
 import { giveUp } from './judged-play.js'
 
 const PROGRAMS = runs({ quick: 50, normal: 50, nightly: 500 })

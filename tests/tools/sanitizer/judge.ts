@@ -4,7 +4,7 @@
  * calls in their order, what queries answered, and when host functions ran.
  */
 
-import type { StepOf, Use } from '../programs/steps.js'
+import type { StepOf, Use } from '../../programs/steps.js'
 
 export type StreamKind = 'nonBlocking' | 'blocking' | 'null'
 

@@ -14,8 +14,8 @@ import {
 } from 'cuda-streams'
 import { Sanitizer } from 'cuda-streams/sanitizer'
 import { destroyForeignStream, explore, foreignStream } from 'cuda-streams/sim'
-import { withoutPromiseHooks } from '../helpers/run-time.js'
-import { onEveryBackend } from '../helpers/suite.js'
+import { withoutPromiseHooks } from '../../helpers/run-time.js'
+import { onEveryBackend } from '../../helpers/suite.js'
 
 const BYTES = 16
 

@@ -4,7 +4,7 @@ import { describe, it } from 'node:test'
 import { type Device, Module, Program, Stream } from 'cuda-streams'
 import { Sanitizer, type SanitizerReport } from 'cuda-streams/sanitizer'
 import { simulate } from 'cuda-streams/sim'
-import { lacksNvrtc } from '../helpers/nvrtc.js'
+import { lacksNvrtc } from '../../helpers/nvrtc.js'
 import { everySecond } from './every-second.js'
 
 const SOURCE = `

@@ -11,8 +11,8 @@ import {
   type Stream,
 } from 'cuda-streams'
 import { declareAccess, declareWait, nameStream, Sanitizer, type SanitizerReport } from 'cuda-streams/sanitizer'
-import { onEveryBackend } from '../helpers/suite.js'
-import type { Workbench } from '../helpers/workbench.js'
+import { onEveryBackend } from '../../helpers/suite.js'
+import type { Workbench } from '../../helpers/workbench.js'
 import { accessKernel } from './access-kernel.js'
 
 const BYTES = 64

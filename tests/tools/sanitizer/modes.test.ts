@@ -9,7 +9,7 @@ import { fileURLToPath } from 'node:url'
 import { type Device, DeviceBuffer, Event, Stream } from 'cuda-streams'
 import { declareAccess, declareWait, nameStream, Sanitizer, SanitizerError, sanitize } from 'cuda-streams/sanitizer'
 import { latch, simulate } from 'cuda-streams/sim'
-import { runsModule } from '../helpers/run-time.js'
+import { runsModule } from '../../helpers/run-time.js'
 
 const BYTES = 64
 
@@ -655,7 +655,7 @@ describe('CUDA_STREAMS_SANITIZER', () => {
     const directory = mkdtempSync(join(tmpdir(), 'cuda-streams-example-'))
     const { stdout, stderr } = spawnSync(
       process.execPath,
-      [fileURLToPath(new URL('../../examples/pipeline/main.js', import.meta.url))],
+      [fileURLToPath(new URL('../../../examples/pipeline/main.js', import.meta.url))],
       {
         cwd: directory,
         encoding: 'utf8',

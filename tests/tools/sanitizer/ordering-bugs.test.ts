@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { Sanitizer, type SanitizerReport } from 'cuda-streams/sanitizer'
 import { simulate } from 'cuda-streams/sim'
-import { bugs, type Program } from '../../examples/ordering-bugs/bugs.js'
+import { bugs, type Program } from '../../../examples/ordering-bugs/bugs.js'
 
 async function reportsOf(program: Program): Promise<readonly SanitizerReport[]> {
   using simulation = simulate({ devices: 2 })

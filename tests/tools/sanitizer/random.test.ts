@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict'
 import { it } from 'node:test'
 import fc from 'fast-check'
-import { byEffort, runs } from '../helpers/effort.js'
-import { withoutPromiseHooks } from '../helpers/run-time.js'
+import { byEffort, runs } from '../../helpers/effort.js'
+import { withoutPromiseHooks } from '../../helpers/run-time.js'
 import { judge, type Program } from './judge.js'
 import { programs, runProgram, sideOf } from './judged-play.js'
 

@@ -5,7 +5,7 @@ import { type Device, type DeviceBuffer, Stream } from 'cuda-streams'
 import { type Communicator, Communicator as Communicators, group } from 'cuda-streams/nccl'
 import { Sanitizer } from 'cuda-streams/sanitizer'
 import { explore, type Simulation, simulate } from 'cuda-streams/sim'
-import { runs } from '../helpers/effort.js'
+import { runs } from '../../helpers/effort.js'
 
 const BYTES = 16
 const TYPE = { type: 'i32' } as const

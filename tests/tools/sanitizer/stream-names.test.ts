@@ -6,7 +6,7 @@ import { type Device, type DeviceBuffer, Stream } from 'cuda-streams'
 import { nameStream, sanitize } from 'cuda-streams/sanitizer'
 import { explore, simulate } from 'cuda-streams/sim'
 import { Timeline } from 'cuda-streams/timeline'
-import { variableIn } from '../../src/sanitizer/stream-variables.js'
+import { variableIn } from '../../../src/tools/sanitizer/stream-variables.js'
 
 /** Two streams, of which the second reads what the first writes, with no order between them. */
 function unordered(

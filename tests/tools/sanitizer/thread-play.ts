@@ -11,8 +11,8 @@ import {
 } from 'cuda-streams'
 import { declareAccess, type SanitizerReport } from 'cuda-streams/sanitizer'
 import fc from 'fast-check'
-import { stepsOfThreads, useOf } from '../programs/generate.js'
-import type { StepOf } from '../programs/steps.js'
+import { stepsOfThreads, useOf } from '../../programs/generate.js'
+import type { StepOf } from '../../programs/steps.js'
 
 export const THREADS = 3
 /** Each thread shares one stream, one event and one buffer; another stream of it, and a blocking one, are its own. */

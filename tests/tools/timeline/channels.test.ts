@@ -7,9 +7,9 @@ import type { Context, ContextManager } from '@opentelemetry/api'
 import { type Device, Stream } from 'cuda-streams'
 import { busy, latch, simulate } from 'cuda-streams/sim'
 import { nameStream, type OperationMessage, publish, type SynchronizeMessage, Timeline } from 'cuda-streams/timeline'
-import { driverOf } from '../../src/device.js'
-import type { WrappableDriver } from '../../src/driver/wrappable-driver.js'
-import { refused } from '../conformance/expect.js'
+import { driverOf } from '../../../src/core/device.js'
+import type { WrappableDriver } from '../../../src/foundation/driver/wrappable-driver.js'
+import { refused } from '../../conformance/expect.js'
 import { heard } from './heard.js'
 
 function machine(): { device: Device; front: WrappableDriver; a: Stream; b: Stream } {

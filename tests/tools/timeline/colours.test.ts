@@ -1,7 +1,7 @@
 /** What is read on the page and in a picture can be read: contrasts as WCAG 2 counts them, in light and in dark. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { BAR_COLOURS, COLOURS, type ColourName, NULL_STREAM, WAIT } from '../../src/timeline/kinds.js'
+import { BAR_COLOURS, COLOURS, type ColourName, NULL_STREAM, WAIT } from '../../../src/tools/timeline/kinds.js'
 
 const GROUNDS = ['background', 'panel', 'band'] as const
 const BARS = BAR_COLOURS.filter((_, place) => place < Math.min(WAIT, NULL_STREAM))

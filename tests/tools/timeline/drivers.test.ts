@@ -3,8 +3,8 @@ import assert from 'node:assert/strict'
 import { before, it } from 'node:test'
 import { ExternalStream, type Stream } from 'cuda-streams'
 import { Timeline } from 'cuda-streams/timeline'
-import { ONE, SPIN, spin } from '../helpers/spin.js'
-import { onEveryBackend } from '../helpers/suite.js'
+import { ONE, SPIN, spin } from '../../helpers/spin.js'
+import { onEveryBackend } from '../../helpers/suite.js'
 
 const launch = (stream: Stream, nanoseconds = SPIN): Stream => stream.launch(spin, ONE, nanoseconds)
 

@@ -8,12 +8,12 @@ import { afterEach, describe, it, mock } from 'node:test'
 import { type Device, type DeviceBuffer, type GraphExec, type PinnedBuffer, Stream } from 'cuda-streams'
 import { busy, fault, latch } from 'cuda-streams/sim'
 import { type OperationMessage, type Publisher, publish, Timeline, type TimelineOperation } from 'cuda-streams/timeline'
-import { clock } from '../../src/base/event-loop.js'
-import { deviceOf } from '../../src/device.js'
-import type { Driver } from '../../src/driver/driver.js'
-import { SimDriver } from '../../src/driver/sim/sim-driver.js'
-import { wrappableOf } from '../../src/driver/wrappable-driver.js'
-import { refused, rejected } from '../conformance/expect.js'
+import { deviceOf } from '../../../src/core/device.js'
+import { clock } from '../../../src/foundation/base/event-loop.js'
+import type { Driver } from '../../../src/foundation/driver/driver.js'
+import { wrappableOf } from '../../../src/foundation/driver/wrappable-driver.js'
+import { SimDriver } from '../../../src/simulator/sim-driver.js'
+import { refused, rejected } from '../../conformance/expect.js'
 
 /** Bytes that take a microsecond each way between host and device. */
 const MICROSECOND = 50_000

@@ -9,7 +9,7 @@ import { gunzipSync } from 'node:zlib'
 import { defineKernel, Stream } from 'cuda-streams'
 import { busy, simulate } from 'cuda-streams/sim'
 import { nameStream, Timeline } from 'cuda-streams/timeline'
-import { runsModule } from '../helpers/run-time.js'
+import { runsModule } from '../../helpers/run-time.js'
 import { dataOfPage } from './page-data.js'
 import { checkTraceFile } from './trace-format.js'
 

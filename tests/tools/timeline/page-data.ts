@@ -1,6 +1,6 @@
 /** What a page has in it. */
 import { inflateSync } from 'node:zlib'
-import { decodePage, type PageData } from '../../src/timeline/page-format.js'
+import { decodePage, type PageData } from '../../../src/tools/timeline/page-format.js'
 
 export function dataOfPage(page: string): PageData {
   const [, text = ''] = /<script id="data"[^>]*>([^<]*)</.exec(page) ?? []

@@ -6,8 +6,8 @@ import { Stream } from 'cuda-streams'
 import { busy, simulate } from 'cuda-streams/sim'
 import { Timeline } from 'cuda-streams/timeline'
 import fc from 'fast-check'
-import { decodePage, emptyColumns, encodePage, type PageData } from '../../src/timeline/page-format.js'
-import { programs, runProgram } from '../properties/ordered-play.js'
+import { decodePage, emptyColumns, encodePage, type PageData } from '../../../src/tools/timeline/page-format.js'
+import { programs, runProgram } from '../../properties/ordered-play.js'
 import { dataOfPage } from './page-data.js'
 
 const again = (data: PageData): PageData => decodePage(Buffer.concat(encodePage(data)))

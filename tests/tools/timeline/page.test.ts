@@ -13,7 +13,7 @@ import { type Device, defineKernel, Stream } from 'cuda-streams'
 import { busy, type Simulation, simulate } from 'cuda-streams/sim'
 import { nameStream, Timeline } from 'cuda-streams/timeline'
 import type { Browser, Page } from 'playwright-core'
-import { findChromium, NO_CHROMIUM } from '../helpers/chromium.js'
+import { findChromium, NO_CHROMIUM } from '../../helpers/chromium.js'
 
 const OPERATIONS = 100_000
 const SCREENSHOTS = process.env['CUDA_STREAMS_TEST_SCREENSHOTS']

@@ -5,10 +5,10 @@ import { type Device, defineKernel, Stream } from 'cuda-streams'
 import { busy, fault, latch, type Simulation, simulate } from 'cuda-streams/sim'
 import { nameStream, Recording, Timeline, type TimelineOperation } from 'cuda-streams/timeline'
 import fc from 'fast-check'
-import { driverOf } from '../../src/device.js'
-import type { TimelineInterceptor } from '../../src/timeline/timeline-interceptor.js'
-import { collectUntil, follow, refused, rejected, turns } from '../conformance/expect.js'
-import { programs, runProgram } from '../properties/ordered-play.js'
+import { driverOf } from '../../../src/core/device.js'
+import type { TimelineInterceptor } from '../../../src/tools/timeline/timeline-interceptor.js'
+import { collectUntil, follow, refused, rejected, turns } from '../../conformance/expect.js'
+import { programs, runProgram } from '../../properties/ordered-play.js'
 
 /** Virtual nanoseconds that each call to the simulated driver takes. */
 const CALL = 100

@@ -5,11 +5,11 @@ import { describe, it } from 'node:test'
 import { type Device, Stream } from 'cuda-streams'
 import { busy, simulate } from 'cuda-streams/sim'
 import { nameStream, type Stall, type StallKind, Timeline } from 'cuda-streams/timeline'
-import type { ContextHandle, StreamHandle } from '../../src/driver/driver.js'
-import { analyse } from '../../src/timeline/analysis.js'
-import { EventKind, KIND_NAMES } from '../../src/timeline/kinds.js'
-import type { Trace } from '../../src/timeline/trace.js'
-import type { StreamTrack } from '../../src/timeline/tracks.js'
+import type { ContextHandle, StreamHandle } from '../../../src/foundation/driver/driver.js'
+import { analyse } from '../../../src/tools/timeline/analysis.js'
+import { EventKind, KIND_NAMES } from '../../../src/tools/timeline/kinds.js'
+import type { Trace } from '../../../src/tools/timeline/trace.js'
+import type { StreamTrack } from '../../../src/tools/timeline/tracks.js'
 
 interface Bench {
   readonly device: Device

@@ -5,7 +5,7 @@ import { type Device, Stream } from 'cuda-streams'
 import { busy, type Simulation, simulate } from 'cuda-streams/sim'
 import { nameStream, Timeline, type TraceEvent, type TraceFile } from 'cuda-streams/timeline'
 import fc from 'fast-check'
-import { programs, runProgram } from '../properties/ordered-play.js'
+import { programs, runProgram } from '../../properties/ordered-play.js'
 import { checkTraceFile } from './trace-format.js'
 import { readAsPerfetto, readAsSpeedscope, type Shown } from './trace-readers.js'
 

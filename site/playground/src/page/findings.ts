@@ -1,5 +1,5 @@
 /** Errors that nothing caught, and what the sanitizer found: the two lines, and a button that puts in what is missing. */
-import { byId, element, hint } from '../../../../src/timeline/page/panel.js'
+import { byId, element, hint } from '../../../../src/tools/timeline/page/panel.js'
 import type { Failure, Finding, Insertion, Side } from '../run/messages.js'
 
 export interface FindingActions {

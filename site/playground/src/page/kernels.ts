@@ -2,7 +2,7 @@
  * The kernels that a program imports, each in a tab of the editor, or below the program: CUDA C++, which was compiled when the page was built,
  * with the lines that the run named; or PTX that is typed there.
  */
-import { byId, element } from '../../../../src/timeline/page/panel.js'
+import { byId, element } from '../../../../src/tools/timeline/page/panel.js'
 import { PTX, SOURCES } from '../../lessons/kernel-files.js'
 import { type Editor, openEditor } from './editor.js'
 

@@ -1,7 +1,7 @@
 /** The page: puts its parts together, runs the program in a worker, and ends it. */
 
-import { themeButton } from '../../../../src/timeline/page/draw.js'
-import { byId, element } from '../../../../src/timeline/page/panel.js'
+import { themeButton } from '../../../../src/tools/timeline/page/draw.js'
+import { byId, element } from '../../../../src/tools/timeline/page/panel.js'
 import { LESSONS } from '../../lessons/lessons.js'
 import { withInsertions } from '../run/insertions.js'
 import type { Explored, Finding, Insertion, Level, Ran, Reply, Request } from '../run/messages.js'
@@ -72,7 +72,7 @@ function start(): void {
 
 function ask(request: Request): void {
   // Named so for the library, which finds its own lines by it.
-  const worker = new Worker(new URL('library/base/stack.js', document.baseURI), { type: 'module' })
+  const worker = new Worker(new URL('library/foundation/base/stack.js', document.baseURI), { type: 'module' })
   workers.set(request.what, worker)
   button('stop').disabled = false
   worker.addEventListener('message', ({ data }: MessageEvent<Reply>) => {

@@ -1,5 +1,5 @@
 /** Two orders that disagree, step by step, with the bytes of each buffer beside. */
-import { byId, element, hint } from '../../../../src/timeline/page/panel.js'
+import { byId, element, hint } from '../../../../src/tools/timeline/page/panel.js'
 import type { Explored, Insertion, Memory, Order } from '../run/messages.js'
 import { advice } from './findings.js'
 

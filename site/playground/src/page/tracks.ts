@@ -1,7 +1,7 @@
 /** The streams of a run, drawn as a timeline's page draws them, and the state of each at one time. */
 
-import { isHostOnly, isInstant } from '../../../../src/timeline/kinds.js'
-import { layOut } from '../../../../src/timeline/page/bands.js'
+import { isHostOnly, isInstant } from '../../../../src/tools/timeline/kinds.js'
+import { layOut } from '../../../../src/tools/timeline/page/bands.js'
 import {
   type Data,
   dataOf,
@@ -11,12 +11,12 @@ import {
   timeOf,
   titleOf,
   trackName,
-} from '../../../../src/timeline/page/data.js'
-import { Arrows, AXIS, type Colours, type Highlights, Painter } from '../../../../src/timeline/page/draw.js'
-import { byId, element, listStalls, showDetails } from '../../../../src/timeline/page/panel.js'
-import { listenToPointer } from '../../../../src/timeline/page/pointer.js'
-import { View } from '../../../../src/timeline/page/view.js'
-import type { PageData } from '../../../../src/timeline/page-format.js'
+} from '../../../../src/tools/timeline/page/data.js'
+import { Arrows, AXIS, type Colours, type Highlights, Painter } from '../../../../src/tools/timeline/page/draw.js'
+import { byId, element, listStalls, showDetails } from '../../../../src/tools/timeline/page/panel.js'
+import { listenToPointer } from '../../../../src/tools/timeline/page/pointer.js'
+import { View } from '../../../../src/tools/timeline/page/view.js'
+import type { PageData } from '../../../../src/tools/timeline/page-format.js'
 
 const STEPS = 1000
 const MOST_HEIGHT = 420

@@ -1,5 +1,5 @@
 /** As much of Node's `assert` as examples use. */
-import { observed } from '../../../../dist/src/explore/run.js'
+import { observed } from '../../../../dist/src/tools/explore/run.js'
 
 class AssertionError extends Error {
   readonly code = 'ERR_ASSERTION'

@@ -1,5 +1,5 @@
 /** What the page and its workers say to each other. */
-import type { PageData } from '../../../../src/timeline/page-format.js'
+import type { PageData } from '../../../../src/tools/timeline/page-format.js'
 
 export interface Request {
   readonly what: 'run' | 'explore'

@@ -1,10 +1,10 @@
 /** CUPTI as a C library: finding it, its functions, its numbers. A test holds them against NVIDIA's headers. */
-import { VARIABLES } from '../../base/environment-variables.js'
-import { LibraryError, stateError } from '../../base/errors.js'
-import type { CFunction } from '../../native/c-functions.js'
-import { layer } from '../../native/layer.js'
-import { NativeMemory } from '../../native/native-memory.js'
-import { loadLibrary } from '../../native/shared-library.js'
+import { VARIABLES } from '../../../foundation/base/environment-variables.js'
+import { LibraryError, stateError } from '../../../foundation/base/errors.js'
+import type { CFunction } from '../../../foundation/native/c-functions.js'
+import { layer } from '../../../foundation/native/layer.js'
+import { NativeMemory } from '../../../foundation/native/native-memory.js'
+import { loadLibrary } from '../../../foundation/native/shared-library.js'
 
 /** Their parameters; each function returns a CUptiResult. */
 export const CUPTI_SIGNATURES = {

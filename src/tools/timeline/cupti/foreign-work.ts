@@ -3,8 +3,8 @@
  * times for these. What was queued on this thread during a call of ours is ours.
  */
 
-import type { Driver } from '../../driver/driver.js'
-import { own } from '../../native/c-functions.js'
+import type { Driver } from '../../../foundation/driver/driver.js'
+import { own } from '../../../foundation/native/c-functions.js'
 import { type EventRecords, firstAfter, NO_ROW } from '../event-records.js'
 import type { EventWriter } from '../event-writer.js'
 import { EventKind, isTimed } from '../kinds.js'

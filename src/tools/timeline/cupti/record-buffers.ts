@@ -2,9 +2,9 @@
  * Memory for CUPTI's records. CUPTI asks for it and hands it back on any thread that uses CUDA and on one of its own, also while
  * JavaScript waits for that thread, so both functions are C (native/libraries.c).
  */
-import { own } from '../../native/c-functions.js'
-import { layer } from '../../native/layer.js'
-import { NativeMemory } from '../../native/native-memory.js'
+import { own } from '../../../foundation/native/c-functions.js'
+import { layer } from '../../../foundation/native/layer.js'
+import { NativeMemory } from '../../../foundation/native/native-memory.js'
 
 /** In front of the records: the buffer that was handed back next, and how many bytes are records. */
 const HEAD_BYTES = 16

@@ -3,10 +3,10 @@
  * 13, CUpti_ActivityMemcpy5 to 7, CUpti_ActivityMemcpyPtoP4, CUpti_ActivityMemset4 and 5, and CUpti_ActivityAPI: newer
  * ones add fields at their ends.
  */
-import { bindAll, type CFunction, declaration, own } from '../../native/c-functions.js'
-import { layer } from '../../native/layer.js'
-import { NativeMemory } from '../../native/native-memory.js'
-import { SharedLibrary } from '../../native/shared-library.js'
+import { bindAll, type CFunction, declaration, own } from '../../../foundation/native/c-functions.js'
+import { layer } from '../../../foundation/native/layer.js'
+import { NativeMemory } from '../../../foundation/native/native-memory.js'
+import { SharedLibrary } from '../../../foundation/native/shared-library.js'
 import { EventKind, KIND_NAMES } from '../kinds.js'
 import { ActivityKind, type CuptiLibrary } from './cupti-library.js'
 import type { RecordBuffer } from './record-buffers.js'

@@ -1,5 +1,5 @@
 /** Which track a stream is, by CUPTI's number of it: CUPTI counts streams otherwise than the driver. */
-import { cudaHandleOf, defaultStream, isDefaultStream, type StreamHandle } from '../../driver/driver.js'
+import { cudaHandleOf, defaultStream, isDefaultStream, type StreamHandle } from '../../../foundation/driver/driver.js'
 import type { EventWriter } from '../event-writer.js'
 import type { StreamTrack } from '../tracks.js'
 import type { Activities } from './activities.js'

@@ -1,4 +1,4 @@
-/** The other thread of tests/sanitizer/threads.test.ts: does what each message asks, and answers with what its sanitizer has found. */
+/** The other thread of tests/tools/sanitizer/threads.test.ts: does what each message asks, and answers with what its sanitizer has found. */
 import { isMainThread, parentPort } from 'node:worker_threads'
 import {
   Device,

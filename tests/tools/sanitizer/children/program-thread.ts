@@ -1,4 +1,4 @@
-/** A thread of tests/sanitizer/random-threads.test.ts. */
+/** A thread of tests/tools/sanitizer/random-threads.test.ts. */
 import { isMainThread, parentPort } from 'node:worker_threads'
 import { Device } from 'cuda-streams'
 import { Sanitizer } from 'cuda-streams/sanitizer'

@@ -1,4 +1,4 @@
-/** Counts, for every pair: `node dist/tests/sanitizer/pairs/count.js [words of names]`. Takes a few minutes. */
+/** Counts, for every pair: `node dist/tests/tools/sanitizer/pairs/count.js [words of names]`. Takes a few minutes. */
 import { pairs } from './pairs.js'
 import { explored, fixedByAdvice, reportsOf } from './run.js'
 import { stories } from './stories.js'

@@ -2,11 +2,11 @@
  * The pairs of the table and the stories: exploration says that each bug is one and that its fixed version is none; the sanitizer
  * finds the one in a single run, says nothing of the other, and following its advice, or letting it fix it, makes the program
  * right. What is not so is listed here, with the reason. To explore takes time: here it is done for one pair of so
- * many, and for all by `node dist/tests/sanitizer/pairs/count.js`.
+ * many, and for all by `node dist/tests/tools/sanitizer/pairs/count.js`.
  */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { withoutPromiseHooks } from '../../helpers/run-time.js'
+import { withoutPromiseHooks } from '../../../helpers/run-time.js'
 import { type PairedProgram, pairs } from './pairs.js'
 import { explored, fixedByAdvice, reportsOf } from './run.js'
 import { stories } from './stories.js'

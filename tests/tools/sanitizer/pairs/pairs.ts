@@ -5,7 +5,7 @@
 import { type Device, type DeviceBuffer, defineKernel, type GraphExec, type PinnedBuffer, Stream } from 'cuda-streams'
 import { nameStream } from 'cuda-streams/sanitizer'
 import type { Simulation } from 'cuda-streams/sim'
-import { aboutLibraries } from '../../libraries/about-libraries.js'
+import { aboutLibraries } from '../../../libraries/about-libraries.js'
 
 type Memory = DeviceBuffer | PinnedBuffer
 export type StreamName = 'a' | 'b' | 'c'

@@ -1,7 +1,7 @@
 /** CUDA as another library calls it: the driver's own functions, of which the library under test hears nothing. */
 import koffi from 'koffi'
-import { NativeMemory } from '../../../src/native/native-memory.js'
-import { DRIVER_FILE } from '../../helpers/driver-file.js'
+import { NativeMemory } from '../../../../src/foundation/native/native-memory.js'
+import { DRIVER_FILE } from '../../../helpers/driver-file.js'
 
 const P = 'uintptr_t'
 

@@ -4,12 +4,12 @@ import { spawnSync } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
-import { DRIVER_CALLS, RUNTIME_CALLS } from '../../../src/timeline/cupti/activities.js'
-import { ActivityKind, CUPTI_SIGNATURES } from '../../../src/timeline/cupti/cupti-library.js'
-import { LAYOUTS } from '../../../src/timeline/cupti/records.js'
-import { findHeader } from '../../helpers/cuda-toolkit.js'
-import { scratchFolder } from '../../helpers/scratch.js'
-import { CHeader } from '../../libraries/c-header.js'
+import { DRIVER_CALLS, RUNTIME_CALLS } from '../../../../src/tools/timeline/cupti/activities.js'
+import { ActivityKind, CUPTI_SIGNATURES } from '../../../../src/tools/timeline/cupti/cupti-library.js'
+import { LAYOUTS } from '../../../../src/tools/timeline/cupti/records.js'
+import { findHeader } from '../../../helpers/cuda-toolkit.js'
+import { scratchFolder } from '../../../helpers/scratch.js'
+import { CHeader } from '../../../libraries/c-header.js'
 
 const found = findHeader('cupti_activity.h')
 const skip = typeof found === 'string' ? false : `no cupti_activity.h here: tried ${found.tried.join(', ')}`
