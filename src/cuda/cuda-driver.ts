@@ -186,8 +186,10 @@ export class CudaDriver implements Driver {
   /** While a blocking stream captures, CUDA refuses the query for the number, and invalidates the capture. So it is queried before any can. */
   #noteNullStreamId(device: number): void {
     const stream = defaultStream(device, 0)
-    if (this.#nullStreamIds.has(device) || this.#calls.captures(stream)) return
-    const result = this.#calls.onStream(stream, (raw) => this.#library.cuStreamGetId(raw, this.#out.address))
+    if (this.#nullStreamIds.has(device)) return
+    const result = this.parts.captures.unlessCapturing(stream, () =>
+      this.#calls.onStream(stream, (raw) => this.#library.cuStreamGetId(raw, this.#out.address)),
+    )
     if (result === 0) this.#nullStreamIds.set(device, this.#out.uint64[0] ?? 0n)
   }
 

@@ -87,6 +87,14 @@ export class Captures {
     })
   }
 
+  /**
+   * Makes a call that would invalidate what the stream captures, or, for a null stream, what blocking streams of any thread do: no thread of this
+   * library can begin a capture meanwhile. Returns undefined, and makes none, while one is under way.
+   */
+  unlessCapturing<R>(stream: StreamHandle, call: () => R): R | undefined {
+    return this.#alone(() => (this.parts.calls.captures(stream) ? undefined : call()))
+  }
+
   #alone<R>(call: () => R): R {
     const { capturing } = this.registry
     while (!capturing.tryTake()) this.spinWait(Number.POSITIVE_INFINITY)

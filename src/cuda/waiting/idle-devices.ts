@@ -10,12 +10,14 @@ import { CUresult } from '../../foundation/driver/cuda-results.js'
 import { defaultStream, type InternalEvent, type StreamHandle } from '../../foundation/driver/driver.js'
 import type { HandleCheck } from '../handles/handle-check.js'
 import type { StreamRecord } from '../handles/stream-records.js'
+import type { Captures } from '../host-functions/captures.js'
 import type { PendingHostFunctions } from '../host-functions/pending-host-functions.js'
 import type { LibcudaParts } from '../libcuda/driver-calls.js'
 import type { EventPool } from './event-pool.js'
 
 export interface IdleDevicesParts extends LibcudaParts {
   readonly pool: EventPool
+  readonly captures: Pick<Captures, 'unlessCapturing'>
   readonly handles: Pick<HandleCheck, 'isStill'>
   readonly hostFunctions: Pick<PendingHostFunctions, 'exclusivelyNow'>
 }
@@ -123,17 +125,19 @@ export class IdleDevices {
 
   /** Undefined when the stream captures, or, for the null stream, a blocking stream does: a query would invalidate that capture. */
   #isBusy(stream: StreamHandle): boolean | undefined {
-    const { calls, library } = this.parts
-    if (calls.captures(stream)) return undefined
-    return calls.onStream(stream, (raw) => library.cuStreamQuery(raw)) === CUresult.NOT_READY
+    const { calls, library, captures } = this.parts
+    return captures.unlessCapturing(
+      stream,
+      () => calls.onStream(stream, (raw) => library.cuStreamQuery(raw)) === CUresult.NOT_READY,
+    )
   }
 
   #record({ handle, context }: StreamRecord): void {
-    const { pool, calls, library } = this.parts
+    const { pool, calls, library, captures } = this.parts
     const event = pool.take(context)
     this.#events.push({ context, event })
     // If that is refused, the event has nothing before it, and counts as completed.
-    calls.onStream(handle, (raw) => library.cuEventRecord(event, raw))
+    captures.unlessCapturing(handle, () => calls.onStream(handle, (raw) => library.cuEventRecord(event, raw)))
   }
 
   #areDone(): boolean {
