@@ -6,10 +6,12 @@ import { Device, ExternalStream, PinnedBuffer, Stream } from 'cuda-streams'
 
 process.on('warning', (warning) => console.log(`${String(Reflect.get(warning, 'code'))}: ${warning.message}`))
 const device = Device.get()
-for (let nth = 0; nth < 2; nth += 1) {
+/** Their page locks stay, so no other array may take their place. */
+const arrays = [new Uint8Array(4096), new Uint8Array(4096)]
+for (const array of arrays) {
   const stream = new Stream({ device })
   // Handles of others are compared with what the library learns by objects of its own.
   new ExternalStream(new Stream({ device }).handle, { device }).synchronize()
-  PinnedBuffer.from(new Uint8Array(4096), { device }).close()
+  PinnedBuffer.from(array, { device }).close()
   await stream.finished()
 }

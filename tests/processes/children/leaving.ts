@@ -60,7 +60,9 @@ const spin = defineKernel({
   ptx: '.version 7.0\n.target sm_70\n.address_size 64\n.visible .entry spin(.param .u64 p)\n{\n  ret;\n}\n',
   signature: ['i64'],
 })
+/** What the worker has made is not collected before it ends, which would close it. */
 const kept: unknown[] = []
+if (parentPort !== null) process.on('exit', () => kept.splice(0))
 
 /** What has a handle of a library, which is made before anything holds the device. */
 export const OF_LIBRARIES: Readonly<Partial<Record<Kind, (stream: Stream) => { close(): void }>>> = {
