@@ -93,7 +93,7 @@ function licenceOf(folder) {
 /** The text of each file of declarations that the entry points need, and of TypeScript's own for the language. */
 function declarations() {
   const program = ts.createProgram(
-    ENTRY_POINTS.map((entryPoint) => join(compiled, `${entryPoint}.d.ts`)),
+    ENTRY_POINTS.map((entryPoint) => join(compiled, 'entry-points', `${entryPoint}.d.ts`)),
     {
       lib: ['lib.es2023.d.ts', 'lib.esnext.disposable.d.ts'],
       types: [],
@@ -101,6 +101,8 @@ function declarations() {
       skipLibCheck: true,
     },
   )
+  const [missing] = program.getOptionsDiagnostics()
+  if (missing !== undefined) throw new Error(ts.flattenDiagnosticMessageText(missing.messageText, '\n'))
   const files = {}
   for (const { fileName, text } of program.getSourceFiles()) {
     const isOwn = fileName.startsWith(compiled)

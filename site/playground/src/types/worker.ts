@@ -55,7 +55,7 @@ const options: ts.CompilerOptions = {
   strict: true,
   skipLibCheck: true,
   noEmit: true,
-  paths: { 'cuda-streams': ['/library/index.d.ts'], 'cuda-streams/*': ['/library/*.d.ts'] },
+  paths: { 'cuda-streams': ['/library/entry-points/index.d.ts'], 'cuda-streams/*': ['/library/entry-points/*.d.ts'] },
 }
 
 const service = ts.createLanguageService({
