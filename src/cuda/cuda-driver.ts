@@ -526,15 +526,18 @@ export class CudaDriver implements Driver {
   }
 
   streamWaitEvent(stream: StreamHandle, event: EventHandle, external: ExternalFlag): void {
-    if (this.#hostFunctions.tracksOrder && this.#hostFunctions.waitedForEvent(stream, event))
-      this.parts.blocking.beforeCapture()
+    const joinsCapture = this.#hostFunctions.tracksOrder && this.#hostFunctions.joinsCapture(stream, event)
+    if (joinsCapture) this.parts.blocking.beforeCapture()
     const awaited = this.parts.pool.interprocess.size > 0 ? this.#waitable(stream, event) : event
-    if (stream < DEFAULT_STREAM_LIMIT || external !== 0) {
-      this.#waitWith(stream, awaited, external)
-      return
+    let isCaptured = joinsCapture
+    if (stream < DEFAULT_STREAM_LIMIT || external !== 0)
+      isCaptured = this.#waitWith(stream, awaited, external) || joinsCapture
+    else {
+      const result = this.#cuStreamWaitEvent(stream, awaited, 0)
+      if (result !== 0) throw cudaError('cuStreamWaitEvent', result)
     }
-    const result = this.#cuStreamWaitEvent(stream, awaited, 0)
-    if (result !== 0) throw cudaError('cuStreamWaitEvent', result)
+    // A wait that is refused, or captured, orders no work of the stream.
+    if (this.#hostFunctions.tracksOrder && !isCaptured) this.#hostFunctions.waitedForEvent(stream, event)
   }
 
   /** The event, or another in its place if it is one of another device that other processes may share. */
@@ -823,9 +826,11 @@ export class CudaDriver implements Driver {
     if (this.#hostFunctions.tracksOrder) this.#hostFunctions.recorded(event, stream, () => this.#captureOf(stream))
   }
 
-  #waitWith(stream: StreamHandle, event: EventHandle, external: ExternalFlag): void {
+  /** Returns whether the wait became a node of a capture, for the event's latest record at each launch of the graph. */
+  #waitWith(stream: StreamHandle, event: EventHandle, external: ExternalFlag): boolean {
     const flags = external !== 0 && this.#isCapturing(stream) ? 1 : 0
     this.#calls.onStream(stream, (raw) => this.#must.cuStreamWaitEvent(raw, event, flags))
+    return flags === 1
   }
 
   /**

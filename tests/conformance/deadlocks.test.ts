@@ -331,6 +331,42 @@ onEveryBackend('inside a host function', (bench) => {
     assert.equal(failed, undefined)
   })
 
+  // Each is called after a host function of `stream` is queued, and may not make `other` come after it.
+  const ordersNothing: Readonly<Record<string, (stream: Stream, other: Stream) => void>> = {
+    'a wait that a capture refuses': (stream, other) => {
+      other.beginCapture('relaxed')
+      assert.throws(() => other.wait(stream), { code: 'CUDA_ERROR_STREAM_CAPTURE_ISOLATION' })
+      assert.throws(() => other.endCapture(), { code: 'CUDA_ERROR_STREAM_CAPTURE_INVALIDATED' })
+    },
+    'a wait that became a node of a graph': (stream, other) => {
+      using event = stream.record()
+      other.beginCapture('relaxed').wait(event, { external: true }).endCapture().close()
+    },
+    'a wait in a capture for a stream that joined it': (stream, other) => {
+      other.beginCapture('relaxed')
+      stream.wait(other)
+      other.wait(stream).endCapture().close()
+    },
+    'a wait for a record of before': (stream, other) => {
+      using event = other.record()
+      stream.record()
+      other.wait(event)
+    },
+  }
+  for (const [what, wait] of Object.entries(ordersNothing))
+    test(`H2 it may wait for a stream after ${what}, which orders nothing`, async () => {
+      using stream = bench.stream()
+      using other = bench.stream()
+      const held = bench.latch(stream)
+      const end = inside(stream, () => {
+        bench.busy(other, 1000)
+        other.synchronize()
+      })
+      wait(stream, other)
+      held.open()
+      assert.equal(await end, undefined)
+    })
+
   test('H2 queuing on its own stream when the queue behind it is full is ERR_DEADLOCK', async () => {
     using stream = bench.stream()
     await deadlocks(stream, () => {

@@ -156,12 +156,14 @@ export class PendingHostFunctions {
     return this.parts.semaphores.active.filter((semaphore) => semaphore.context === context)
   }
 
-  /** Returns whether the event was recorded in a capture. */
-  waitedForEvent(handle: StreamHandle, event: EventHandle): boolean {
-    const stream = this.parts.streams.of(handle)
-    const isCaptured = this.parts.captures.waitedFor(event, stream)
-    if (this.pending && !isCaptured) this.parts.dependencies.waitedForEvent(stream, event)
-    return isCaptured
+  /** Was the event recorded in a capture, which the stream joins by a wait for it? */
+  joinsCapture(stream: StreamHandle, event: EventHandle): boolean {
+    return this.parts.captures.waitedFor(event, this.parts.streams.of(stream))
+  }
+
+  /** The stream waits for the event, and CUDA has taken the wait. */
+  waitedForEvent(stream: StreamHandle, event: EventHandle): void {
+    if (this.pending) this.parts.dependencies.waitedForEvent(this.parts.streams.of(stream), event)
   }
 
   /** All work of the stream has completed, or another has its handle. Entries are counted even when only other threads have host functions pending. */
