@@ -2,8 +2,9 @@
 // too, and prints both. A row that can only be measured by doing it (how many files a change touches) counts the commits that are
 // named after `--change`, such as `--change "driver function=1a2b3c4"`.
 import { execFileSync } from 'node:child_process'
-import { basename } from 'node:path'
+import { basename, join } from 'node:path'
 import { parseArgs } from 'node:util'
+import ts from 'typescript'
 import { root } from './test-files.mjs'
 
 const { values, positionals } = parseArgs({
@@ -16,6 +17,14 @@ const git = (...args) => execFileSync('git', args, { cwd: root, encoding: 'utf8'
 const SHORT = 40
 /** A file of more lines is long. */
 const LONG = 1000
+/** A function with so many positional parameters is called by counting. */
+const MANY = 7
+/** What somebody has to know who changes streams. */
+const MAIN_WINGS = ['foundation', 'core', 'cuda', 'simulator']
+/** Wings, and those of their rooms that have a layer of their own (tests/package/layers.test.ts). */
+const ROOM = /^src\/((?:foundation|tools)\/[^/.]+|[^/.]+)/
+/** A doc comment that begins so has no subject, mostly: tests/docs/doc-comments.test.ts knows better. */
+const WITHOUT_SUBJECT = String.raw`/\*\* (Of|By|Where|Those|It|They|Which|With|From|Both) `
 /** A generator of random programs draws numbers and makes steps of them: as records, whose kind is drawn as well, or as text. */
 const GENERATOR =
   '(what: (fc\\.constant(From)?|of|kind|kindOf)(<[^>]*>)?\\()|fc\\.record\\(\\{ what: fc|function randomProgram\\('
@@ -46,6 +55,41 @@ const grep = (revision, pattern, ...paths) => {
   }
 }
 
+/** The lines that match, in all files. */
+const lines = (revision, pattern, ...paths) => {
+  try {
+    return git('grep', '-h', '-E', pattern, revision, '--', ...paths)
+      .trimEnd()
+      .split('\n').length
+  } catch {
+    return 0
+  }
+}
+
+/** Walks the syntax of the files of src: what they import of other rooms, and functions with many parameters. */
+function syntaxOf(revision, names) {
+  const rooms = new Set()
+  const arrows = new Set()
+  let many = 0
+  for (const name of names) {
+    const file = ts.createSourceFile(name, git('show', `${revision}:${name}`), ts.ScriptTarget.Latest)
+    const room = ROOM.exec(name)?.[1]
+    rooms.add(room)
+    const look = (node) => {
+      if ('parameters' in node && Array.isArray(node.parameters) && 'body' in node && node.parameters.length >= MANY)
+        many += 1
+      ts.forEachChild(node, look)
+    }
+    look(file)
+    for (const { moduleSpecifier } of file.statements) {
+      if (moduleSpecifier === undefined || !moduleSpecifier.text.startsWith('.')) continue
+      const other = ROOM.exec(join(name, '..', moduleSpecifier.text))?.[1]
+      if (other !== undefined && other !== room) arrows.add(`${room} ${other}`)
+    }
+  }
+  return { rooms: rooms.size, arrows: arrows.size, many }
+}
+
 function count(revision) {
   const all = filesOf(revision)
   const of = (test) => all.filter(({ name }) => test(name))
@@ -60,8 +104,19 @@ function count(revision) {
   const scripts = Object.entries(lock.packages).filter(([, { hasInstallScript }]) => hasInstallScript)
   const words = git('grep', '-h', '', revision, '--', 'README.md', 'docs/*.md').split(/\s+/).length
   const entries = new Set(of((name) => name.startsWith('src/')).map(({ name }) => name.split('/')[1]))
+  const typescript = of((name) => /^src\/.*\.ts$/.test(name))
+  const { rooms, arrows, many } = syntaxOf(
+    revision,
+    typescript.map(({ name }) => name),
+  )
+  const main = typescript.filter(({ name }) => MAIN_WINGS.includes(name.split('/')[1]))
   return {
     'entries at the top of src': entries.size,
+    'wings, and rooms of those that have some': rooms,
+    'arrows between them': arrows,
+    'lines to know to change streams': sum(main),
+    [`functions of ${MANY} and more parameters`]: many,
+    'doc comments that begin without a subject': lines(revision, WITHOUT_SUBJECT, 'src'),
     'lines of the largest file of src': Math.max(...[...src, ...kernels].map(({ lines }) => lines)),
     [`files of src of more than ${LONG} lines`]: [...src, ...kernels].filter(({ lines }) => lines > LONG).length,
     'lines of src, without kernels': sum(src),

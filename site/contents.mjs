@@ -83,7 +83,9 @@ export const GROUPS = [
   {
     text: 'The project',
     files: [
+      'docs/internals/how-a-launch-works.md',
       'docs/internals/architecture.md',
+      'docs/internals/recipes.md',
       'docs/internals/guarantees.md',
       'docs/internals/cuda-facts.md',
       'docs/internals/exploration.md',

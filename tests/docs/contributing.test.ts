@@ -16,7 +16,18 @@ const skip = existsSync(join(root, 'CONTRIBUTING.md'))
   ? false
   : 'the sources are not here, only what was compiled of them'
 
-for (const page of ['CONTRIBUTING.md', 'docs/internals/architecture.md', 'tests/README.md', 'native/README.md']) {
+const PAGES = [
+  'CONTRIBUTING.md',
+  'docs/internals/architecture.md',
+  'docs/internals/how-a-launch-works.md',
+  'docs/internals/recipes.md',
+  'tests/README.md',
+  'native/README.md',
+]
+/** Lines of the page that is read first, and lines of code that one call is followed through. */
+const [LONGEST_PAGE, MOST_CODE] = [80, 40]
+
+for (const page of PAGES) {
   test(`${page} names files that are there, and functions that are in them`, { skip }, () => {
     const text = readFileSync(join(root, page), 'utf8')
     const isMissing = (path: string): boolean => !MADE.includes(path) && !existsSync(join(root, path))
@@ -30,3 +41,24 @@ for (const page of ['CONTRIBUTING.md', 'docs/internals/architecture.md', 'tests/
     assert.deepEqual(names, [])
   })
 }
+
+test(`CONTRIBUTING.md has at most ${LONGEST_PAGE} lines, so that it is read`, { skip }, () => {
+  const lines = readFileSync(join(root, 'CONTRIBUTING.md'), 'utf8').trimEnd().split('\n')
+  assert.ok(lines.length <= LONGEST_PAGE, `${lines.length} lines`)
+})
+
+test('how-a-launch-works.md quotes lines of the code, in the order in which their file has them', { skip }, () => {
+  const text = readFileSync(join(root, 'docs', 'internals', 'how-a-launch-works.md'), 'utf8')
+  const code = [...text.matchAll(/```typescript\n([^`]+)```/g)].flatMap(([, block = '']) => block.trimEnd().split('\n'))
+  assert.ok(code.length <= MOST_CODE, `${code.length} lines`)
+  let rest = ''
+  for (const line of code) {
+    const [, file] = /^\/\/ (src\/.*)$/.exec(line) ?? []
+    if (file !== undefined) rest = readFileSync(join(root, file), 'utf8')
+    else {
+      const at = rest.indexOf(`\n${line}`)
+      assert.ok(at >= 0, `no such line where it is expected: ${line}`)
+      rest = rest.slice(at + 1)
+    }
+  }
+})
