@@ -4,7 +4,6 @@
 import { execFileSync } from 'node:child_process'
 import { basename, join } from 'node:path'
 import { parseArgs } from 'node:util'
-import ts from 'typescript'
 import { root } from './test-files.mjs'
 
 const { values, positionals } = parseArgs({
@@ -66,26 +65,28 @@ const lines = (revision, pattern, ...paths) => {
   }
 }
 
-/** Walks the syntax of the files of src: what they import of other rooms, and functions with many parameters. */
-function syntaxOf(revision, names) {
+/** Parameters of a declaration as Biome writes it: each in a line of its own, or all in one. */
+const PARAMETERS = [
+  /\(\n((?: +(?:(?:private|readonly|protected) )*\w+\??(?:: .+| = .+),\n)+) *\)/g,
+  /\w\(((?:\w+\??: [^(){}=;]+, )+\w+\??: [^(){}=;]+)\)[:{ ]/g,
+]
+
+/** What files of src import of other rooms, and functions with many parameters. */
+function importsAndParameters(revision, names) {
   const rooms = new Set()
   const arrows = new Set()
   let many = 0
   for (const name of names) {
-    const file = ts.createSourceFile(name, git('show', `${revision}:${name}`), ts.ScriptTarget.Latest)
+    const text = git('show', `${revision}:${name}`)
     const room = ROOM.exec(name)?.[1]
     rooms.add(room)
-    const look = (node) => {
-      if ('parameters' in node && Array.isArray(node.parameters) && 'body' in node && node.parameters.length >= MANY)
-        many += 1
-      ts.forEachChild(node, look)
+    for (const [, path] of text.matchAll(/^(?:import|export)[^'"]*? from '(\.[^']*)'|^import '(\.[^']*)'/gm)) {
+      const other = path && ROOM.exec(join(name, '..', path))?.[1]
+      if (other && other !== room) arrows.add(`${room} ${other}`)
     }
-    look(file)
-    for (const { moduleSpecifier } of file.statements) {
-      if (moduleSpecifier === undefined || !moduleSpecifier.text.startsWith('.')) continue
-      const other = ROOM.exec(join(name, '..', moduleSpecifier.text))?.[1]
-      if (other !== undefined && other !== room) arrows.add(`${room} ${other}`)
-    }
+    for (const pattern of PARAMETERS)
+      for (const [, list] of text.matchAll(pattern))
+        if ((list.match(/(^|\n|, ) *(?:\w+ )*\w+\??(?=: | = )/g) ?? []).length >= MANY) many += 1
   }
   return { rooms: rooms.size, arrows: arrows.size, many }
 }
@@ -105,7 +106,7 @@ function count(revision) {
   const words = git('grep', '-h', '', revision, '--', 'README.md', 'docs/*.md').split(/\s+/).length
   const entries = new Set(of((name) => name.startsWith('src/')).map(({ name }) => name.split('/')[1]))
   const typescript = of((name) => /^src\/.*\.ts$/.test(name))
-  const { rooms, arrows, many } = syntaxOf(
+  const { rooms, arrows, many } = importsAndParameters(
     revision,
     typescript.map(({ name }) => name),
   )
