@@ -10,12 +10,15 @@ const LONGEST = 30
 /** Lines that are shown of a job that went well, and again of one that failed. */
 const SHOWN = 25
 
+/** Days since 1970, in UTC: long tables and run times are played in parts, each on its day (tests/helpers/of-the-day.ts). */
+const day = Math.floor(Date.now() / 86_400_000)
+
 const JOBS = {
   tests: ['node scripts/test.mjs --without=site/'],
   // One after the other, since both write the playground. Its tests are skipped where there is no site.
   site: ['node site/build.mjs --built', 'node scripts/test.mjs site/', 'npm --prefix site run test:playground'],
-  // What each does in its own way; the tests have tried the rest on this Node.
-  'run times': ['node scripts/test-matrix.mjs --run-time node22 node24 node26 bun deno'],
+  // What each does in its own way; the tests have tried the rest on this Node. Each has its turn within two days.
+  'run times': [`node scripts/test-matrix.mjs --run-time ${day % 2 === 0 ? 'node24 bun deno' : 'node22 node26'}`],
   // Projects with kernels in CUDA C++, bundled and run with what `npm pack` packs.
   examples: ['node scripts/examples.mjs'],
   package: [

@@ -152,15 +152,17 @@ function copy(revision) {
   // A random program that fails is not made shorter, which takes longer than all else.
   const preload = join(folder, 'as-found.mjs')
   writeFileSync(preload, "import fc from 'fast-check'\nfc.configureGlobal({ endOnFailure: true })\n")
-  return { folder, env: { ...process.env, NODE_OPTIONS: `--import=file://${preload}` } }
+  return { folder, env: { NODE_OPTIONS: `--import=file://${preload}` } }
 }
 
 /** The first test that fails, as `file: name`, or undefined: what is still running then is ended. */
 function firstFailure({ folder, env }, stage, minutes, isRandom) {
   const args = ['scripts/test.mjs', '--reporter=failures', ...stage.split(' ').filter(Boolean)]
   return new Promise((resolve) => {
-    const options = { cwd: folder, detached: true, stdio: ['ignore', 'pipe', 'ignore'] }
-    const child = spawn(process.execPath, args, isRandom ? { ...options, env } : options)
+    // Any row of any table may be the one that finds the mistake.
+    const whole = { ...process.env, CUDA_STREAMS_TEST_DAY: 'all', ...(isRandom ? env : {}) }
+    const options = { cwd: folder, detached: true, stdio: ['ignore', 'pipe', 'ignore'], env: whole }
+    const child = spawn(process.execPath, args, options)
     let found
     const end = (what) => {
       found ??= what

@@ -8,6 +8,7 @@ import assert from 'node:assert/strict'
 import { after, describe, it } from 'node:test'
 import { isFakeDriver } from '../fake-driver/fake-cuda.js'
 import { byEffort } from '../helpers/effort.js'
+import { ofTheDay, playedToday } from '../helpers/of-the-day.js'
 import { onEveryBackend } from '../helpers/suite.js'
 import type { Workbench } from '../helpers/workbench.js'
 import { backendOf } from '../torture/backend.js'
@@ -20,6 +21,8 @@ const CHILDREN: Readonly<Record<string, number>> = byEffort({
   normal: {},
   nightly: { calls: 12, closings: 4, standing: 4, 'user code': 4 },
 })
+/** In so many days each call has its turn. */
+const DAYS = 3
 /** Failures that the message of a test names. */
 const MOST_NAMED = 5
 /** What a whole run takes at most, however slow the machine. */
@@ -33,7 +36,8 @@ onEveryBackend('matrix', (bench: Workbench) => {
   const concurrency = bench.name === 'cuda' && !isFakeDriver() ? tables.length : 1
   describe('its tables', { concurrency, timeout: LONGEST }, () => {
     for (const table of tables) {
-      const rows = TABLES[table] ?? []
+      const all = TABLES[table] ?? []
+      const rows = ofTheDay(all, DAYS)
       describe(table, { concurrency: rows.length, timeout: LONGEST }, () => {
         const play = player(backend, bench.name, table, CHILDREN[table] ?? 1)
         const totals = { cells: 0, failures: 0, skipped: 0 }
@@ -56,7 +60,9 @@ onEveryBackend('matrix', (bench: Workbench) => {
         }
         after(() => {
           const { cells, failures, skipped } = totals
-          console.log(`${bench.title}, ${table}: ${cells} cells played, ${failures} failed, ${skipped} not played`)
+          console.log(
+            `${bench.title}, ${table}: ${playedToday(rows.length, all.length)}: ${cells} cells played, ${failures} failed, ${skipped} not played`,
+          )
         })
       })
     }

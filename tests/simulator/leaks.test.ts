@@ -17,6 +17,7 @@ import { nameStream, Timeline } from 'cuda-streams/timeline'
 import type { Lab } from '../catalogue/lab.js'
 import { collectUntil } from '../conformance/expect.js'
 import { byEffort, runs } from '../helpers/effort.js'
+import { ofTheDay } from '../helpers/of-the-day.js'
 import { attemptIn, backendIn, isNoMore, labIn, left, variants } from './stage.js'
 
 /** Rounds, and bytes of JavaScript's memory that each may take: what the engine learns meanwhile takes some. */
@@ -128,8 +129,11 @@ const OTHERS: Readonly<Record<string, Round>> = {
   },
 }
 
+/** In so many days each call has its turn. */
+const DAYS = 3
+
 describe('again and again', () => {
-  for (const [name, round] of [...called, ...Object.entries(OTHERS)]) {
+  for (const [name, round] of ofTheDay([...called, ...Object.entries(OTHERS)], DAYS)) {
     it(`${name}: nothing is left`, async () => {
       const simulation = simulate()
       const [device] = simulation.devices

@@ -1,12 +1,15 @@
 /** Nothing that is queued may hang a process. A child that does is killed, and named as a failure. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
+import { ofTheDay } from '../helpers/of-the-day.js'
 import { onEveryBackend } from '../helpers/suite.js'
 import { cases } from './cases.js'
 import { LOAD_EACH } from './load.js'
 import { loadingCases } from './loading-cases.js'
 import { assertCase, assertEnded, runOn } from './run-child.js'
 
+/** In so many days each case has its turn. */
+const DAYS = 2
 /** What a case takes at most; each is a second or two, the start of CUDA included. */
 const CASE_SECONDS = 60
 /** What the end of a process or a worker takes at most, with all that it has pending. */
@@ -15,7 +18,7 @@ const timeout = (seconds: number): { readonly timeout: number } => ({ timeout: (
 
 onEveryBackend('torture', (bench) => {
   describe('in a process of its own', () => {
-    for (const name of Object.keys({ ...cases, ...loadingCases })) {
+    for (const name of ofTheDay(Object.keys({ ...cases, ...loadingCases }), DAYS)) {
       it(name, timeout(CASE_SECONDS), () => assertCase(bench, name, CASE_SECONDS))
     }
   })
