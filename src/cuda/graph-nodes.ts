@@ -33,7 +33,7 @@ const KINDS: readonly NodeKind[] = [
 export const NodeType = { KERNEL: 0, MEMCPY: 1, MEMSET: 2, GRAPH: 4, BATCH_MEM_OP: 12, CONDITIONAL: 13 } as const
 type NodeType = (typeof NodeType)[keyof typeof NodeType]
 
-/** Where the fields of a CUgraphNodeParams begin, in bytes. A test compares them with cuda.h. */
+/** The offsets of the fields of a CUgraphNodeParams, in bytes. A test compares them with cuda.h. */
 export const NodeParams = {
   SIZE: 256,
   TYPE: 0,
@@ -58,7 +58,7 @@ export const NodeParams = {
   CONDITION: 16,
   CONDITIONAL_TYPE: 24,
   CONDITIONAL_SIZE: 28,
-  /** Written by CUDA: the address of the graphs of the bodies. */
+  /** The address of the graphs of the bodies, which CUDA writes. */
   CONDITIONAL_GRAPHS: 32,
   CONDITIONAL_CONTEXT: 40,
 } as const

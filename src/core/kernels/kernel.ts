@@ -83,7 +83,9 @@ export interface LaunchConfigOptions {
   readonly block?: Extent | undefined
   /** Dynamic shared memory of each block, in bytes. Default 0. */
   readonly sharedMemory?: number | undefined
-  /** All blocks run at the same time, so that they can wait for each other. Default false. The simulator ignores it. */
+  /**
+   * Whether all blocks run at the same time, so that they can wait for each other. Default false. The simulator ignores it.
+   */
   readonly cooperative?: boolean | undefined
   /**
    * Blocks of a thread block cluster (compute capability 9.0 and later). Default: no clusters. The simulator ignores
@@ -110,9 +112,9 @@ export interface LaunchConfigOptions {
   /** How clusters are placed (compute capability 9.0 and later). Default: the driver's choice. */
   readonly clusterScheduling?: 'spread' | 'loadBalancing' | undefined
   /**
-   * Larger clusters, which the device uses in place of those of `cluster` if it has room (compute capability 9.0
-   * and later, driver of CUDA 12.8): in x and y a multiple of `cluster` and a divisor of the grid, in z as `cluster`.
-   * A kernel can query its cluster's dimensions while it runs. Default: none. The simulator ignores it.
+   * The dimensions of larger clusters, which the device uses in place of those of `cluster` if it has room (compute capability
+   * 9.0 and later, driver of CUDA 12.8): in x and y a multiple of `cluster` and a divisor of the grid, in z as `cluster`. A
+   * kernel can query its cluster's dimensions while it runs. Default: none. The simulator ignores it.
    */
   readonly preferredCluster?: Extent | undefined
 }
@@ -509,7 +511,7 @@ export class Shapes {
 /** A shape, and what it was computed from. */
 interface SizedShape {
   readonly shape: LaunchShape
-  /** Undefined if the configuration has the grid itself. */
+  /** The number of threads; undefined if the configuration has the grid itself. */
   readonly threads: Extents | undefined
   readonly hasBlock: boolean
 }
@@ -556,7 +558,7 @@ const blocksFor = (threads: Extents, block: Extents): Extents => [
   Math.ceil(threads[2] / block[2]),
 ]
 
-/** Up to three positive integers; undefined for all else. */
+/** Reads up to three positive integers; undefined for all else. */
 function plainExtents(given: unknown): Extents | undefined {
   if (typeof given === 'number') return isCount(given) ? [given, 1, 1] : undefined
   if (!Array.isArray(given) || given.length < 1 || given.length > 3) return undefined
@@ -590,7 +592,7 @@ const CONFIG = ['grid', 'threads', 'block', 'sharedMemory', 'cooperative', 'clus
 /** CUclusterSchedulingPolicy. */
 const POLICIES = { spread: 1, loadBalancing: 2 } as const
 const NEED_CAPABILITY = ['memorySyncDomain', 'clusterScheduling', 'preferredCluster'] as const
-/** Is it an option of plain launches? Faster than searching the list at each launch. */
+/** Is the key an option of plain launches? This is faster than searching the list at each launch. */
 const isConfigName = (key: string): boolean =>
   key === 'grid' ||
   key === 'threads' ||
@@ -730,7 +732,7 @@ function attributesOf(given: GivenConfig, grid: Extents, cluster: Extents | unde
   }
 }
 
-/** Checked here, since the driver does not say why it refuses one. */
+/** Checks a preferred cluster here, since the driver does not report why it refuses one. */
 function preferredOf(extent: unknown, grid: Extents, cluster: Extents | undefined, config: string): Extents {
   const name = `${config}.preferredCluster`
   const preferred = extentOf(extent, name)

@@ -17,7 +17,10 @@ import { queueCopy, reserveInAll } from './queue-with-memory.js'
 
 const CHUNK_BYTES = 4 * 1024 * 1024
 const CHUNKS = 4
-/** Of the ring for what is small, as long as that has room: many small arrays at a time take more of these, and large chunks later. */
+/**
+ * The size and the number of the chunks of the ring for small arrays, which is used as long as it has room: many small arrays at
+ * a time take more of these, and large chunks later.
+ */
 const SMALL_CHUNK_BYTES = 64 * 1024
 const SMALL_CHUNKS = 8
 /** Each place in a chunk begins at a multiple of this. */
@@ -28,7 +31,9 @@ const MOST_AT_ONCE = 32
 interface Chunk {
   readonly memory: BufferImpl
   used: number
-  /** All work is known to be done that used it: for the current chunk, before it was begun. */
+  /**
+   * Whether all work that used the chunk is known to be done; for the current chunk, all work from before it was begun.
+   */
   ready: boolean
   /** The downloads whose bytes are in it, or will be, and that take them from there without a host function. */
   readonly reads: Set<Read>

@@ -60,9 +60,9 @@ export class EventImpl extends NativeResource {
   promises = NO_PROMISES
   /** Hardware-queue entries that a record takes; it is assumed that an event of another library takes one. */
   readonly entries: 0 | 1
-  /** Nothing but this object has its handle: no other code, no graph. */
+  /** Nothing but this object has the event's handle: no other code, no graph. */
   #isPrivate: boolean
-  /** Set once the handle of an event of this library was read, and in its wrappers. */
+  /** The lifetime of an event of this library whose handle was read, and of wrapped events. */
   #lifetime: WrappedLifetime | undefined
 
   /** `owner` is the object that a wrapped event keeps reachable; `lifetime` is that of an event of another thread. */
@@ -113,17 +113,17 @@ export class EventImpl extends NativeResource {
     return BigInt(this.handle)
   }
 
-  /** No other code and no graph can have recorded it. */
+  /** Whether no other code and no graph can have recorded the event. */
   get isPrivate(): boolean {
     return this.#isPrivate
   }
 
-  /** Its latest record was found to be done, and other code cannot have recorded it since. */
+  /** Whether the event's latest record was found to be done, and other code cannot have recorded it since. */
   get isKnownDone(): boolean {
     return this.#doneAt === this.records && this.#isPrivate
   }
 
-  /** Its latest record is part of a graph: no work that runs. */
+  /** Whether the event's latest record is part of a graph, and so no work that runs. */
   get isCaptured(): boolean {
     return this.capturedAt === this.records
   }
@@ -207,7 +207,7 @@ export class EventImpl extends NativeResource {
   }
 }
 
-/** Checked settings. Those of an event without options are `PLAIN`, the same object. */
+/** Returns the checked settings. Those of an event without options are `PLAIN`, the same object. */
 export function settingsOf(options: GivenEventOptions | undefined): EventSettings {
   if (options === undefined) return PLAIN
   const timing = checkBoolean(options.timing, 'options.timing', false)

@@ -64,7 +64,7 @@ export const cufft = new HandleLibrary({
   made: { cufftCreate: ['cufftDestroy', 0, true] },
 })
 
-/** Where the host memory of the library has the sizes of a transform, and what cuFFT answers. */
+/** The offsets in the host memory of the library of the sizes of a transform, and of what cuFFT answers. */
 const SIZES = 0
 const RESULT = 32
 

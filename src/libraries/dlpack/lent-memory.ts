@@ -31,9 +31,12 @@ export class ExportedTensor {
 
   constructor(
     readonly struct: TensorStruct,
-    /** Where the memory begins for the consumer. */
+    /** The address at which the memory begins for the consumer. */
     readonly address: number,
-    /** Kept reachable, since the memory would be freed with the buffer; undefined once it was released. */
+    /**
+     * The memory and its buffer, which are kept reachable, since the memory would be freed with the buffer; undefined once they
+     * were released.
+     */
     public memory: { readonly impl: BufferImpl; readonly buffer: object } | undefined,
   ) {
     reclaimReleased()
@@ -126,7 +129,7 @@ export class LentAllocation extends Allocation {
     pointer: Pointer,
     byteLength: number,
     override readonly isOfHost: boolean,
-    /** Recorded on the stream for which its contents are ready; undefined if nothing need be waited for. */
+    /** The event on the stream for which the contents are ready; undefined if nothing need be waited for. */
     private readonly filled: (InternalEvent & { readonly serial: number }) | undefined,
     private readonly handBack: () => void,
   ) {

@@ -13,7 +13,7 @@ export type OnnxType = ElementTypeName
 
 /** An input or an output of a model. */
 export interface TensorInfo {
-  /** Its name in the model. */
+  /** The tensor's name in the model. */
   readonly name: string
   /** The type of its elements. */
   readonly type: OnnxType
@@ -44,7 +44,7 @@ const ALIGNMENT = 16
 
 interface Given {
   readonly info: TensorInfo
-  /** As messages call it. */
+  /** The tensor's name in messages. */
   readonly name: string
   readonly access: 'in' | 'out'
   readonly buffer: DeviceBuffer
