@@ -172,7 +172,7 @@ function wrongNumber(kernel: string, parameters: readonly Parameter[], args: rea
 }
 
 /** The name of an argument, or of a part of it, in error messages. */
-export function nameOf(kernel: string, { name, text }: Parameter, index: number, path = '', type = text): string {
+function nameOf(kernel: string, { name, text }: Parameter, index: number, path = '', type = text): string {
   if (name !== undefined) return `${kernel}: parameter \`${name}${path}\` (${type})`
   return `${kernel}: argument ${index}${path} ('${type}')`
 }

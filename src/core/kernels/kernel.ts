@@ -222,7 +222,7 @@ export class Module extends HandleObject {
 }
 
 /** Loads what a compiler, or the program, has made. */
-export const loadModule = (image: ModuleImage, device: Device): Module => makeModule(loadCode(image, device))
+const loadModule = (image: ModuleImage, device: Device): Module => makeModule(loadCode(image, device))
 
 /** Modules that no program sees and nobody closes, by the text of their PTX or machine code. */
 const modules = new WeakMap<Device, Map<string, WeakRef<ModuleImpl>>>()

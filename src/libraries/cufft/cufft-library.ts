@@ -49,7 +49,7 @@ export const CUFFT_RESULT: Readonly<Record<string, number>> = {
 export const CUFFT_DIRECTION = { forward: -1, inverse: 1 } as const
 export type Direction = keyof typeof CUFFT_DIRECTION
 
-export const cufft = new HandleLibrary({
+const cufft = new HandleLibrary({
   variable: VARIABLES.cufft,
   signatures: CUFFT_SIGNATURES,
   results: CUFFT_RESULT,

@@ -77,7 +77,7 @@ export const NVJPEG_SUBSAMPLINGS: Readonly<Record<Subsampling, number>> = {
   gray: 6,
 }
 
-export const nvjpeg = new HandleLibrary({
+const nvjpeg = new HandleLibrary({
   variable: VARIABLES.nvjpeg,
   signatures: NVJPEG_SIGNATURES,
   results: NVJPEG_STATUS,

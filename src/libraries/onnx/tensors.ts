@@ -106,7 +106,7 @@ function unknownName(name: string, names: readonly string[], side: 'inputs' | 'o
 }
 
 /** A tensor as messages have it, such as f32 [batch, 784]. */
-export const describeTensor = ({ type, dims }: Pick<TensorInfo, 'type' | 'dims'>): string =>
+const describeTensor = ({ type, dims }: Pick<TensorInfo, 'type' | 'dims'>): string =>
   `${type} [${dims.map((dim) => (dim === '' ? '?' : dim)).join(', ')}]`
 
 function checkShape({ info, name }: Given, shape: readonly number[], sizes: Map<string, number>): void {

@@ -387,7 +387,7 @@ function decode(interpreter: Interpreter, wire: Wire): PythonValue {
 }
 
 /** A value for the next request. `depth` is how many arrays and objects it is in. */
-export function encode(interpreter: Interpreter, value: PythonArgument, depth = 0): Wire {
+function encode(interpreter: Interpreter, value: PythonArgument, depth = 0): Wire {
   if (depth > MOST_DEPTH) throw invalidType('An argument', `at most ${MOST_DEPTH} arrays and objects deep`, value)
   if (value === undefined || value === null) return null
   if (typeof value === 'boolean' || typeof value === 'string') return value
