@@ -681,7 +681,8 @@ export class CudaGraphs implements GraphDriver {
     context: ContextHandle,
     { pointer, value, width, count }: FillWork,
   ): void {
-    const fill = (): void => this.#nodes.updateFill(exec, node, context, pointer, value, width, count)
+    const parameters = { pointer, value, width, count }
+    const fill = (): void => this.#nodes.updateFill(exec, node, context, parameters)
     fill()
     const instance = this.#instances.get(exec)
     instance?.fills.set(node, fill)
@@ -725,7 +726,8 @@ export class CudaGraphs implements GraphDriver {
   }
 
   #fillUnread(exec: GraphExecHandle, node: NodeHandle, context: ContextHandle): void {
-    this.#nodes.updateFill(exec, node, context, this.parts.graphSemaphores.unreadByte(context), 0, 1, 1)
+    const pointer = this.parts.graphSemaphores.unreadByte(context)
+    this.#nodes.updateFill(exec, node, context, { pointer, value: 0, width: 1, count: 1 })
   }
 
   /** Forgets what has been captured so far by the capture that the stream is in, and returns it. */

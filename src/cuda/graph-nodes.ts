@@ -6,7 +6,7 @@
 import type {
   ConditionalFacts,
   ContextHandle,
-  FillWidth,
+  FillWork,
   GraphExecHandle,
   GraphHandle,
   LaunchShape,
@@ -82,6 +82,9 @@ export interface KernelCall {
   readonly params: number
   readonly shape: LaunchShape
 }
+
+/** What a fill writes, and where. */
+type FillParameters = Pick<FillWork, 'pointer' | 'value' | 'width' | 'count'>
 
 export class GraphNodes {
   readonly #params = new ThreadMemory(NodeParams.SIZE)
@@ -236,13 +239,10 @@ export class GraphNodes {
     exec: GraphExecHandle,
     node: NodeHandle,
     context: ContextHandle,
-    to: Pointer,
-    value: number,
-    width: FillWidth,
-    count: number,
+    { pointer, value, width, count }: FillParameters,
   ): void {
     const params = this.#begin(NodeType.MEMSET)
-    params.setPointer(NodeParams.MEMSET_DST, to)
+    params.setPointer(NodeParams.MEMSET_DST, pointer)
     params.uint32[NodeParams.MEMSET_VALUE / 4] = value
     params.uint32[NodeParams.MEMSET_ELEMENT_SIZE / 4] = width
     params.setPointer(NodeParams.MEMSET_WIDTH, count)
