@@ -121,19 +121,27 @@ function checkLater(): void {
   if (exportedTensors.size > 0) exportTimer.later()
 }
 
+/** The place of memory that another library lends. */
+interface LentMemory {
+  readonly pointer: Pointer
+  readonly byteLength: number
+  readonly isOfHost: boolean
+}
+
 /** Memory of another library. `handBack` is called when all work is done that was queued with it here. */
 export class LentAllocation extends Allocation {
+  override readonly isOfHost: boolean
+
   constructor(
     device: Device,
     driver: Driver,
-    pointer: Pointer,
-    byteLength: number,
-    override readonly isOfHost: boolean,
+    { pointer, byteLength, isOfHost }: LentMemory,
     /** The event on the stream for which the contents are ready; undefined if nothing need be waited for. */
     private readonly filled: (InternalEvent & { readonly serial: number }) | undefined,
     private readonly handBack: () => void,
   ) {
     super(device, driver, pointer, byteLength, filled)
+    this.isOfHost = isOfHost
   }
 
   override enablePeerAccess(use: StreamImpl): boolean {

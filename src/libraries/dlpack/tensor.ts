@@ -240,7 +240,7 @@ export function importTensor(
     ...recordedEvent(use, (event) => use.driver.eventRecordInternal(event, use.handle)),
     serial: use.serial,
   }
-  const allocation = new LentAllocation(device, driver, pointer, byteLength, isOfHost, filled, handBack)
+  const allocation = new LentAllocation(device, driver, { pointer, byteLength, isOfHost }, filled, handBack)
   return {
     buffer: makeBuffer(allocation),
     dtype: type.name,
