@@ -355,8 +355,13 @@ export class DefinedKernel<out S extends readonly ParameterType[] = readonly Par
     const isMachineCode = ArrayBuffer.isView(image) && image === source.cubin
     const compiled = isMachineCode ? cubinFor(this.#cubins, device.computeCapability) : this.#ptx
     const text = this.#host === undefined ? compiled : undefined
-    const inModule = isMachineCode ? this.#mangledName : this.name
-    const kernel = loadKernel(image, device, this.name, this[implementation], this.#nanoseconds, inModule, text)
+    const wanted = {
+      name: this.name,
+      inModule: isMachineCode ? this.#mangledName : this.name,
+      parameters: this[implementation],
+      nanoseconds: this.#nanoseconds,
+    }
+    const kernel = loadKernel(image, device, wanted, text)
     this.#kernels.set(device, kernel)
     return kernel
   }

@@ -181,7 +181,7 @@ export class Module extends HandleObject {
     const parameters = parseSignature(signature)
     // A getter of the signature may have closed it.
     impl.checkOpen()
-    return makeKernel<S>(kernelIn(impl, name, parameters, undefined), this)
+    return makeKernel<S>(kernelIn(impl, { name, parameters, nanoseconds: undefined }), this)
   }
 
   /**
@@ -227,27 +227,28 @@ const loadModule = (image: ModuleImage, device: Device): Module => makeModule(lo
 /** Modules that no program sees and nobody closes, by the text of their PTX or machine code. */
 const modules = new WeakMap<Device, Map<string, WeakRef<ModuleImpl>>>()
 
+/** A kernel that is to be found in a module. */
+interface WantedKernel {
+  /** The kernel's name for the program. */
+  readonly name: string
+  /** The kernel's name in the module. Default: `name`. */
+  readonly inModule?: string
+  readonly parameters: readonly Parameter[]
+  readonly nanoseconds: number | undefined
+}
+
 /**
  * A kernel of a module that no program sees and nobody closes.
- * @param name Its name for the program, and `inModule` that in the module.
  * @param text The text that the image was made of, if it was compiled before: kernels of the same share one module, and so its variables.
  */
-export function loadKernel(
-  image: ModuleImage,
-  device: Device,
-  name: string,
-  parameters: readonly Parameter[],
-  nanoseconds: number | undefined,
-  inModule: string,
-  text?: string,
-): KernelImpl {
+export function loadKernel(image: ModuleImage, device: Device, wanted: WantedKernel, text?: string): KernelImpl {
   const known = text === undefined ? undefined : modules.get(device)?.get(text)?.deref()
-  const code = known ?? loadCodeOf(name, image, device)
+  const code = known ?? loadCodeOf(wanted.name, image, device)
   if (text !== undefined && known === undefined) {
     const loaded = modules.get(device) ?? new Map<string, WeakRef<ModuleImpl>>()
     modules.set(device, loaded.set(text, new WeakRef(code)))
   }
-  return kernelIn(code, name, parameters, nanoseconds, inModule)
+  return kernelIn(code, wanted)
 }
 
 function loadCodeOf(kernel: string, image: ModuleImage, device: Device): ModuleImpl {
@@ -284,13 +285,7 @@ export function variableIn({ code }: KernelImpl, name: string, owner: object): D
 const loadCode = (image: ModuleImage, device: Device): ModuleImpl =>
   new ModuleImpl('Module', device, driverOf(device).kernels.load(image, contextOf(device)))
 
-function kernelIn(
-  code: ModuleImpl,
-  name: string,
-  parameters: readonly Parameter[],
-  nanoseconds: number | undefined,
-  inModule = name,
-): KernelImpl {
+function kernelIn(code: ModuleImpl, { name, inModule = name, parameters, nanoseconds }: WantedKernel): KernelImpl {
   let handle: KernelHandle
   try {
     handle = code.driver.kernels.kernel(code.handle, inModule, parameters.map(passedAs))
