@@ -7,7 +7,7 @@
 static _Thread_local napi_env called_env;
 static _Thread_local napi_ref called;
 
-/** At the end of the thread's JavaScript, which C may outlive on the same thread. */
+/** Runs at the end of the thread's JavaScript, which C may outlive on the same thread. */
 static void forget_called(void *unused) {
   (void)unused;
   called_env = NULL;

@@ -6,9 +6,9 @@
 #include <string.h>
 #include "layer.h"
 
-/** In bytes: what a thread copies at a time, and the least that is worth waking others. */
+/** The bytes that a thread copies at a time, and the least number of bytes that is worth waking others. */
 static const size_t PIECE = 256 * 1024, LEAST = 1024 * 1024;
-/** Beside the caller, on cores of their own. */
+/** The largest number of threads that copy beside the caller, on cores of their own. */
 enum { MOST_HELPERS = 3 };
 /** Nanoseconds for which a helper looks out for the next copy before it sleeps: a transfer makes one after another. */
 static const int64_t LOOKS_FOR = 100000;

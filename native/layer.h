@@ -36,7 +36,7 @@ Word word_of(napi_env env, napi_value value);
 void *allocate_block(size_t length);
 void release_block(void *block);
 
-/** For tests: where the struct of the process registry has its fields. */
+/** The offsets of the fields in the struct of the process registry, for tests. */
 napi_value registry_layout(napi_env env, napi_callback_info info);
 
 #endif

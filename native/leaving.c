@@ -12,7 +12,9 @@
 /** CUresult, CUstreamCaptureMode, CUevent_flags, CUmemPool_attribute and CUstream. */
 enum { NOT_READY = 600, RELAXED = 2, DISABLE_TIMING = 2, RESERVED_CURRENT = 5, USED_CURRENT = 7, LEGACY = 1, PER_THREAD = 2 };
 static const int64_t MILLISECOND = 1000000, SHORTEST_NAP = 200000, LONGEST_NAP = 100 * MILLISECOND;
-/** After so many attempts the device may be waited for although it is not idle, if nothing there waits for JavaScript. */
+/**
+ * The number of attempts after which the device may be waited for although it is not idle, if nothing there waits for JavaScript.
+ */
 enum { PATIENCE = 100 };
 /** A pool that keeps memory after so many is destroyed as it is. */
 enum { MOST_ATTEMPTS = 250 };
@@ -189,8 +191,8 @@ static bool are_signs_done(Owner *owner) {
 }
 
 /**
- * Which work uses memory that other threads have used is not known: all that is queued now may. Streams that others still use may have work of the
- * thread that has ended.
+ * Puts signs behind all work that is queued now, and returns whether that was possible. It is not known which work uses memory
+ * that other threads have used, so all of it counts. Streams that others still use may have work of the thread that has ended.
  */
 static bool has_begun(Owner *owner) {
   if (owner->has_begun) return true;
@@ -299,7 +301,7 @@ static void serve_graphs(const Semaphores *of) {
   }
 }
 
-/** Nothing else changes what an owner has whose thread has ended. */
+/** Has the work of an owner completed whose thread has ended? Nothing but this file changes what such an owner has. */
 static bool is_quiet(Owner *owner) {
   bool is_quiet = true;
   for (Owned *each = owner->first, *next; each != NULL; each = next) {
@@ -422,7 +424,7 @@ typedef struct Kept {
 static Mutex kept_guard = MUTEX_INITIALIZER;
 static Kept *kept;
 static Word kept_bytes;
-/** It is allocated in multiples of this. */
+/** The memory that is kept is allocated in multiples of this number of bytes. */
 static const Word GRANULE = 65536;
 /** JavaScript says how much is kept, and for how long, before it keeps any. What nobody has asked for in that time is freed. */
 static Word most_kept;
@@ -583,7 +585,7 @@ static void start(void) {
   has_thread = true;
 }
 
-/** Only the thread itself can see its own default stream. */
+/** Puts signs behind the work of the thread's own default stream, which only the thread itself can see. */
 static void sign_per_thread(Owner *owner) {
   int mode = RELAXED;
   Word last = 0;

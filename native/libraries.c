@@ -82,7 +82,7 @@ static void records_completed(void *context, uint32_t stream, uint8_t *buffer, s
   while (!atomic_compare_exchange_weak(&newest, &records->next, records)) continue;
 }
 
-/** Lets so many more buffers of this size be asked for. */
+/** Allows so many more buffers of this size to be requested. */
 static int allow_records(Word count, Word bytes) {
   record_bytes = bytes;
   most_requests = requests + count;

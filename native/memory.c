@@ -129,7 +129,7 @@ static int release(Word address) {
   return 0;
 }
 
-/** For tests: how many blocks JavaScript has that it allocated, in all threads. */
+/** The number of blocks that JavaScript has allocated and still has, in all threads; for tests. */
 static int count_blocks(void) { return blocks; }
 
 const Method memory_methods[] = {{"view", view}, {"addressOf", address_of}, {"text", text},

@@ -58,7 +58,7 @@ static bool grow(void) {
   return true;
 }
 
-/** Many at once, so that those which are made one after the other are neighbours. */
+/** Takes an unused Owned. Many are made at once, so that those which are used one after the other are neighbours. */
 static Owned *take_unused(void) {
   if (unused == NULL) {
     Owned *made = malloc(AT_ONCE * sizeof(Owned));
@@ -155,7 +155,10 @@ typedef struct {
   Word context, more;
 } Removed;
 
-/** Before it is destroyed: another thread may make something that has the same handle as soon as it is. */
+/**
+ * Takes a handle out of the table before it is destroyed: another thread may make something that has the same handle as soon as
+ * it is.
+ */
 static Removed take_out(int kind, Word handle) {
   Removed removed = {NULL, 0, 0};
   lock(&owned_guard);
@@ -269,7 +272,10 @@ bool are_there(const Semaphores *of) {
   return read_memory(of->address, into, sizeof(word)) && read_memory(last, into, sizeof(word));
 }
 
-/** Nobody runs the host functions that streams wait for, and those of graphs wait again at each launch: leaving.c signals these. */
+/**
+ * Signals all semaphores of a thread that has ended: nobody runs the host functions that streams wait for. Streams wait again at
+ * those of graphs at each launch, so leaving.c signals these again.
+ */
 static void signal_all(const Semaphores *of) {
   // At least any sequence that a semaphore reaches in two thousand million calls.
   static const int32_t ALL = 0x7f7f7f7f;
@@ -283,7 +289,7 @@ struct OwnMemory {
   struct OwnMemory *before, *after;
 };
 
-/** Zeros that the thread itself frees, or its end. */
+/** Allocates zeros that the thread itself frees, or its end. */
 static Word allocate_of_thread(Word address, Word length) {
   Owner *owner = owner_of(address);
   struct OwnMemory *made = allocate_block(sizeof(struct OwnMemory) + length);
@@ -311,7 +317,7 @@ static void free_memory(Owner *owner) {
   owner->memory = NULL;
 }
 
-/** At the end of the thread's JavaScript, however it ends. */
+/** Runs at the end of the thread's JavaScript, however it ends. */
 static void owner_ends(void *data) {
   Owner *owner = data;
   lock(&owned_guard);
@@ -386,7 +392,7 @@ Word owned_take_out(int kind, Word handle) { return take_out(kind, handle).conte
 
 static int remove_owned(Word kind, Word handle) { return take_out((int)kind, handle).owner != NULL; }
 
-/** It belongs to all threads from now on, until one of them destroys it. */
+/** Makes a handle belong to all threads, until one of them destroys it. */
 static int give_to_process(Word kind, Word handle) {
   lock(&owned_guard);
   Owned *owned = find((int)kind, handle);
@@ -443,7 +449,7 @@ static int share_owned(Word registration, Word kind, Word handle, Word second_ki
   return share != NULL;
 }
 
-/** Its owner has closed it. */
+/** Called when the owner of the shared object has closed it. */
 static int unshare_owned(Word registration) {
   lock(&owned_guard);
   Share *share = share_at(registration);
@@ -535,7 +541,9 @@ static int take_semaphores(Word owner, Word kind, Word *into, Word are_of_graphs
   return 1;
 }
 
-/** For tests: how many handles are left of threads that have ended; or with 1 all that there are, whoever has them. */
+/**
+ * The number of handles that are left of threads that have ended; or with 1 of all that there are, whoever has them. For tests.
+ */
 static int count_owned(Word of_all) {
   int count = 0;
   lock(&owned_guard);

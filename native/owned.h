@@ -21,7 +21,7 @@ enum {
   IS_POOL = 128,
   /** Page-locked memory, which is kept for the next request. */
   IS_PINNED = 256,
-  /** To destroy it can wait for the whole device, and keep other threads out of the driver meanwhile. */
+  /** Destroying the handle can wait for the whole device, and keep other threads out of the driver meanwhile. */
   WAITS = 512,
   /** The same handle can be had several times, and must be given back as often. */
   IS_COUNTED = 1024,
@@ -52,7 +52,7 @@ struct Owned {
   Owned *before, *after;
   Share *share;
   Semaphores *semaphores;
-  /** Its length, or the stream on which it was allocated. */
+  /** The length of what was made, or the stream on which it was allocated. */
   Word more;
   Owner *owner;
   Word context;
@@ -77,7 +77,7 @@ struct Owner {
   /** The rest is for leaving.c alone. What must be done before anything is destroyed. */
   Sign *signs;
   int sign_count;
-  /** It got things that others shared: all work that any stream has now must complete. */
+  /** Whether the owner got things that others shared: then all work that any stream has now must complete. */
   bool is_leftover;
   bool has_begun;
   /** A stream was destroyed while it captured, so that its work can only be seen with all others'. */
@@ -85,7 +85,7 @@ struct Owner {
   int attempts;
 };
 
-/** Something that the thread which made it has shared with others. */
+/** An object that the thread which made it has shared with others. */
 struct Share {
   Share *next;
   /** Words in memory whose first is zero once it is gone. */
@@ -118,16 +118,16 @@ typedef struct {
   int (*record_context)(Word context, Word event);
   int (*pool_attribute)(Word pool, int attribute, uint64_t *value);
   int (*trim_pool)(Word pool, size_t bytes);
-  /** Which of these results are those of a lost context. */
+  /** Whether a result is that of a lost context, for each of these results. */
   uint8_t is_lost[MOST_LOST];
 } GivingBack;
 
-/** Zeros until JavaScript has called giveBackBy(). */
+/** The driver's functions; zeros until JavaScript has called giveBackBy(). */
 extern GivingBack driver;
 
 /** Guards the table, and all that is reachable from it. The driver is never called with it. */
 extern Mutex owned_guard;
-/** All threads that have not gone, then what belongs to none of them. */
+/** The owners of all threads that have not gone, then what belongs to none of them. */
 extern Owner *owners, process_owner, ownerless;
 
 OwnedKind kind_of(const Owned *owned);
@@ -138,7 +138,7 @@ Word owned_take_out(int kind, Word handle);
 /** Takes it out of the table. The caller has the guard. */
 void owned_forget(Owned *owned);
 void owned_move(Owned *owned, Owner *to);
-/** While a handle is held, no thread destroys it. The caller has the guard. 0 holds none. */
+/** Holds a handle, or none if it is 0. While a handle is held, no thread destroys it. The caller has the guard. */
 void owned_hold(Word stream);
 /** Calls the function that destroys handles of this kind. */
 int destroy_of_kind(int kind, Word handle);

@@ -20,9 +20,9 @@ typedef uint64_t Word;
 
 /** Starts a thread that handles no signals: those are for the threads of the program. Returns 0, or an error of the system. */
 int spawn(Thread *thread, void *(*function)(void *), void *argument, size_t stack_bytes);
-/** Waits for its end. */
+/** Waits for the end of the thread. */
 void join(Thread thread);
-/** It is never joined. */
+/** Lets a thread run that is never joined. */
 void let_run(Thread thread);
 /** The number that CUPTI has for this thread. */
 Word thread_number(void);
@@ -30,14 +30,17 @@ Word thread_number(void);
 /** Nanoseconds of a clock that is never set. */
 int64_t now(void);
 void sleep_for(int64_t nanoseconds);
-/** This thread's sleeps end on time, as far as the system can do that. */
+/** Makes this thread's sleeps end on time, as far as the system can do that. */
 void sleep_precisely(void);
 /** Lets others have the core for a moment. */
 void let_others(void);
 /** How many cores this process may use. */
 int cores(void);
 
-/** At the end of the process calls the function before what libraries that are loaded by now do then, if other threads run then. */
+/**
+ * Registers a function that is called at the end of the process, before what libraries that are loaded by now do then, if other
+ * threads run then.
+ */
 void at_end(void (*function)(void));
 int process_number(void);
 /** Standard error may be closed, or full. */
@@ -59,7 +62,9 @@ int unmap(Word address, Word length);
 
 /** Loads a library for good, since its threads may run in it. NULL, with what the loader says. */
 void *open_file(const char *path, const char **why);
-/** Of a library, or of the program itself and what it began with if that is NULL. NULL where there is none. */
+/**
+ * Finds a symbol of a library, or of the program itself and what it began with if that is NULL. NULL if there is none.
+ */
 void *find_symbol(void *library, const char *name);
 /** Writes the path of the file that was loaded at this address. False where there is none. */
 bool file_at(const void *address, char *path, size_t room);
@@ -67,7 +72,10 @@ bool file_at(const void *address, char *path, size_t room);
 int lend_symbols(Word path);
 /** Sets a variable of the environment for C, which does not see the process.env of a worker. One that is set is kept. */
 int set_variable(Word name, Word value);
-/** Before NVRTC is used, and after each compilation: it forgets how handlers of signals were set. */
+/**
+ * Notes how handlers of signals are set, before NVRTC is used; `restore_signals` sets them again after each compilation, which
+ * resets them.
+ */
 int note_signals(void);
 int restore_signals(void);
 

@@ -21,7 +21,7 @@ typedef struct {
 
 typedef struct {
   _Atomic(int32_t) exclusive, slots_used, capturing, making_streams;
-  /** Only C reads and writes it. */
+  /** A word that only C reads and writes. */
   _Atomic(int32_t) watched;
   int32_t unused[11];
   Slot slots[SLOTS];
@@ -35,7 +35,7 @@ typedef struct {
   } captures;
 } Registry;
 
-/** Set in a slot's beat when the thread itself has reported why it runs no host functions. */
+/** The bit that is set in a slot's beat when the thread itself has reported why it runs no host functions. */
 #define REPORTED INT32_MIN
 
 /** A stream waits for a host function when `waiting` is ahead of `signalled`. */

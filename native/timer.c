@@ -17,7 +17,7 @@ typedef struct {
   int (*query)(Word event);
   int (*exchange_mode)(int *mode);
   int64_t period;
-  /** From when until when, after the start, an event is expected: it is queried more often then. */
+  /** The time after the start from which, and until which, an event is expected: it is queried more often then. */
   int64_t expected_from, expected_until, expected_period;
   Word count, events[MOST_EVENTS];
 } Queries;
@@ -25,7 +25,7 @@ typedef struct {
 typedef struct {
   napi_threadsafe_function wake;
   Thread thread;
-  /** Its mutex guards what the thread reads; it is rung when that has changed. */
+  /** The alarm whose mutex guards what the thread reads, and which rings when that has changed. */
   Alarm alarm;
   /** A moment of now(); 0 when nothing is to be waited for. */
   int64_t due;
@@ -38,7 +38,7 @@ typedef struct {
   _Atomic(uintptr_t) sleep;
   /** The sleep whose events are queried at present; 0 when none are. Set with the mutex, and cleared without, as the query is made without. */
   _Atomic(uintptr_t) querying;
-  /** Only this thread's JavaScript reads and writes it. */
+  /** A value that only this thread's JavaScript reads and writes. */
   bool keeps_alive;
   bool has_alarm;
   bool ended;
@@ -72,11 +72,15 @@ static void stop_queries(void) {
   for (const int64_t begun = now(); under_way > 0 && now() - begun < LONGEST_QUERY;) wait_for_query(begun);
 }
 
-/** At the end of the process this runs before what the driver does then, since it is registered after the driver was loaded. */
+/**
+ * Registers what runs at the end of the process before what the driver does then, since it is registered after the driver was
+ * loaded.
+ */
 static void register_end(void) { at_end(stop_queries); }
 
 /**
- * Is one of them done, or is there any other answer than that it is not? The caller finds out which. No event is queried of a sleep that is over.
+ * Is one of the events done, or is there any other answer than that it is not? The caller finds out which. No event is queried of
+ * a sleep that is over.
  */
 static bool is_any_done(const Queries *q, const _Atomic(uintptr_t) *latest, uintptr_t sleep) {
   static _Thread_local bool is_relaxed = false;
@@ -151,7 +155,7 @@ static void keep_alive(napi_env env, Timer *t, bool keeps) {
   else napi_unref_threadsafe_function(env, t->wake);
 }
 
-/** On the thread of JavaScript. Without an environment that thread is about to end. */
+/** Calls the function on the thread of JavaScript. Without an environment that thread is about to end. */
 static void wake_up(napi_env env, napi_value function, void *context, void *sleep) {
   Timer *t = context;
   if (env == NULL || t->ended || t->sleep != (uintptr_t)sleep) return;
@@ -166,8 +170,9 @@ static void wake_up(napi_env env, napi_value function, void *context, void *slee
 }
 
 /**
- * From here on no thread calls the threadsafe function, and none queries an event. A query that does not return, since the driver waits for the
- * device in it, is left to its thread, which then ends by itself: the end of a worker must not wait for a GPU.
+ * Ends the timer: from here on no thread calls the threadsafe function, and none queries an event. A query that does not return,
+ * since the driver waits for the device in it, is left to its thread, which then ends by itself: the end of a worker must not
+ * wait for a GPU.
  */
 static void end(void *data) {
   Timer *t = data;

@@ -45,7 +45,7 @@ static int count_waiting(const Slot *slot, Waiting *first) {
   return count;
 }
 
-/** As describeStream() of src/foundation/driver/blocked-by.ts. */
+/** Describes a stream as describeStream() of src/foundation/driver/blocked-by.ts does. */
 static void describe_stream(char *into, size_t room, uint64_t stream) {
   if (stream >= 4096) snprintf(into, room, "the stream 0x%llx", (unsigned long long)stream);
   else

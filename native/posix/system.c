@@ -48,7 +48,10 @@ void sleep_for(int64_t nanoseconds) {
   nanosleep(&time, NULL);
 }
 
-/** Otherwise the system may let a thread sleep 50 microseconds longer than it asked for. */
+/**
+ * Sets the slack of the thread's timers to none. Otherwise the system may let a thread sleep 50 microseconds longer than it asked
+ * for.
+ */
 void sleep_precisely(void) { prctl(PR_SET_TIMERSLACK, 1); }
 
 void let_others(void) { sched_yield(); }
@@ -109,7 +112,7 @@ static _Atomic(pid_t) own_process;
 
 static void forget_process(void) { own_process = 0; }
 
-/** Kept, since it is a system call of its own. */
+/** The number of this process, which is kept, since it takes a system call. */
 static pid_t this_process(void) {
   static _Atomic(bool) is_watched;
   if (own_process == 0) {
@@ -132,7 +135,10 @@ static int read_by_kernel(void *from, void *to, size_t length) {
   return read_by_pipe(from, to, length);
 }
 
-/** Always by the kernel: what is mapped when this looks may be unmapped when it copies, as by another thread that trims the heap. */
+/**
+ * Reads memory that may not be there, always by the kernel: what is mapped when this looks may be unmapped when it copies, as by
+ * another thread that trims the heap.
+ */
 int read_memory(Word from, Word to, Word length) {
   return read_by_kernel((void *)(uintptr_t)from, (void *)(uintptr_t)to, length);
 }
@@ -183,7 +189,7 @@ static const int ENDING[] = {SIGINT, SIGTERM};
 static struct sigaction noted[2];
 static pthread_mutex_t noting = PTHREAD_MUTEX_INITIALIZER;
 
-/** Before NVRTC is used: notes which of the two signals have such handlers. */
+/** Notes which of the two signals have such handlers, before NVRTC is used. */
 int note_signals(void) {
   pthread_mutex_lock(&noting);
   for (int i = 0; i < 2; i++) {
@@ -194,7 +200,9 @@ int note_signals(void) {
   return 0;
 }
 
-/** After each compilation: a handler that was noted, and no longer runs once, does so again. Another handler is the program's own. */
+/**
+ * Sets handlers again after each compilation: one that was noted, and no longer runs once. Another handler is the program's own.
+ */
 int restore_signals(void) {
   pthread_mutex_lock(&noting);
   for (int i = 0; i < 2; i++) {

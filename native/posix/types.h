@@ -20,7 +20,10 @@ typedef pthread_once_t Once;
 #define ONCE_INITIALIZER PTHREAD_ONCE_INIT
 static inline void once(Once *control, void (*function)(void)) { pthread_once(control, function); }
 
-/** One thread sleeps at it with the mutex of its maker, until a moment of now(), or until another rings it. INT64_MAX: until then only. */
+/**
+ * An alarm at which one thread sleeps with the mutex of its maker, until a moment of now(), or until another thread rings it.
+ * INT64_MAX: until then only.
+ */
 typedef struct {
   Mutex mutex;
   pthread_cond_t rung;

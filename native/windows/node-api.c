@@ -53,7 +53,7 @@ static const struct {
   void **address;
 } ROWS[] = {FUNCTIONS(ROW)};
 
-/** False where the program has no Node-API. */
+/** Connects the functions of Node-API. False if the program has none. */
 bool connect_node(void) {
   const HMODULE places[] = {GetModuleHandleW(NULL), GetModuleHandleW(L"libnode.dll")};
   for (size_t i = 0; i < sizeof(ROWS) / sizeof(ROWS[0]); i++) {

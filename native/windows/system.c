@@ -73,7 +73,10 @@ int64_t now(void) {
   return ticks.QuadPart / frequency * second + ticks.QuadPart % frequency * second / frequency;
 }
 
-/** One that ends within half a millisecond of its time (Windows 10 1803 and later); the others end with the system's tick, of up to 16. */
+/**
+ * A timer that ends within half a millisecond of its time (Windows 10 1803 and later); the others end with the system's tick, of
+ * up to 16.
+ */
 static HANDLE precise_timer(void) {
   const DWORD high_resolution = 2;
   HANDLE timer = CreateWaitableTimerExW(NULL, NULL, high_resolution, TIMER_ALL_ACCESS);
@@ -97,7 +100,7 @@ void sleep_for(int64_t nanoseconds) {
   CloseHandle(timer);
 }
 
-/** That is what the timers are asked for. */
+/** Does nothing, since the timers are made to end on time. */
 void sleep_precisely(void) {}
 
 void let_others(void) { SwitchToThread(); }
@@ -243,7 +246,7 @@ int lend_symbols(Word path) {
   return !wide_of((const char *)(uintptr_t)path, wide, MOST_PATH) || GetModuleHandleW(wide) == NULL;
 }
 
-/** For the libraries that ask the system, and those that ask the C library of Windows. */
+/** Sets the variable for the libraries that ask the system, and for those that ask the C library of Windows. */
 int set_variable(Word name, Word value) {
   const char *variable = (const char *)(uintptr_t)name, *text = (const char *)(uintptr_t)value;
   if (GetEnvironmentVariableA(variable, NULL, 0) != 0) return 0;

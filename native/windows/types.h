@@ -25,7 +25,10 @@ typedef struct {
 #define ONCE_INITIALIZER {NULL}
 void once(Once *control, void (*function)(void));
 
-/** One thread sleeps at it with its mutex, until a moment of now(), or until another rings it. INT64_MAX: until then only. */
+/**
+ * An alarm at which one thread sleeps with its mutex, until a moment of now(), or until another thread rings it. INT64_MAX: until
+ * then only.
+ */
 typedef struct {
   Mutex mutex;
   void *rung, *timer;

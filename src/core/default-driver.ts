@@ -1,4 +1,4 @@
-/** Which driver a program gets when it names none: chosen at the first use, never at import. */
+/** The driver that a program gets when it names none. It is chosen at the first use, never at import. */
 import { cudaBackend, simulatedBackend } from '#backends'
 import { VARIABLES } from '../foundation/base/environment-variables.js'
 import { process } from '../foundation/base/node-modules.js'

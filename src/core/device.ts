@@ -91,7 +91,7 @@ export class Device extends LibraryObject {
   }
 
   /**
-   * Where the device is on the PCI bus (`cuDeviceGetPCIBusId`), such as '0000:3b:00.0', as folders of /sys/bus/pci/devices are
+   * The device's address on the PCI bus (`cuDeviceGetPCIBusId`), such as '0000:3b:00.0', as folders of /sys/bus/pci/devices are
    * named; nvidia-smi has it with capital letters and more zeros before it.
    */
   get pciBusId(): string {

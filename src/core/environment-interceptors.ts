@@ -18,7 +18,7 @@ const FILES = [
 const provided = new Map<string, PutIn>()
 const done = new Set<string>()
 
-/** To be called by those files when they are loaded. */
+/** Called by the files of `FILES` when they are loaded. */
 export function provideInterceptor(variable: string, putIn: PutIn): void {
   provided.set(variable, putIn)
 }

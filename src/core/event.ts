@@ -97,7 +97,7 @@ export class Event extends ClosableObject {
     const device = resolveDevice(named)
     const context = contextOf(device)
     const opened = driverOf(device).eventOpenIpcHandle(context, exported)
-    return new Event(new EventImpl(device, context, { ...PLAIN, interprocess: true }, 'owned', opened))
+    return new Event(new EventImpl(device, context, { ...PLAIN, interprocess: true }, 'owned', { handle: opened }))
   }
 
   /**
@@ -116,7 +116,7 @@ export class Event extends ClosableObject {
     if (owner !== undefined) return owner as Event
     const wrapped = handle as EventHandle
     const context = driverOf(device).eventWrap(wrapped)?.context ?? contextOf(device)
-    return new Event(new EventImpl(device, context, settings, 'shared', wrapped, undefined, follow()))
+    return new Event(new EventImpl(device, context, settings, 'shared', { handle: wrapped, lifetime: follow() }))
   }
 
   /**

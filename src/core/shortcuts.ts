@@ -25,7 +25,7 @@ import { isStreamLike } from './streams/stream-options.js'
 
 const ALLOC_OPTIONS = ['stream', 'interprocess', 'pool'] as const
 
-/** Where and how device memory is allocated. */
+/** The options for allocating device memory. */
 export interface AllocOptions {
   /**
    * The stream in whose order the memory is allocated and, unless another library owns the stream, freed later.
@@ -33,8 +33,8 @@ export interface AllocOptions {
    */
   readonly stream?: Stream | undefined
   /**
-   * Other processes can open the memory by `ipcHandle()`. It comes from `cuMemAlloc`, without a stream, in steps of 2
-   * MiB. Default: false.
+   * Whether other processes can open the memory by `ipcHandle()`. The memory then comes from `cuMemAlloc`, without a stream, in
+   * steps of 2 MiB. Default: false.
    */
   readonly interprocess?: boolean | undefined
   /** The pool that the memory comes from. Default: `device.memoryPool`. Excludes `interprocess`. */

@@ -42,7 +42,7 @@ interface WhichFail {
 export interface CallFault extends WhichFail {
   /** CUDA's name of the call, such as 'cuMemAllocAsync': one that calls of programs lead to. */
   readonly call: FailingCall
-  /** Left out: an `OperationFault` has it. */
+  /** A member that only an `OperationFault` has. */
   readonly operation?: undefined
   /**
    * The CUresult of the call, at least 1: 2 is out of memory. One after which CUDA's context is lost (700 to 799)
@@ -55,7 +55,7 @@ export interface CallFault extends WhichFail {
 export interface OperationFault extends WhichFail {
   /** The operations that count, on any stream of the machine. 'any' is one of the three. */
   readonly operation: 'kernel' | 'copy' | 'fill' | 'any'
-  /** Left out: a `CallFault` has it. */
+  /** A member that only a `CallFault` has. */
   readonly call?: undefined
   /** The CUresult of the fault, at least 1. Default 700, an illegal address; 719 is a launch failure. */
   readonly result?: number | undefined
@@ -87,8 +87,8 @@ export interface SimulationOptions {
    */
   readonly instructions?: number | undefined
   /**
-   * Which GPU the devices are, such as '10.0', or as `device.computeCapability` has it: PTX for later ones is refused, as a GPU does.
-   * Default: CUDA_STREAMS_SIM_COMPUTE_CAPABILITY, or '9.0'. All else stays that of an H200.
+   * The compute capability of the devices, such as '10.0', or as `device.computeCapability` has it: PTX for later ones is
+   * refused, as a GPU does. Default: CUDA_STREAMS_SIM_COMPUTE_CAPABILITY, or '9.0'. All else stays that of an H200.
    */
   readonly computeCapability?: string | { readonly major: number; readonly minor: number } | undefined
   /** The calls and operations that are to fail. `simulation.inject()` adds more. */
@@ -97,7 +97,7 @@ export interface SimulationOptions {
 
 /** A simulated machine. It belongs to the thread that made it; its handles and addresses mean nothing in another. */
 export interface Simulation extends Disposable {
-  /** Its GPUs, in the order of their ordinals. */
+  /** The simulation's GPUs, in the order of their ordinals. */
   readonly devices: readonly Device[]
   /**
    * Virtual nanoseconds since it started: each call takes 100, and when the host blocks or the event loop turns, time
@@ -119,7 +119,7 @@ export interface Simulation extends Disposable {
   close(): void
 }
 
-/** By simulator, since a handle is a number that keeps nothing alive. */
+/** The foreign streams by simulator, since a handle is a number that keeps nothing alive. */
 const foreignStreamsOf = memoize((_driver: SimDriver) => new Set<bigint>())
 
 /**

@@ -65,7 +65,7 @@ export function streamInCode(name: string): string {
   return name.replace(/^stream (\d+)$/, 'stream$1')
 }
 
-/** True if any stream of the driver has a name. */
+/** Has any stream of the driver a name? */
 export const hasNames = (driver: Driver): boolean => namesOf(driver).size > 0
 
 /** Calls `tell` with each name that is given from now on. */

@@ -932,7 +932,7 @@ export class Stream extends StreamBase implements CudaStreamLike, AsyncDisposabl
   }
 
   /**
-   * As `launchHostFunc`, but the function also gets the stream and a status, and runs after a fault of the GPU too.
+   * Does the same as `launchHostFunc`, but the function also gets the stream and a status, and runs after a fault of the GPU too.
    * Cannot be captured.
    * @param callback The function. Its status is 0, or the CUresult if the GPU faulted.
    * @param arg Any value: the function gets it.
@@ -1207,7 +1207,7 @@ function waitForDevice(impl: StreamImpl, device: Device): void {
   }
 }
 
-/** As it is here, even if the program puts another in its place. */
+/** The method as it is defined here, even if the program replaces it. */
 const { wait } = Stream.prototype
 
 function waitForPromise(

@@ -67,7 +67,8 @@ export async function compileCu(file: string, options?: CuOptions): Promise<Comp
 }
 
 /**
- * As `compileCu()`, but blocks until the file is compiled: for where nothing can be awaited, such as hooks of Node's modules.
+ * Does the same as `compileCu()`, but blocks until the file is compiled: for callers that cannot await, such as hooks of Node's
+ * modules.
  * @param file The path of the file.
  * @param options as for `compileCu()`
  * @throws {Error} as `compileCu()`
@@ -91,9 +92,9 @@ function keptCode({ source, output }: Step, code: Uint8Array): Uint8Array {
   return code
 }
 
-/** One run of the compiler. */
+/** A run of the compiler. */
 interface Step {
-  /** As the options name it. */
+  /** The architecture in the form that the compiler's options use. */
   readonly architecture: string
   readonly output: 'cubin' | 'ptx'
   readonly source: CompiledSource
@@ -106,7 +107,10 @@ interface Unit {
   readonly includes: Includes
   /** The name that the compiler has for the file. */
   readonly name: string
-  /** First the PTX. Then for each architecture with a cubin its PTX, for what it says of the kernels, and the cubin. */
+  /**
+   * The runs of the compiler: first for the PTX, then for each architecture with a cubin one for its PTX, which describes the
+   * kernels, and one for the cubin.
+   */
   readonly steps: readonly Step[]
   /** The texts of the project's files, as people wrote them, by path. */
   readonly texts: ReadonlyMap<string, string>
@@ -242,7 +246,7 @@ function finish(unit: Unit, codes: readonly Uint8Array[]): CompiledCu {
 
 const filesOf = ({ own }: Includes): readonly string[] => own.map(({ file }) => file)
 
-/** That a note names. */
+/** The largest number of launches that a note names. */
 const MOST_LAUNCHES = 2
 
 function unusedTemplates(sources: DeviceSources, texts: ReadonlyMap<string, string>): readonly string[] {
@@ -376,7 +380,7 @@ function pointerTo(struct: Struct, access: Access): StructPointer {
   return access === 'inout' ? { inout: struct } : { atomic: struct }
 }
 
-/** Where the code does not say what becomes of a pointer, its type does. */
+/** The access of a pointer: what the code does with it, or, if the code does not show that, what its type allows. */
 function accessOf({ pointer }: ProbedType, known: ParameterFacts | undefined): Access {
   if (known === undefined || known.use === 'unknown') return pointer === 'pointer to const' ? 'in' : 'inout'
   if (known.onlyAtomic) return 'atomic'

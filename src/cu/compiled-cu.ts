@@ -9,15 +9,15 @@ export interface CuKernel {
   readonly name: string
   /** The name that C++ gives it, which it has in the cubins. */
   readonly mangledName: string
-  /** Its parameters, such as 'in f32*'. */
+  /** The kernel's parameters, such as 'in f32*'. */
   readonly signature: readonly ParameterType[]
   /** The names of its parameters in the source. */
   readonly parameterNames: readonly string[]
   /** The file that has it, absolute: the compiled one or one that it includes. */
   readonly file: string
-  /** Where its name stands, counted from 1. */
+  /** The line of the kernel's name, counted from 1. */
   readonly line: number
-  /** Where its name stands, counted from 1. */
+  /** The column of the kernel's name, counted from 1. */
   readonly column: number
   /** The comment above it; empty if there is none. */
   readonly comment: string
@@ -27,15 +27,15 @@ export interface CuKernel {
 export interface CuStruct {
   /** The name under which the module exports it: that of the source. */
   readonly name: string
-  /** Its members, and how they lie in memory. */
+  /** The struct's members, and how they lie in memory. */
   readonly struct: Struct
-  /** Its members that are pointers: they are passed as addresses, whose memory is not tracked. */
+  /** The members that are pointers: they are passed as addresses, whose memory is not tracked. */
   readonly addresses: readonly string[]
   /** The file that has it, absolute: the compiled one or one that it includes. */
   readonly file: string
-  /** Where it begins, counted from 1. */
+  /** The line at which the struct begins, counted from 1. */
   readonly line: number
-  /** Where it begins, counted from 1. */
+  /** The column at which the struct begins, counted from 1. */
   readonly column: number
   /** The comment above it; empty if there is none. */
   readonly comment: string
@@ -49,7 +49,7 @@ export interface CompiledCu {
   readonly ptx: string
   /** The same as machine code, by the architectures that `cubins` named. */
   readonly cubins: Readonly<Record<string, Uint8Array>>
-  /** In the order of the source. */
+  /** The kernels, in the order of the source. */
   readonly kernels: readonly CuKernel[]
   /** The structs of their parameters, each behind those that it is made of. */
   readonly structs: readonly CuStruct[]

@@ -117,7 +117,7 @@ export function declarationText({ file, kernels, structs }: Made): string {
 
 const WIDEST = 120
 
-/** On as many lines as it needs. */
+/** The declaration of a kernel, on as many lines as it needs. */
 function kernelText(name: string, parameters: readonly string[]): string {
   const head = `export declare const ${name}: DefinedKernel<`
   const tuple = `readonly [${parameters.join(', ')}]`

@@ -26,7 +26,7 @@ export class CuTypes {
     this.#names = new Set(taken)
   }
 
-  /** Those that were asked for, each behind those that it is made of. */
+  /** The structs that were asked for, each behind those that it is made of. */
   get structs(): readonly CuStruct[] {
     return this.#structs
   }

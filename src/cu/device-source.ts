@@ -18,9 +18,9 @@ import {
 } from './template-arguments.js'
 
 export interface SourceParameter {
-  /** Undefined for a parameter without a name. */
+  /** The parameter's name; undefined for a parameter without one. */
   readonly name: string | undefined
-  /** As it is written, such as 'const float *x'. */
+  /** The parameter as it is written, such as 'const float *x'. */
   readonly text: string
   readonly start: number
 }
@@ -30,11 +30,11 @@ export interface SourceKernel {
   /** The number of its probe. */
   readonly probe: number
   readonly file: string
-  /** Such as 'reduce<float, 256>'. */
+  /** The kernel's name with its template arguments, such as 'reduce<float, 256>'. */
   readonly expression: string
   /** The namespaces around it. */
   readonly path: readonly string[]
-  /** Where its name stands. */
+  /** The index in the text at which the kernel's name begins. */
   readonly start: number
   readonly parameters: readonly SourceParameter[]
   readonly comment: string
@@ -42,12 +42,12 @@ export interface SourceKernel {
 
 /** A struct or class, or a template of such. */
 export interface SourceStruct {
-  /** Its name, or that which a typedef gives it. */
+  /** The struct's name, or that which a typedef gives it. */
   readonly name: string
   readonly file: string
   /** The namespaces and structs around it. */
   readonly path: readonly string[]
-  /** Where it begins. */
+  /** The index in the text at which the struct begins. */
   readonly start: number
   readonly comment: string
   /** The names of its members, in their order. */
@@ -66,9 +66,9 @@ interface OpenStruct {
 /** What a call of a template needs so that its arguments are deduced. */
 interface Deducible {
   readonly template: readonly TemplateParameter[]
-  /** Those of the function; undefined for one that is not understood. */
+  /** The declarations of the function's parameters; undefined for one that is not understood. */
   readonly declarations: readonly (Declaration | undefined)[]
-  /** There are several functions of its name: which one a call means is for the compiler. */
+  /** Whether there are several functions of this name: the compiler decides which one a call means. */
   readonly isOverloaded: boolean
 }
 
@@ -93,7 +93,7 @@ export interface UnclearLaunch {
 
 interface UnusedTemplate extends KernelTemplate {
   readonly name: string
-  /** Its launches of which no kernel comes. */
+  /** The launches of the template of which no kernel comes. */
   readonly launches: readonly UnclearLaunch[]
   /** Whether some kernel is made of it. */
   readonly isUsed: boolean
@@ -101,9 +101,9 @@ interface UnusedTemplate extends KernelTemplate {
 
 /** A launch of a kernel template in a function of the host. */
 interface TemplateLaunch {
-  /** Such as 'reduce<T, 256>'. */
+  /** The kernel's name with its template arguments, such as 'reduce<T, 256>'. */
   readonly expression: string
-  /** The same with its namespaces. */
+  /** The same expression with its namespaces. */
   readonly written: string
   readonly kernel: KernelTemplate
   readonly file: string
@@ -117,7 +117,7 @@ interface TemplateLaunch {
 /** A template of a function of the host. */
 interface HostTemplate extends Deducible {
   readonly name: string
-  /** Those whose arguments are known where the template's own are. */
+  /** The launches whose arguments are known once the template's own are. */
   readonly launches: TemplateLaunch[]
   /** Whether arguments of it are known somewhere. */
   isUsed: boolean
@@ -162,11 +162,11 @@ const MAY_BE_ON_DEVICE = /^[A-Z0-9_]*(?:DEVICE|KERNEL|GLOBAL|CALLABLE|INLINE_HD|
 /** The files of one compilation, the included ones before those that include them. */
 export class DeviceSources {
   readonly kernels: SourceKernel[] = []
-  /** Their numbers are their places here, from 1. */
+  /** The structs. The number of a struct is its place here, from 1. */
   readonly structs: SourceStruct[] = []
-  /** By their name. */
+  /** The templates of kernels by their name. */
   readonly templates = new Map<string, KernelTemplate>()
-  /** By their name. */
+  /** The templates of functions of the host by their name. */
   readonly hostTemplates = new Map<string, HostTemplate>()
   /** Expressions that have a probe, such as 'reduce<float>'. */
   readonly probed = new Set<string>()
@@ -224,7 +224,7 @@ class DeviceSource {
   #depth = 0
   /** The structs around what is being read, the innermost last. */
   readonly #open: OpenStruct[] = []
-  /** Behind the outermost of them. */
+  /** The index of the token behind the outermost of these structs. */
   #behindClass: number | undefined
   /** The namespaces around it. */
   #namespaces: readonly string[] = []
@@ -470,7 +470,7 @@ class DeviceSource {
     readonly head: number
     readonly open: number
     readonly behind: number
-    /** Behind the ';'. */
+    /** The index of the token behind the ';'. */
     readonly next: number
     readonly isTypedef: boolean
     readonly isTemplate: boolean
@@ -627,7 +627,7 @@ class DeviceSource {
     this.#blank(at, behind)
   }
 
-  /** Of a name such as 'reduce<float>' that stands before a '('. */
+  /** The index of the token at which a name such as 'reduce<float>' begins that stands before a '('. */
   #nameStart(parameters: number): number {
     let at = parameters - 1
     if (this.#is(at, '>')) {
@@ -679,7 +679,10 @@ class DeviceSource {
     }
   }
 
-  /** Of the name of a kernel that is launched, the index of the '(' before its arguments. */
+  /**
+   * The index of the '(' before the arguments of a launch, from the index of the kernel's name; undefined for a name that is not
+   * launched.
+   */
   #launched(name: number): number | undefined {
     const isTripled = (at: number, mark: string): boolean => [at, at + 1, at + 2].every((each) => this.#is(each, mark))
     const behind =
@@ -800,7 +803,7 @@ class DeviceSource {
     return parts
   }
 
-  /** Where the namespaces before a name begin. */
+  /** The index of the token at which the namespaces before a name begin. */
   #qualified(name: number): number {
     let first = name
     while (this.#is(first - 1, '::')) first -= /^[A-Za-z_]\w*$/.test(this.#tokens[first - 2]?.text ?? '') ? 2 : 1

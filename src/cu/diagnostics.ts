@@ -19,7 +19,7 @@ export interface CuDiagnostic {
 
 /** The error of a source of CUDA C++ that does not compile. Its message has each place with a code frame. */
 export interface CuError extends Error {
-  /** Always this. */
+  /** The code of the error, which is always this. */
   readonly code: string
   /** Each mistake with its place, in the order of the compiler. */
   readonly diagnostics: readonly CuDiagnostic[]
@@ -53,7 +53,7 @@ export function refuse(
 const AROUND = 2
 const TAB = '    '
 
-/** Empty for a file that cannot be read. */
+/** The lines around a place of the text, for a message; empty for a file that cannot be read. */
 function frameOf(text: string, { line, column }: SourcePosition): string {
   if (text === '') return ''
   const lines = text.split('\n')

@@ -5,7 +5,7 @@ import { tokensOf } from './source-text.js'
 import { isAlwaysReplaced, MISSING_HEADER, standardHeaders } from './standard-headers.js'
 
 export interface OwnHeader {
-  /** As it is written between the quotes. */
+  /** The name of the header as it is written between the quotes. */
   readonly name: string
   readonly file: string
   readonly text: string

@@ -15,12 +15,12 @@ const pathOf = (url: string): string => fileURLToPath(url.replace(/[?#].*$/, '')
 
 const loadedOf = ({ module: source }: CompiledCu): LoadedModule => ({ format: 'module', source, shortCircuit: true })
 
-/** For `module.registerHooks()`. */
+/** The hook for `module.registerHooks()`, which is synchronous. */
 export function loadNow<C>(url: string, context: C, next: (url: string, context: C) => LoadedModule): LoadedModule {
   return isCu(url) ? loadedOf(compileCuNow(pathOf(url))) : next(url, context)
 }
 
-/** For `module.register()`, which looks for a hook of this name. */
+/** The hook for `module.register()`, which looks for a function of this name. */
 export async function load<C>(
   url: string,
   context: C,

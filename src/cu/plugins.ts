@@ -34,9 +34,9 @@ export interface CuRollupContext {
 
 /** A plug-in of Rollup, Rolldown and Vite. */
 export interface CuRollupPlugin {
-  /** In messages of the bundler. */
+  /** The plug-in's name in messages of the bundler. */
   readonly name: string
-  /** For Vite: before its own plug-ins, which take such files for assets. */
+  /** The place of the plug-in in Vite: before Vite's own plug-ins, which take such files for assets. */
   readonly enforce: 'pre'
   /**
    * Called by the bundler for each module.
@@ -49,7 +49,7 @@ export interface CuRollupPlugin {
 
 /** A plug-in of esbuild and Bun. */
 export interface CuEsbuildPlugin {
-  /** In messages of the bundler. */
+  /** The plug-in's name in messages of the bundler. */
   readonly name: string
   /**
    * Called by the bundler.
@@ -100,7 +100,7 @@ async function compileAsItIs(file: string, options: CuOptions): Promise<Compiled
   return compileAsItIs(file, options)
 }
 
-/** When it was saved, in nanoseconds. */
+/** The time at which a file was saved, in nanoseconds. */
 const timeOf = (file: string): bigint | undefined => statSync(file, { bigint: true, throwIfNoEntry: false })?.mtimeNs
 
 /**

@@ -16,12 +16,15 @@ export function cachedFile(
   return join(cache.folder, `${createHash('sha256').update(given).digest('hex')}.${output}`)
 }
 
-/** Undefined for what was not compiled yet. */
+/** The code in the cache; undefined if it was not compiled yet. */
 export function readCached(file: string | undefined): Uint8Array | undefined {
   return file === undefined ? undefined : readOwnFile(file)
 }
 
-/** Another process reads a whole file or none. A cache that cannot be written, such as on a full disk, is none. */
+/**
+ * Writes the code to the cache. Another process reads a whole file or none. A cache that cannot be written, such as on a full
+ * disk, is skipped.
+ */
 export function writeCached(file: string | undefined, code: Uint8Array): void {
   if (file === undefined) return
   const written = `${file}.${randomUUID()}`

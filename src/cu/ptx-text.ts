@@ -39,6 +39,6 @@ export function withoutUnusedVariables(ptx: string): string {
   return ptx.replace(OWN_VARIABLE, (text, name: string) => (uses.get(name) === 1 ? '' : text))
 }
 
-/** Neither the compiler's comments nor where files lie on this machine. */
+/** The PTX without the compiler's comments and the folders of this machine. */
 export const withoutPlaces = (ptx: string): string =>
   ptx.replace(/^\/\/.*\n/gm, '').replace(/^(\s*\.file\s+\d+ ")[^"]*[/\\]/gm, '$1')

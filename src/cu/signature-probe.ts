@@ -16,15 +16,18 @@ export type ProbedValue =
 
 export interface ProbedStruct {
   readonly kind: 'struct'
-  /** Its place among the structs of the source, from 1. */
+  /** The struct's place among the structs of the source, from 1. */
   readonly number: number
   readonly byteLength: number
   readonly alignment: number
-  /** In the order of the source; undefined for one that the compiler has not, since a condition leaves it out. */
+  /**
+   * The struct's members in the order of the source; undefined for one that the compiler does not have, since a condition leaves
+   * it out.
+   */
   readonly members: readonly ({ readonly offset: number; readonly type: ProbedValue } | undefined)[]
 }
 
-/** By the number that a probe has for each. */
+/** The kinds of pointers, by the number that a probe has for each. */
 const POINTERS = ['none', 'pointer', 'pointer to const', 'reference'] as const
 
 export interface ProbedType {
@@ -108,11 +111,17 @@ function specializations(): string {
 
 const MODIFIED = ['const', 'volatile', 'const volatile']
 
-/** Defined where machine code is made: it gets the instances of templates that the probes name, and no variables. */
+/**
+ * The macro that is defined when machine code is made: that code gets the instances of templates that the probes name, and no
+ * variables.
+ */
 const NO_VARIABLES = 'cuda_streams_no_variables'
 export const withoutVariables: readonly string[] = [`-D${NO_VARIABLES}`]
 
-/** Stands before the source. `members` are those of its structs, in their order. C++11 reads it. */
+/**
+ * The declarations of the probes, which stand before the source. `members` are those of its structs, in their order. C++11 reads
+ * it.
+ */
 export const probeDeclarations = (members: readonly (readonly string[])[]): string => `#ifdef ${NO_VARIABLES}
 #define cuda_streams_probe(CsN, ...) static __device__ void cuda_streams_kernel_##CsN() { (void)&__VA_ARGS__; }
 #else
@@ -205,7 +214,7 @@ const NUMBERS = /^\.\S.* \w*?cuda_streams_signature_(\d+)E?\[\d+\] = \{([\d, ]*)
 const OF_PROBES =
   /^(?:\.visible )?\.(?:global|const) [^;]*cuda_streams[^;]*;\n|^(?:\/\/ \.globl.*\n)?(?:\.\w+ )*\.entry \S+\s*\([^)]*\)\s*;\n/gm
 
-/** By the number of the probe. */
+/** Reads the answers of the probes, by the number of the probe. */
 export function readProbes(ptx: string): ReadonlyMap<number, Probed> {
   const numbers = new Map([...ptx.matchAll(NUMBERS)].map(([, probe, list]) => [Number(probe), list ?? '']))
   const probes = [...ptx.matchAll(ADDRESS)].map(([, probe, name = '']): [number, Probed] => {

@@ -25,7 +25,7 @@ export interface Directive {
 
 export interface SourceTokens {
   readonly tokens: readonly Token[]
-  /** By the index of a token '(', '[' or '{', that of the token which closes it. */
+  /** The index of the token that closes a '(', '[' or '{', by the index of that token. */
   readonly closing: ReadonlyMap<number, number>
   /** Lines that begin with '#', with their continuations. */
   readonly directives: readonly Directive[]

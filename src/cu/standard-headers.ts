@@ -206,7 +206,7 @@ const TEXTS: Readonly<Record<string, string>> = {
 /** Thrust is for the host, and its headers are long. */
 const textOf = (name: string): string | undefined => TEXTS[name] ?? (/^thrust\//.test(name) ? EMPTY : undefined)
 
-/** Is a header replaced even where CUDA's folders have it? */
+/** Is a header replaced even if CUDA's folders have it? */
 export const isAlwaysReplaced = (name: string): boolean => textOf(name) !== undefined
 
 /** Includes of the stand-ins themselves. */

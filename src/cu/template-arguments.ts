@@ -7,7 +7,7 @@ import { spaced, type Token } from './source-text.js'
 
 /** A type as far as it matters to a template. */
 export interface CppType {
-  /** Its words, such as ['unsigned', 'int'] or ['Complex', '<', 'float', '>']. */
+  /** The words of the type, such as ['unsigned', 'int'] or ['Complex', '<', 'float', '>']. */
   readonly base: readonly string[]
   /** Whether what all pointers lead to is const. */
   readonly isConst: boolean
@@ -18,14 +18,14 @@ export interface CppType {
 
 export interface Declaration {
   readonly type: CppType
-  /** Undefined for a parameter without a name. */
+  /** The parameter's name; undefined for a parameter without one. */
   readonly name: string | undefined
 }
 
 /** A parameter of a template. */
 export interface TemplateParameter {
   readonly name: string
-  /** Such as ['typename'] or ['int']. */
+  /** The words before the parameter's name, such as ['typename'] or ['int']. */
   readonly kind: readonly string[]
   readonly hasDefault: boolean
 }
@@ -196,7 +196,7 @@ function statement(texts: readonly string[], from: number, declare: Declare): vo
   }
 }
 
-/** Its parameters hide variables of the same names. */
+/** Declares the parameters of a lambda, which hide variables of the same names. */
 function lambda(texts: readonly string[], open: number, declare: Declare): void {
   const close = texts.indexOf(']', open)
   if (close < 0 || texts[close + 1] !== '(') return
@@ -325,7 +325,10 @@ export function deduce(
   return template.slice(0, missing < 0 ? undefined : missing).map(({ name }) => values.get(name) ?? '')
 }
 
-/** Which of several of a name it is the compiler knows, and there is no call of another. */
+/**
+ * The words of a type without its namespaces. The compiler knows which of several types of a name is meant, and no other one is
+ * called.
+ */
 function withoutNamespaces(base: readonly string[]): readonly string[] {
   const open = base.indexOf('<')
   return base.slice(base.lastIndexOf('::', open < 0 ? base.length : open) + 1)

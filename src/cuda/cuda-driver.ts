@@ -96,7 +96,9 @@ export class CudaDriver implements Driver {
   readonly sharing: CudaSharing
   readonly #library: Library
   readonly #must: CheckedLibrary
-  /** In fields, since the library has more functions than V8 finds without a hash table. */
+  /**
+   * The functions that programs call most are in fields, since the library has more functions than V8 finds without a hash table.
+   */
   readonly #cuEventRecord: CFunction
   readonly #cuStreamWaitEvent: CFunction
   /** Takes the out parameters of calls. */
@@ -183,7 +185,10 @@ export class CudaDriver implements Driver {
     return context
   }
 
-  /** While a blocking stream captures, CUDA refuses the query for the number, and invalidates the capture. So it is queried before any can. */
+  /**
+   * Queries the number of the null stream before any stream can capture: while a blocking stream does, CUDA refuses the query,
+   * and invalidates the capture.
+   */
   #noteNullStreamId(device: number): void {
     const stream = defaultStream(device, 0)
     if (this.#nullStreamIds.has(device)) return
@@ -388,7 +393,7 @@ export class CudaDriver implements Driver {
     return isWanted ? 'closed' : 'spare'
   }
 
-  /** While a stream captures, querying its number would invalidate the capture. */
+  /** Does the stream capture? Querying its number during a capture would invalidate that. */
   #captureIsUnderWay(stream: StreamHandle): boolean {
     return this.#library.cuStreamIsCapturing(stream, this.#out.address) !== 0 || this.#out.int32[0] !== 0
   }
@@ -564,7 +569,7 @@ export class CudaDriver implements Driver {
     return this.parts.promises.streamFinished(this.#streams.of(stream), record, settle)
   }
 
-  /** Short, so that V8 inlines it where programs queue the most work. */
+  /** Queues the work. The function is short, so that V8 inlines it where programs queue the most work. */
   queue(work: QueuedWork): void {
     if (work.kind === 'kernel') this.kernels.launch(work)
     else if (work.kind === 'copy') this.#copy(work)
@@ -636,8 +641,8 @@ export class CudaDriver implements Driver {
   }
 
   /**
-   * Is it a stream of this library whose work has completed? False when the driver refuses to say, or the query would invalidate a capture. Streams
-   * of other libraries are not queried, since they may have been destroyed.
+   * Is the stream one of this library whose work has completed? False when the driver refuses to say, or the query would
+   * invalidate a capture. Streams of other libraries are not queried, since they may have been destroyed.
    */
   isIdle({ owner, handle }: StreamRecord): boolean {
     if (owner !== 'library' || this.#calls.captures(handle)) return false

@@ -68,7 +68,7 @@ export interface CudaGraphsParts extends LibcudaParts {
 const CAPTURE_STATUS_ACTIVE = 1
 const SET_DEPENDENCIES = 1
 const CONDITION_ASSIGN_DEFAULT = 1
-/** As cuDriverGetVersion gives it. */
+/** The number of CUDA 12.8 in the form of cuDriverGetVersion. */
 const CUDA_12_8 = 12080
 
 interface AddedConditional {
@@ -83,7 +83,9 @@ class Contents {
   branches = 0
   /** The green contexts that these streams are in, besides the device's primary context. */
   greens: Greens = new Set()
-  /** There are waits for values, so a launch may be blocked until this thread, or another program, writes them. */
+  /**
+   * Whether there are waits for values, so that a launch may be blocked until this thread, or another program, writes them.
+   */
   waitsForValues = false
   /** The events that a launch records. */
   readonly events = new Set<EventHandle>()
@@ -91,7 +93,7 @@ class Contents {
   emptyGraphs = 0
   /** The conditional nodes, whose bodies CUDA reports only from 13.2 on. */
   readonly conditionals = new Map<NodeHandle, ConditionalFacts>()
-  /** Of a body: the node that was added last, and those that are parts of what was captured for it. */
+  /** The node of a body that was added last; `parts` are the nodes that are parts of what was captured for the body. */
   last: NodeHandle | undefined
   readonly parts = new Set<NodeHandle>()
 
@@ -119,7 +121,7 @@ interface Instance {
   /** A launch has nothing to do. */
   readonly isEmpty: boolean
   readonly hasConditionals: boolean
-  /** Recorded after the latest launch, if that has nothing to do. */
+  /** The event that is recorded after the latest launch, if that has nothing to do. */
   lastLaunch: EventHandle | undefined
 }
 
@@ -133,7 +135,9 @@ export class CudaGraphs implements GraphDriver {
   readonly #graphs = new Map<GraphHandle, Contents>()
   readonly #instances = new Map<GraphExecHandle, Instance>()
   readonly #nodes: GraphNodes
-  /** In a field, since the library has more functions than V8 finds without a hash table. */
+  /**
+   * The function for launches is in a field, since the library has more functions than V8 finds without a hash table.
+   */
   readonly #cuGraphLaunch: CFunction
 
   constructor(private readonly parts: CudaGraphsParts) {
@@ -160,7 +164,7 @@ export class CudaGraphs implements GraphDriver {
     return !isGone && (owner !== 'other' || this.parts.handles.isStill(handle, id))
   }
 
-  /** Another thread may have ended the capture that the stream began. */
+  /** Has the capture ended that the stream began? Another thread may have ended it. */
   #isEnded(stream: StreamRecord): boolean {
     return !this.parts.captures.isListed(stream) && !this.parts.calls.captures(stream.handle)
   }
@@ -273,7 +277,10 @@ export class CudaGraphs implements GraphDriver {
     this.#begun.add(stream)
   }
 
-  /** Another stream has the handle for certain (`isOther`), or may have it. In the second case the capture that the stream began stays its own. */
+  /**
+   * Called when another stream has the handle for certain (`isOther`), or may have it. In the second case the capture that the
+   * stream began stays its own.
+   */
   replaced(before: StreamRecord, now: StreamRecord, isOther: boolean): void {
     if (isOther) this.#leave(before)
     else if (this.#begun.delete(before)) {
@@ -469,7 +476,7 @@ export class CudaGraphs implements GraphDriver {
     this.#graphs.delete(graph)
   }
 
-  /** Has a launch of it nothing to do? */
+  /** Has a launch of the graph nothing to do? */
   #isEmpty(graph: GraphHandle): boolean {
     return this.nodeCount(graph) === this.#contentsOf(graph).emptyGraphs
   }
@@ -571,8 +578,8 @@ export class CudaGraphs implements GraphDriver {
   }
 
   /**
-   * To CUDA the launch of an instance that has nothing to do is no work: it comes after nothing, not even the null stream's work. A record of an event
-   * with timing is work.
+   * Keeps the order of a launch that has nothing to do. To CUDA such a launch is no work: it comes after nothing, not even the
+   * null stream's work. A record of an event with timing is work.
    */
   #orderEmpty(instance: Instance, stream: StreamHandle): void {
     const { driver, pool } = this.parts
@@ -674,7 +681,8 @@ export class CudaGraphs implements GraphDriver {
     context: ContextHandle,
     { pointer, value, width, count }: FillWork,
   ): void {
-    const fill = (): void => this.#nodes.updateFill(exec, node, context, pointer, value, width, count)
+    const parameters = { pointer, value, width, count }
+    const fill = (): void => this.#nodes.updateFill(exec, node, context, parameters)
     fill()
     const instance = this.#instances.get(exec)
     instance?.fills.set(node, fill)
@@ -718,7 +726,8 @@ export class CudaGraphs implements GraphDriver {
   }
 
   #fillUnread(exec: GraphExecHandle, node: NodeHandle, context: ContextHandle): void {
-    this.#nodes.updateFill(exec, node, context, this.parts.graphSemaphores.unreadByte(context), 0, 1, 1)
+    const pointer = this.parts.graphSemaphores.unreadByte(context)
+    this.#nodes.updateFill(exec, node, context, { pointer, value: 0, width: 1, count: 1 })
   }
 
   /** Forgets what has been captured so far by the capture that the stream is in, and returns it. */

@@ -121,7 +121,7 @@ interface Callable {
 interface Loaded {
   readonly context: ContextHandle
   readonly functions: Map<string, CudaFunction>
-  /** By name and signature. */
+  /** The kernels by name and signature. */
   readonly kernels: Map<string, KernelHandle>
 }
 
@@ -151,20 +151,24 @@ const FUNCTION_ATTRIBUTE_STATIC_SHARED = 1
 const FUNCTION_ATTRIBUTE_LOCAL_SIZE = 3
 const FUNCTION_ATTRIBUTE_MAX_DYNAMIC_SHARED = 8
 const LIMIT_STACK_SIZE = 0
-/** More names are not read for a message. */
+/** The largest number of names that are read for a message. */
 const MOST_NAMES = 256
 /** Shared memory of a block, declared and dynamic together, that need not be allowed. */
 const SHARED_MEMORY_OF_ANY = 48 * 1024
 
 export class CudaKernels implements KernelDriver {
-  /** By handle, which is a number that no other kernel has ever had. Undefined once the module is unloaded. */
+  /**
+   * The kernels by handle, which is a number that no other kernel has ever had. Undefined once the module is unloaded.
+   */
   readonly #kernels: (Callable | undefined)[] = []
   readonly #loaded = new Map<ModuleHandle, Loaded>()
   readonly #config = new ThreadMemory(CONFIG_BYTES + MOST_ATTRIBUTES * ATTRIBUTE_BYTES)
   /** The shape in the configuration. The next launch mostly has the same. */
   #configured: LaunchShape | undefined
 
-  /** In a field, since the library has more functions than V8 finds without a hash table. */
+  /**
+   * The function for launches is in a field, since the library has more functions than V8 finds without a hash table.
+   */
   readonly #cuLaunchKernelEx: CFunction
 
   constructor(private readonly parts: CudaKernelsParts) {

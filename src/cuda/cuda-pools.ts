@@ -40,7 +40,7 @@ const EVERYTHING = 2n ** 64n - 1n
 /** Bytes of an allocation for which a stream has its own memory again, not another's. The pool may grow by it for each stream. */
 const SMALL = 2 ** 20
 
-/** After so many checks a pool is destroyed as it is, which CUDA allows. */
+/** The number of checks after which a pool is destroyed as it is, which CUDA allows. */
 const MOST_CHECKS = 250
 
 /** Milliseconds for a record on an idle stream. It takes microseconds, unless another thread has queued work there since. */
@@ -182,7 +182,10 @@ export class CudaPools implements PoolDriver {
     return any
   }
 
-  /** To be called before memory is allocated there. A pool without a threshold chosen by a program gets one, so that it keeps its memory. */
+  /**
+   * Called before memory is allocated in the context. A pool without a threshold chosen by a program gets one, so that it keeps
+   * its memory.
+   */
   makeReady(context: ContextHandle): void {
     if (context === this.#lastReady) return
     this.#lastReady = context

@@ -25,7 +25,9 @@ import { checkCleanup } from './libcuda/libcuda.js'
 import { type Block, KeptBlocks, type KeptBlocksParts } from './memory/host-memory.js'
 
 export const IPC_HANDLE_BYTES = 64
-/** Where the memory for out parameters has a handle that a call takes by value: behind all words that calls write. */
+/**
+ * The offset of a handle that a call takes by value, in the memory for out parameters: behind all words that calls write.
+ */
 export const HANDLE_AT = 64
 const LAZY_ENABLE_PEER_ACCESS = 1
 const POINTER_IS_LEGACY_CUDA_IPC_CAPABLE = 10
@@ -70,7 +72,7 @@ export class RegistrationWatch {
     leaveShared(this.address)
   }
 
-  /** Has it been removed, or its place taken by another? */
+  /** Has the registration been removed, or its place taken by another? */
   get hasEnded(): boolean {
     return this.#words[0] !== this.#low || this.#words[1] !== this.#high
   }

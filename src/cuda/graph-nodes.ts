@@ -6,7 +6,7 @@
 import type {
   ConditionalFacts,
   ContextHandle,
-  FillWidth,
+  FillWork,
   GraphExecHandle,
   GraphHandle,
   LaunchShape,
@@ -33,7 +33,7 @@ const KINDS: readonly NodeKind[] = [
 export const NodeType = { KERNEL: 0, MEMCPY: 1, MEMSET: 2, GRAPH: 4, BATCH_MEM_OP: 12, CONDITIONAL: 13 } as const
 type NodeType = (typeof NodeType)[keyof typeof NodeType]
 
-/** Where the fields of a CUgraphNodeParams begin, in bytes. A test compares them with cuda.h. */
+/** The offsets of the fields of a CUgraphNodeParams, in bytes. A test compares them with cuda.h. */
 export const NodeParams = {
   SIZE: 256,
   TYPE: 0,
@@ -58,7 +58,7 @@ export const NodeParams = {
   CONDITION: 16,
   CONDITIONAL_TYPE: 24,
   CONDITIONAL_SIZE: 28,
-  /** Written by CUDA: the address of the graphs of the bodies. */
+  /** The address of the graphs of the bodies, which CUDA writes. */
   CONDITIONAL_GRAPHS: 32,
   CONDITIONAL_CONTEXT: 40,
 } as const
@@ -82,6 +82,9 @@ export interface KernelCall {
   readonly params: number
   readonly shape: LaunchShape
 }
+
+/** What a fill writes, and where. */
+type FillParameters = Pick<FillWork, 'pointer' | 'value' | 'width' | 'count'>
 
 export class GraphNodes {
   readonly #params = new ThreadMemory(NodeParams.SIZE)
@@ -236,13 +239,10 @@ export class GraphNodes {
     exec: GraphExecHandle,
     node: NodeHandle,
     context: ContextHandle,
-    to: Pointer,
-    value: number,
-    width: FillWidth,
-    count: number,
+    { pointer, value, width, count }: FillParameters,
   ): void {
     const params = this.#begin(NodeType.MEMSET)
-    params.setPointer(NodeParams.MEMSET_DST, to)
+    params.setPointer(NodeParams.MEMSET_DST, pointer)
     params.uint32[NodeParams.MEMSET_VALUE / 4] = value
     params.uint32[NodeParams.MEMSET_ELEMENT_SIZE / 4] = width
     params.setPointer(NodeParams.MEMSET_WIDTH, count)

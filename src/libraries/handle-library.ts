@@ -30,7 +30,7 @@ import {
 /** What there is to know of a library. */
 export interface LibraryFacts<N extends string> {
   readonly variable: LibraryVariable
-  /** Its functions, as its header has them. */
+  /** The library's functions, as its header has them. */
   readonly signatures: Readonly<Record<N, string>>
   /** The names of what its functions return, where 0 is success. */
   readonly results: Readonly<Record<string, number>>
@@ -78,7 +78,7 @@ export interface HandleLife {
   check?(): void
   /** Makes one. The context is current. */
   make(): number
-  /** Undefined: handles have nothing of their objects, and the next object uses this one again. */
+  /** Destroys a handle. Undefined if handles have nothing of their objects, and the next object uses this one again. */
   readonly destroy: ((address: number) => void) | undefined
 }
 
@@ -216,11 +216,11 @@ export interface HandleCall {
   /** Checks where the memory lies. */
   check?(memory: readonly UsedMemory[]): void
   /**
-   * All by which the library may choose its code, beside the function: for a kind that is new on the device it may load code, and
-   * loading may wait for the whole device. Without it, each call may wait.
+   * The properties by which the library may choose its code, beside the function: for a kind that is new on the device it may
+   * load code, and loading may wait for the whole device. Without a kind, each call may wait.
    */
   kind?(memory: readonly UsedMemory[]): string
-  /** Entries of a hardware queue that it takes at most. Default: LIBRARY_ENTRIES. */
+  /** The most entries of a hardware queue that the call takes. Default: LIBRARY_ENTRIES. */
   readonly entries?: number
   /** Makes the call, with CUDA's own handle of the stream. */
   call(memory: readonly UsedMemory[], stream: number): void

@@ -48,7 +48,7 @@ export interface GivenMemory {
   readonly rows: MemoryRows | undefined
 }
 
-/** All of a buffer. */
+/** The whole memory of a buffer, with an access. */
 export const wholeOf = (buffer: DeviceBuffer, access: Access): GivenMemory => ({
   buffer,
   access,

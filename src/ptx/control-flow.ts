@@ -205,7 +205,7 @@ export function successorsOf({ terminator }: Block): readonly number[] {
 }
 
 /** What a meeting or call leaves in registers when its thread goes on. */
-export function receivedBy(decoded: Decoded): readonly Register[] {
+function receivedBy(decoded: Decoded): readonly Register[] {
   return accessesOf(decoded).writes
 }
 

@@ -95,7 +95,7 @@ const IMPORTS: Readonly<Record<string, Signature>> = {
 let hardware: boolean | undefined
 
 /** Whether there is a fused multiply-add, and it is fused. */
-export function hasHardwareFma(): boolean {
+function hasHardwareFma(): boolean {
   hardware ??= detectFma()
   return hardware
 }

@@ -279,7 +279,7 @@ export function bf16Value(bits: number): number {
 }
 
 /** The bits of a value that a bf16 has. */
-export function bf16Bits(value: number): number {
+function bf16Bits(value: number): number {
   if (Number.isNaN(value)) return 0x7fff
   scratch.setFloat32(0, value)
   return scratch.getUint16(0)
@@ -287,10 +287,6 @@ export function bf16Bits(value: number): number {
 
 export function roundToHalf(value: number, mode: number = ROUNDINGS.rn): number {
   return toFormat(value, HALF, mode)
-}
-
-export function roundToBf16(value: number, mode: number = ROUNDINGS.rn): number {
-  return toFormat(value, BF16, mode)
 }
 
 /** What tensor cores read of an f32 as tf32: the 13 lowest bits are cut off. */
@@ -322,7 +318,7 @@ export function smallValue(bits: number, { mantissa, bias }: SmallFormat): numbe
 }
 
 /** Rounds to the nearest, and what is too large to the largest finite value (`.satfinite`). */
-export function smallBits(value: number, format: SmallFormat): number {
+function smallBits(value: number, format: SmallFormat): number {
   if (Number.isNaN(value)) return format.nan
   const sign = value < 0 || Object.is(value, -0) ? 0x80 : 0
   const size = Math.abs(value)
@@ -369,12 +365,9 @@ function findSet(mask: number, base: number, offset: number): number {
 /** Half of a sum, rounded away from zero. */
 const average = (total: number): number => (total < 0 ? Math.floor(total / 2) : Math.floor((total + 1) / 2))
 
-/** Operations on the parts of a word (vadd2, vabsdiff4, …), by their number in the code. */
-export const VIDEO_OPERATIONS = ['add', 'sub', 'avrg', 'absdiff', 'min', 'max'] as const
-
 /**
- * `code` has the operation (bits 0 to 2), whether parts have 8 bits (3), whether a, b and the result are signed (4 to 6),
- * saturation (7), and accumulation (8).
+ * Computes an operation on the parts of a word (vadd2, vabsdiff4, …). `code` has the operation (bits 0 to 2: add, sub, avrg, absdiff, min, max),
+ * whether parts have 8 bits (3), whether a, b and the result are signed (4 to 6), saturation (7), and accumulation (8).
  */
 function video(code: number, a: number, b: number, c: number): number {
   const bits = code & 8 ? 8 : 16

@@ -776,7 +776,7 @@ const LEVELS: readonly ReadonlySet<string>[] = [
 
 const scratch = new DataView(new ArrayBuffer(8))
 
-export function floatOf(bits: bigint, width: 32 | 64): number {
+function floatOf(bits: bigint, width: 32 | 64): number {
   scratch.setBigUint64(0, BigInt.asUintN(64, bits), true)
   return width === 32 ? scratch.getFloat32(0, true) : scratch.getFloat64(0, true)
 }

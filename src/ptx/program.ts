@@ -505,7 +505,7 @@ function firstInstruction(block: Block | undefined): Decoded | undefined {
 }
 
 /** The values that a meeting instruction takes and leaves, with their place in a thread's frame. */
-export function meetingCells(
+function meetingCells(
   decoded: Decoded,
   isRead: (register: Register) => boolean = () => true,
   constantOf: (register: Register) => bigint | undefined = () => undefined,

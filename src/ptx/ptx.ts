@@ -4,47 +4,33 @@
  */
 import type { BlockResult, BlockTask, BlockWorkers, WorkerKernel } from './block-workers.js'
 import type { Decoded } from './decoding.js'
-import { type BlockOptions, DeviceMemory, ENGINE_BEGIN, OutOfMachineMemory } from './device-memory.js'
-import { factsOf, type KernelFacts, MOST_STATIC_SHARED, type ParameterFacts, type PointerUse } from './facts.js'
-import { type FaultCode, KernelFault, type KernelFinding, type Triple } from './faults.js'
+import { DeviceMemory, OutOfMachineMemory } from './device-memory.js'
+import { factsOf, type KernelFacts, MOST_STATIC_SHARED, type ParameterFacts } from './facts.js'
+import { KernelFault, type KernelFinding } from './faults.js'
 import { KernelCode } from './kernel-code.js'
-import {
-  type ByteRange,
-  KernelLaunch,
-  type LaunchOptions,
-  type LaunchStatistics,
-  type RecordedAccesses,
-} from './launch.js'
+import { type ByteRange, KernelLaunch, type LaunchOptions, type RecordedAccesses } from './launch.js'
 import { FUNCTION_WINDOW, type LaunchConfiguration } from './layout.js'
 import { parsePtx } from './parser.js'
 import { functionNumber, type KernelProgram, prepareProgram } from './program.js'
 import { whyFormsAreRefused } from './requirements.js'
-import { type PtxError, type PtxText, ptxError, type SourceLine, type Variable } from './syntax.js'
+import { type PtxText, ptxError, type Variable } from './syntax.js'
 
 export {
-  type BlockOptions,
   type BlockResult,
   type BlockTask,
   type BlockWorkers,
   type ByteRange,
   DeviceMemory,
-  ENGINE_BEGIN,
-  type FaultCode,
   type KernelFacts,
   KernelFault,
   type KernelFinding,
   KernelLaunch,
   type LaunchConfiguration,
   type LaunchOptions,
-  type LaunchStatistics,
   MOST_STATIC_SHARED,
   OutOfMachineMemory,
   type ParameterFacts,
-  type PointerUse,
-  type PtxError,
   type RecordedAccesses,
-  type SourceLine,
-  type Triple,
   type WorkerKernel,
 }
 

@@ -27,7 +27,7 @@ export interface UniformRegisters {
   readonly strided: ReadonlyMap<number, StridedRegister>
 }
 
-export const NO_UNIFORM_REGISTERS: UniformRegisters = { uniform: new Map(), strided: new Map() }
+const NO_UNIFORM_REGISTERS: UniformRegisters = { uniform: new Map(), strided: new Map() }
 
 /** Longer strides are not followed. */
 const LONGEST = 2 ** 20

@@ -11,10 +11,10 @@ const INTEGER_COMPARISONS = 'eqz eq ne lt_s lt_u gt_s gt_u le_s le_u ge_s ge_u'.
 const FLOAT_COMPARISONS = 'eq ne lt gt le ge'.split(' ')
 
 /** The opcode of each instruction that takes no immediate, by its name in the text format. */
-export const OPCODES: ReadonlyMap<string, readonly number[]> = opcodes()
+const OPCODES: ReadonlyMap<string, readonly number[]> = opcodes()
 
 /** The opcode of each load and store, with the width of the access as a power of two. */
-export const MEMORY_OPCODES: ReadonlyMap<string, readonly [opcode: number, log2: number]> = new Map([
+const MEMORY_OPCODES: ReadonlyMap<string, readonly [opcode: number, log2: number]> = new Map([
   ['i32.load', [0x28, 2]],
   ['i64.load', [0x29, 3]],
   ['f32.load', [0x2a, 2]],

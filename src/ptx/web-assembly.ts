@@ -9,11 +9,6 @@ export interface WasmMemory {
   grow(pages: number): number
 }
 
-export interface WasmTable {
-  get(index: number): unknown
-  set(index: number, value: unknown): void
-}
-
 export type WasmFunction = (...args: (number | bigint)[]) => number | bigint | undefined
 
 export interface WasmInstance {

@@ -6,7 +6,7 @@ import type { SimDevice, SimOperation } from './machine/machine-state.js'
 import type { SimPool } from './machine/pools.js'
 
 /** Reads of freed memory. */
-export const POISON = 0xdd
+const POISON = 0xdd
 /** Device memory that nothing has been written to: CUDA promises no zeros. */
 const UNWRITTEN = 0xcd
 /** Bytes that are written at a time where nothing was: the process gives a large block no more pages than are used. */

@@ -264,7 +264,7 @@ export async function outcomeWithin(first: Outcome): Promise<Outcome> {
   }
 }
 
-export function nameOf(error: unknown): string {
+function nameOf(error: unknown): string {
   if (error instanceof CudaError) return String(error.number)
   if (error instanceof LibraryError) return 'LibraryError'
   const { code } = error as { readonly code?: unknown }
@@ -283,7 +283,7 @@ export async function inTime<T>(what: string, promise: Promise<T>): Promise<T> {
   }
 }
 
-export function quietly(act: () => void): void {
+function quietly(act: () => void): void {
   try {
     act()
   } catch {

@@ -112,7 +112,7 @@ describe('what a node is given', {
     assert.equal(word(last(), copy + 8 * 17), 0x7000_0000_0010n)
     assert.equal(nonZero(last()), 9)
 
-    nodes.updateFill(EXEC, NODE, CONTEXT, 0x10 as Pointer, 0xffff_fffe, 4, 3)
+    nodes.updateFill(EXEC, NODE, CONTEXT, { pointer: 0x10 as Pointer, value: 0xffff_fffe, width: 4, count: 3 })
     assert.equal(word(last(), NodeParams.MEMSET_VALUE), 0x4_ffff_fffen)
     assert.equal(nonZero(last()), 6)
 

@@ -35,7 +35,7 @@ type Line = readonly [
 ]
 
 /** The bytes themselves would fill the file. */
-export function digest(bytes: string): string {
+function digest(bytes: string): string {
   return bytes === 'closed' || bytes === 'lost'
     ? bytes
     : `#${createHash('sha256').update(bytes).digest('base64url').slice(0, 8)}`

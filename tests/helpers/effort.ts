@@ -9,7 +9,7 @@ const given = process.env['CUDA_STREAMS_TEST_EFFORT'] || 'normal'
 const found = EFFORTS.find((one) => one === given)
 if (found === undefined) throw new Error(`CUDA_STREAMS_TEST_EFFORT must be one of ${EFFORTS.join(', ')}, not ${given}`)
 
-export const effort: Effort = found
+const effort: Effort = found
 
 /** What is tried with this effort: numbers or lists, mostly. */
 export function byEffort<T>(choices: Readonly<Record<Effort, T>>): T {

@@ -8,7 +8,7 @@ import { root } from './root.js'
 export const CACHED = join(root, '.cache', 'cuda-toolkit', 'nvidia', 'cu13')
 
 /** Lets the library find the cached NVRTC. */
-export function preferCachedNvrtc(): void {
+function preferCachedNvrtc(): void {
   const folder = join(CACHED, 'lib')
   if (existsSync(folder)) process.env['CUDA_STREAMS_NVRTC'] ??= folder
 }

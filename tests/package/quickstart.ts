@@ -23,7 +23,7 @@ const FENCE = /(?:^`(?<file>[\w.]+)`:\n\n)?^```(?<language>\w+)\n(?<code>.*?)^``
 /** The first line of commands that take a later Node. */
 const NODE = /^# Node (\d+)\n/
 
-export function steps(): readonly Step[] {
+function steps(): readonly Step[] {
   const page = readFileSync(join(root, 'docs', 'tutorials', 'first-stream.md'), 'utf8')
   return [...page.matchAll(FENCE)].map(({ index, groups = {} }) => ({
     line: page.slice(0, index).split('\n').length,

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { type Device, type DeviceBuffer, defineKernel, type PinnedBuffer, type Stream } from 'cuda-streams'
 
 /** Adds one to each element. */
-export const increment = defineKernel({
+const increment = defineKernel({
   name: 'increment',
   source: `extern "C" __global__ void increment(float* a, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -63,7 +63,7 @@ export function filled(stream: Stream, value: number): DeviceBuffer {
   return array
 }
 
-export async function read(stream: Stream, array: DeviceBuffer): Promise<Float32Array> {
+async function read(stream: Stream, array: DeviceBuffer): Promise<Float32Array> {
   const bytes = await stream.download(array)
   return new Float32Array(bytes.buffer, bytes.byteOffset, bytes.byteLength / 4)
 }

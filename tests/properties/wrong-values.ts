@@ -29,7 +29,7 @@ export function shown(value: unknown): string {
   }
 }
 
-export const hostile = (): never => {
+const hostile = (): never => {
   throw new Hostility('do not touch')
 }
 
@@ -41,7 +41,7 @@ function withThrowingGetters(...names: readonly PropertyKey[]): object {
 }
 
 export const oneOf = (...values: readonly unknown[]): fc.Arbitrary<unknown> => fc.constantFrom(...values)
-export const lazily = (make: () => unknown): fc.Arbitrary<unknown> => fc.constant(new Later(make))
+const lazily = (make: () => unknown): fc.Arbitrary<unknown> => fc.constant(new Later(make))
 export const either = (...arbitraries: readonly fc.Arbitrary<unknown>[]): fc.Arbitrary<unknown> =>
   fc.oneof(...arbitraries)
 

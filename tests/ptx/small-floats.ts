@@ -5,10 +5,10 @@ interface Format {
   readonly fractionBits: number
 }
 
-export const HALF: Format = { exponentBits: 5, fractionBits: 10 }
-export const BF16: Format = { exponentBits: 8, fractionBits: 7 }
+const HALF: Format = { exponentBits: 5, fractionBits: 10 }
+const BF16: Format = { exponentBits: 8, fractionBits: 7 }
 
-export function numberOf(bits: number, { exponentBits, fractionBits }: Format): number {
+function numberOf(bits: number, { exponentBits, fractionBits }: Format): number {
   const fraction = bits % 2 ** fractionBits
   const exponent = Math.floor(bits / 2 ** fractionBits) % 2 ** exponentBits
   const sign = Math.floor(bits / 2 ** (fractionBits + exponentBits)) % 2 === 1 ? -1 : 1
@@ -31,7 +31,7 @@ function ladder(format: Format): readonly number[] {
 }
 
 /** The bits next to a value: ties go to even bits, and half a step above the largest value lies infinity. */
-export function bitsNearest(value: number, format: Format): number {
+function bitsNearest(value: number, format: Format): number {
   const sign = value < 0 || Object.is(value, -0) ? 2 ** (format.exponentBits + format.fractionBits) : 0
   if (Number.isNaN(value)) return 2 ** (format.exponentBits + format.fractionBits) - 1
   const size = Math.abs(value)

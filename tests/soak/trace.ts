@@ -5,7 +5,7 @@
 import { openSync, readFileSync, writeSync } from 'node:fs'
 
 /** Tracks that each thread has: its clients, and what watches and shares. */
-export const TRACKS = 8
+const TRACKS = 8
 const SLOTS = 6
 const SLOT_BYTES = 120
 const TRACK_BYTES = SLOTS * SLOT_BYTES

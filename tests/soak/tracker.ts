@@ -25,7 +25,7 @@ export type Counts = Record<(typeof COUNTS)[number], number>
 const MOST_FAILURES = 20
 const STANDARD_ERROR = 2
 
-export function noCounts(): Counts {
+function noCounts(): Counts {
   return Object.fromEntries(COUNTS.map((name) => [name, 0])) as Counts
 }
 

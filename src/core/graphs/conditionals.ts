@@ -217,7 +217,10 @@ function captureBody(stream: StreamImpl, body: ConditionalBody, capture: (inner:
   }
 }
 
-/** Does something to a body on whose stream a part of it is captured. */
+/**
+ * Calls a function that needs the body on whose stream a part of it is captured: that part ends before, and a new one begins
+ * after.
+ */
 function betweenParts<R>(stream: StreamImpl, { origin }: CaptureRecord, body: ConditionalBody, fn: () => R): R {
   if (origin.handle !== stream.handle) {
     const way = 'let the stream that the function of the body was given wait for it, and add the node there'

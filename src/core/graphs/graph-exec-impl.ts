@@ -39,8 +39,8 @@ export class GraphExecImpl extends HandleImpl<GraphExecHandle> {
   #launched: CommonEvent | undefined
 
   /**
-   * It was updated as a whole, or a node of it was switched. If both were done, CUDA 13.0 launches kernels with arguments of
-   * earlier ones.
+   * Whether the instance was updated as a whole, or a node of it was switched. If both were done, CUDA 13.0 launches kernels with
+   * arguments of earlier ones.
    */
   changed: 'updated' | 'switched' | undefined
   readonly #ofNodes = new NodeRetentions()
@@ -49,7 +49,7 @@ export class GraphExecImpl extends HandleImpl<GraphExecHandle> {
    * after those before it, on whatever streams they are.
    */
   readonly #added: Set<Allocation>
-  /** By the state of a node: what updates of its kernel need. */
+  /** The launches of kernel nodes, which updates of their kernels need, by the state of the node. */
   readonly launchNodes = new Map<object, LaunchNode>()
 
   /** `graph` is the one that the instance is made from: its nodes stand for those of the instance. */
@@ -99,7 +99,7 @@ export class GraphExecImpl extends HandleImpl<GraphExecHandle> {
     return this.retained.all.has(resource) || this.#ofNodes.has(resource)
   }
 
-  /** It is about to retain this. */
+  /** Notes memory that the instance is about to retain. */
   #adds(allocation: Allocation): void {
     if (!this.#retains(allocation)) this.#added.add(allocation)
   }
@@ -111,7 +111,7 @@ export class GraphExecImpl extends HandleImpl<GraphExecHandle> {
     if (unused.length > 0) this.#releaseUnused(unused)
   }
 
-  /** To be called after each launch, with its stream. */
+  /** Called after each launch, with its stream. */
   launchedOn(stream: StreamImpl): void {
     // A launch of which all nodes are switched off does nothing, and keeps no order.
     if (this.#added.size > 0 && this.changed !== 'switched') this.#added.clear()
@@ -137,7 +137,7 @@ export class GraphExecImpl extends HandleImpl<GraphExecHandle> {
     }
   }
 
-  /** Its work was replaced by that of a graph which retains this. */
+  /** Called when the instance's work was replaced by that of a graph that retains these resources. */
   replaced(retained: RetainedResources): void {
     const { retained: before } = this
     for (const allocation of allocationsIn(retained)) this.#adds(allocation)

@@ -44,9 +44,9 @@ import { nodeStateOf, nodesOf } from './nodes.js'
 class ReachableObjects {
   /** Owners of foreign memory and events. */
   owners: ReadonlySet<object> = new Set()
-  /** In an instance: owners of the memory of updated nodes. */
+  /** The owners of the memory of an instance's updated nodes. */
   readonly nodeOwners = new Map<NodeHandle, readonly object[]>()
-  /** In a graph: the kernels of its nodes, among what the driver does not report. */
+  /** The kernels of a graph's nodes, among what the driver does not report. */
   notes: ReadonlyMap<NodeHandle, NotedNode> = new Map()
   nodes: readonly GraphNode[] | undefined
 
@@ -57,7 +57,9 @@ class ReachableObjects {
   }
 }
 
-/** By the public object: it is collected together with an owner or a kernel that refers to it. */
+/**
+ * The reachable objects by the public object: they are collected together with an owner or a kernel that refers to it.
+ */
 const reachableFrom = memoize((_graph: Graph | GraphExec) => new ReachableObjects())
 
 let makeGraph: (impl: GraphImpl) => Graph
@@ -72,7 +74,7 @@ class GraphImpl extends HandleImpl<GraphHandle> implements CaptureTarget, Instan
   #hasNodeObjects = false
   /** The conditions that no node has. */
   unusedConditions = 0
-  /** Those that it is made of. */
+  /** The captures of which the graph is made. */
   readonly captures = new WeakSet<CaptureRecord>()
 
   constructor(
@@ -618,7 +620,7 @@ function refuseEmpty(shown: GraphNode, { byteLength }: BufferImpl): void {
   throw outOfRange('The memory', `at least 1 byte long: setEnabled(node, false) switches ${shown} off`, byteLength)
 }
 
-/** Made once, since programs change the same node again and again. */
+/** The launch of a node, which is made once, since programs change the same node again and again. */
 function launchNodeOf(impl: GraphExecImpl, node: NodeState, context: ContextHandle, shape: LaunchShape): LaunchNode {
   const { driver, device, ordinal, handle: exec } = impl
   const target = { driver, device, ordinal, exec, node: node.handle, context, shape, checkOpen: () => impl.checkOpen() }

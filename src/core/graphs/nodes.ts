@@ -19,7 +19,7 @@ import type { CapturedCopy, CapturedFill, NodeNote, NotedNode } from '../streams
 export interface NodeState {
   /** The implementation of the graph. */
   readonly graph: object
-  /** It is in the body of a conditional node. */
+  /** Whether the node is in the body of a conditional node. */
   readonly isInBody: boolean
   readonly handle: NodeHandle
   /** The context in which it was captured. Undefined if another library queued it: it cannot be changed then. */
@@ -33,9 +33,9 @@ export interface NodeState {
 abstract class AnyNode<K extends string> extends LibraryObject {
   /** What it does: nodes of one kind have the same type. */
   declare readonly kind: K
-  /** Its place in `graph.nodes`, or in a body. */
+  /** The node's place in `graph.nodes`, or in a body. */
   declare readonly index: number
-  /** Its direct predecessors. */
+  /** The node's direct predecessors. */
   declare readonly after: readonly GraphNode[]
   /** The number of this object: no other object of this thread has it. */
   declare readonly serial: number

@@ -31,8 +31,8 @@ export function readCubins(given: unknown, name: string): ReadonlyMap<string, st
 /** GPUs on one chip with a processor: code of others does not run on them, nor theirs on others, also within one major version. */
 const INTEGRATED = new Set(['5.3', '6.2', '7.2', '8.7'])
 
-/** As CUDA has it: of the same major version, and no later minor one. */
-export function runsOn(architecture: string, { major, minor }: ComputeCapability): boolean {
+/** Does code for this architecture run on the GPU? CUDA wants the same major version, and no later minor one. */
+function runsOn(architecture: string, { major, minor }: ComputeCapability): boolean {
   const { major: codeMajor, minor: codeMinor, suffix } = ARCHITECTURE.exec(architecture)?.groups ?? {}
   if (Number(codeMajor) !== major || Number(codeMinor) > minor) return false
   if (Number(codeMinor) === minor) return true

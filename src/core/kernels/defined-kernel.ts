@@ -135,9 +135,9 @@ export interface KernelDefinition<S extends readonly ParameterType[]> {
   readonly mangledName?: string | undefined
   /** More options for NVRTC, such as '--use_fast_math' or '-lineinfo'. Default: none. */
   readonly options?: readonly string[] | undefined
-  /** Its parameters in order, such as 'in f32*', 'f32x4', or a struct. */
+  /** The kernel's parameters in order, such as 'in f32*', 'f32x4', or a struct. */
   readonly signature: S
-  /** Their names in the source, for error messages. Default: messages count them from 0. */
+  /** The names of the parameters in the source, for error messages. Default: messages count them from 0. */
   readonly parameterNames?: readonly string[] | undefined
   /**
    * The work of one thread in JavaScript, for the simulator. A generator function may `yield` at each `__syncthreads()` of the source:
@@ -181,8 +181,8 @@ const DEFINITION = [
 const RUNS = ['source', 'simulate', 'both'] as const
 
 /**
- * One kernel for both drivers: CUDA C++, compiled for each device at its first use there, and if wanted a host implementation
- * in JavaScript for the simulator.
+ * A kernel for both drivers: CUDA C++, compiled for each device at its first use there, and if wanted a host implementation in
+ * JavaScript for the simulator.
  */
 export class DefinedKernel<out S extends readonly ParameterType[] = readonly ParameterType[]> extends LibraryObject {
   /** The kernel's name in the source. */
@@ -196,7 +196,7 @@ export class DefinedKernel<out S extends readonly ParameterType[] = readonly Par
   readonly #cubins: ReadonlyMap<string, string>
   readonly #mangledName: string
   readonly #options: readonly string[]
-  /** For the simulator, which takes it for compiled code. */
+  /** The host implementation, which the simulator runs as if it were compiled code. */
   readonly #host: HostKernel | undefined
   readonly #compares: boolean
   readonly #nanoseconds: number | undefined
@@ -355,8 +355,13 @@ export class DefinedKernel<out S extends readonly ParameterType[] = readonly Par
     const isMachineCode = ArrayBuffer.isView(image) && image === source.cubin
     const compiled = isMachineCode ? cubinFor(this.#cubins, device.computeCapability) : this.#ptx
     const text = this.#host === undefined ? compiled : undefined
-    const inModule = isMachineCode ? this.#mangledName : this.name
-    const kernel = loadKernel(image, device, this.name, this[implementation], this.#nanoseconds, inModule, text)
+    const wanted = {
+      name: this.name,
+      inModule: isMachineCode ? this.#mangledName : this.name,
+      parameters: this[implementation],
+      nanoseconds: this.#nanoseconds,
+    }
+    const kernel = loadKernel(image, device, wanted, text)
     this.#kernels.set(device, kernel)
     return kernel
   }
@@ -377,7 +382,7 @@ const isDefinedKernel = (value: unknown): value is DefinedKernel =>
   value instanceof DefinedKernel && value[implementation] !== undefined
 
 /**
- * One kernel for both drivers: `stream.launch(kernel, config, ...args)` runs it on the driver of the stream. Nothing is
+ * Defines a kernel for both drivers: `stream.launch(kernel, config, ...args)` runs it on the driver of the stream. Nothing is
  * compiled yet. The definition is read once, here: a later change of it has no effect.
  * @param definition `name`, `source` in CUDA C++ (or `ptx`, with `cubins` if wanted) and `signature`; `options` for NVRTC; a host implementation in JavaScript: `simulate` for
  * one thread or `simulateGrid` for all, what the simulator `runs`, and the `nanoseconds` that a launch takes there

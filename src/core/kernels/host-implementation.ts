@@ -17,7 +17,7 @@ export interface Index3 {
   readonly z: number
 }
 
-/** One thread, with CUDA's threadIdx, blockIdx, blockDim and gridDim. */
+/** A thread of a launch, with CUDA's threadIdx, blockIdx, blockDim and gridDim. */
 export interface SimulatedThread {
   /** The thread's place in its block. */
   readonly threadIdx: Index3
@@ -46,7 +46,7 @@ export interface SimulatedGrid {
   readonly blockDim: Extent3
   /** Bytes of dynamic shared memory of each block. */
   readonly sharedMemory: number
-  /** As that of a thread: see `SimulatedThread`. */
+  /** Sets the value of a condition, as `SimulatedThread.setConditional` does. */
   readonly setConditional: (handle: bigint, value: number) => void
 }
 
@@ -88,8 +88,8 @@ const isIterator = (value: unknown): value is Iterator<unknown> =>
 type View = Readonly<Record<number, unknown>> & { readonly length: number }
 
 /**
- * So many threads without an element get checked views, in the order of `globalX`. A GPU runs whole blocks, and a common
- * mistake is that the last threads of the last block do not return early.
+ * The number of threads without an element that get checked views, in the order of `globalX`. A GPU runs whole blocks, and a
+ * common mistake is that the last threads of the last block do not return early.
  */
 export const CHECKED_THREADS = 1024
 

@@ -70,13 +70,15 @@ export type ArgumentOf<P extends ParameterType> =
 export type ArgumentsOf<S extends readonly ParameterType[]> = { readonly [I in keyof S]: ArgumentOf<S[I]> }
 
 export interface Parameter {
-  /** In the source; undefined if the caller has not said it. */
+  /** The parameter's name in the source; undefined if the caller has not given it. */
   readonly name: string | undefined
-  /** Set for a pointer. */
+  /** How the kernel uses the memory of a pointer; undefined for a value. */
   readonly access: Access | undefined
-  /** Of a value, or of what the pointer points to. The memory of a pointer begins at a multiple of the alignment. */
+  /**
+   * The layout of a value, or of what the pointer points to. The memory of a pointer begins at a multiple of the alignment.
+   */
   readonly element: ElementLayout
-  /** How it is passed: a pointer as 64 bits, and a float of 16 bits as those. */
+  /** The type in which the parameter is passed: a pointer as 64 bits, and a float of 16 bits as those. */
   readonly passed: PassedType
   /** The type in messages, such as 'in f32*'. */
   readonly text: string
@@ -170,7 +172,7 @@ function wrongNumber(kernel: string, parameters: readonly Parameter[], args: rea
 }
 
 /** The name of an argument, or of a part of it, in error messages. */
-export function nameOf(kernel: string, { name, text }: Parameter, index: number, path = '', type = text): string {
+function nameOf(kernel: string, { name, text }: Parameter, index: number, path = '', type = text): string {
   if (name !== undefined) return `${kernel}: parameter \`${name}${path}\` (${type})`
   return `${kernel}: argument ${index}${path} ('${type}')`
 }

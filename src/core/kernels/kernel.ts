@@ -83,7 +83,9 @@ export interface LaunchConfigOptions {
   readonly block?: Extent | undefined
   /** Dynamic shared memory of each block, in bytes. Default 0. */
   readonly sharedMemory?: number | undefined
-  /** All blocks run at the same time, so that they can wait for each other. Default false. The simulator ignores it. */
+  /**
+   * Whether all blocks run at the same time, so that they can wait for each other. Default false. The simulator ignores it.
+   */
   readonly cooperative?: boolean | undefined
   /**
    * Blocks of a thread block cluster (compute capability 9.0 and later). Default: no clusters. The simulator ignores
@@ -110,9 +112,9 @@ export interface LaunchConfigOptions {
   /** How clusters are placed (compute capability 9.0 and later). Default: the driver's choice. */
   readonly clusterScheduling?: 'spread' | 'loadBalancing' | undefined
   /**
-   * Larger clusters, which the device uses in place of those of `cluster` if it has room (compute capability 9.0
-   * and later, driver of CUDA 12.8): in x and y a multiple of `cluster` and a divisor of the grid, in z as `cluster`.
-   * A kernel can query its cluster's dimensions while it runs. Default: none. The simulator ignores it.
+   * The dimensions of larger clusters, which the device uses in place of those of `cluster` if it has room (compute capability
+   * 9.0 and later, driver of CUDA 12.8): in x and y a multiple of `cluster` and a divisor of the grid, in z as `cluster`. A
+   * kernel can query its cluster's dimensions while it runs. Default: none. The simulator ignores it.
    */
   readonly preferredCluster?: Extent | undefined
 }
@@ -179,7 +181,7 @@ export class Module extends HandleObject {
     const parameters = parseSignature(signature)
     // A getter of the signature may have closed it.
     impl.checkOpen()
-    return makeKernel<S>(kernelIn(impl, name, parameters, undefined), this)
+    return makeKernel<S>(kernelIn(impl, { name, parameters, nanoseconds: undefined }), this)
   }
 
   /**
@@ -220,32 +222,33 @@ export class Module extends HandleObject {
 }
 
 /** Loads what a compiler, or the program, has made. */
-export const loadModule = (image: ModuleImage, device: Device): Module => makeModule(loadCode(image, device))
+const loadModule = (image: ModuleImage, device: Device): Module => makeModule(loadCode(image, device))
 
 /** Modules that no program sees and nobody closes, by the text of their PTX or machine code. */
 const modules = new WeakMap<Device, Map<string, WeakRef<ModuleImpl>>>()
 
+/** A kernel that is to be found in a module. */
+interface WantedKernel {
+  /** The kernel's name for the program. */
+  readonly name: string
+  /** The kernel's name in the module. Default: `name`. */
+  readonly inModule?: string
+  readonly parameters: readonly Parameter[]
+  readonly nanoseconds: number | undefined
+}
+
 /**
  * A kernel of a module that no program sees and nobody closes.
- * @param name Its name for the program, and `inModule` that in the module.
  * @param text The text that the image was made of, if it was compiled before: kernels of the same share one module, and so its variables.
  */
-export function loadKernel(
-  image: ModuleImage,
-  device: Device,
-  name: string,
-  parameters: readonly Parameter[],
-  nanoseconds: number | undefined,
-  inModule: string,
-  text?: string,
-): KernelImpl {
+export function loadKernel(image: ModuleImage, device: Device, wanted: WantedKernel, text?: string): KernelImpl {
   const known = text === undefined ? undefined : modules.get(device)?.get(text)?.deref()
-  const code = known ?? loadCodeOf(name, image, device)
+  const code = known ?? loadCodeOf(wanted.name, image, device)
   if (text !== undefined && known === undefined) {
     const loaded = modules.get(device) ?? new Map<string, WeakRef<ModuleImpl>>()
     modules.set(device, loaded.set(text, new WeakRef(code)))
   }
-  return kernelIn(code, name, parameters, nanoseconds, inModule)
+  return kernelIn(code, wanted)
 }
 
 function loadCodeOf(kernel: string, image: ModuleImage, device: Device): ModuleImpl {
@@ -282,13 +285,7 @@ export function variableIn({ code }: KernelImpl, name: string, owner: object): D
 const loadCode = (image: ModuleImage, device: Device): ModuleImpl =>
   new ModuleImpl('Module', device, driverOf(device).kernels.load(image, contextOf(device)))
 
-function kernelIn(
-  code: ModuleImpl,
-  name: string,
-  parameters: readonly Parameter[],
-  nanoseconds: number | undefined,
-  inModule = name,
-): KernelImpl {
+function kernelIn(code: ModuleImpl, { name, inModule = name, parameters, nanoseconds }: WantedKernel): KernelImpl {
   let handle: KernelHandle
   try {
     handle = code.driver.kernels.kernel(code.handle, inModule, parameters.map(passedAs))
@@ -509,7 +506,7 @@ export class Shapes {
 /** A shape, and what it was computed from. */
 interface SizedShape {
   readonly shape: LaunchShape
-  /** Undefined if the configuration has the grid itself. */
+  /** The number of threads; undefined if the configuration has the grid itself. */
   readonly threads: Extents | undefined
   readonly hasBlock: boolean
 }
@@ -556,7 +553,7 @@ const blocksFor = (threads: Extents, block: Extents): Extents => [
   Math.ceil(threads[2] / block[2]),
 ]
 
-/** Up to three positive integers; undefined for all else. */
+/** Reads up to three positive integers; undefined for all else. */
 function plainExtents(given: unknown): Extents | undefined {
   if (typeof given === 'number') return isCount(given) ? [given, 1, 1] : undefined
   if (!Array.isArray(given) || given.length < 1 || given.length > 3) return undefined
@@ -590,7 +587,7 @@ const CONFIG = ['grid', 'threads', 'block', 'sharedMemory', 'cooperative', 'clus
 /** CUclusterSchedulingPolicy. */
 const POLICIES = { spread: 1, loadBalancing: 2 } as const
 const NEED_CAPABILITY = ['memorySyncDomain', 'clusterScheduling', 'preferredCluster'] as const
-/** Is it an option of plain launches? Faster than searching the list at each launch. */
+/** Is the key an option of plain launches? This is faster than searching the list at each launch. */
 const isConfigName = (key: string): boolean =>
   key === 'grid' ||
   key === 'threads' ||
@@ -730,7 +727,7 @@ function attributesOf(given: GivenConfig, grid: Extents, cluster: Extents | unde
   }
 }
 
-/** Checked here, since the driver does not say why it refuses one. */
+/** Checks a preferred cluster here, since the driver does not report why it refuses one. */
 function preferredOf(extent: unknown, grid: Extents, cluster: Extents | undefined, config: string): Extents {
   const name = `${config}.preferredCluster`
   const preferred = extentOf(extent, name)

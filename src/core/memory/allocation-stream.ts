@@ -28,8 +28,8 @@ export class AllocationStream {
   /** The number of pieces of memory that are not freed yet. */
   #pieces = 0
   /**
-   * Recorded behind all its work when the stream was closed, or behind all work of its whole device if the driver could not tell that
-   * work apart.
+   * The event behind all work of the stream when that was closed, or behind all work of its whole device if the driver could not
+   * tell that work apart.
    */
   #end: CommonEvent | undefined
   #deferred: Free[] = []
@@ -121,7 +121,10 @@ export class AllocationStream {
     }
   }
 
-  /** For a stream that captured when it was closed, the driver cannot report its own work, only all work of the device. */
+  /**
+   * Records the event behind the stream's work, if it can be recorded. For a stream that captured when it was closed, the driver
+   * cannot report its own work, only all work of the device.
+   */
   #hasEnd(): boolean {
     if (this.#end !== undefined) return true
     const { driver, ordinal } = this.stream
@@ -161,7 +164,10 @@ export function freeDeferred(driver: Driver): void {
   unlessLost(() => sweepReleases(driver))
 }
 
-/** In a lost context the memory is gone either way, and the next wait reports the fault. */
+/**
+ * Calls a function, and ignores that the context is lost: then the memory is gone either way, and the next wait reports the
+ * fault.
+ */
 export function unlessLost(fn: () => void): void {
   try {
     fn()
@@ -207,7 +213,7 @@ export function freeUnowned(driver: Driver, free: () => void): void {
   }
 }
 
-/** Never throws: a repeated refusal has been reported. */
+/** Makes the frees again that the driver has refused. Never throws: a repeated refusal has been reported. */
 export function retryRefused(driver: Driver): void {
   const all = refused.get(driver)
   if (all === undefined) return

@@ -32,12 +32,12 @@ export abstract class Allocation extends NativeResource {
   declare readonly isOfHost: boolean
   /** Are uses of the memory tracked, so that it is not freed before they are done? */
   declare readonly tracks: boolean
-  /** Done once the memory can be used; undefined if it can be used already. */
+  /** The event that is done once the memory can be used; undefined if it can be used already. */
   declare readonly ready: EventHandle | undefined
   /** The serial number of the stream on which that event was recorded, so that its work need not wait for it. */
   declare protected readonly readyOn: number
 
-  /** Assigned, not defined, as those of `NativeResource`. */
+  /** The fields are assigned and not defined, as those of `NativeResource`. */
   constructor(
     device: Device,
     driver: Driver,
@@ -77,14 +77,14 @@ export abstract class Allocation extends NativeResource {
     )
   }
 
-  /** To be called before work that uses the memory is queued on a stream that does not capture. */
+  /** Called before work that uses the memory is queued on a stream that does not capture. */
   beforeUse(use: StreamImpl): void {
     if (this.isOrderedOn(use)) return
     if (!this.uses.has(use.serial)) this.waitUntilReady(use)
     this.uses.prepare(use)
   }
 
-  /** To be called after that work was queued. */
+  /** Called after that work was queued. */
   afterUse(use: StreamImpl): void {
     if (!this.isOrderedOn(use)) this.uses.record(use)
   }
@@ -155,14 +155,17 @@ export abstract class Allocation extends NativeResource {
 
 /** Memory from `cuMemAllocAsync`, allocated and freed in stream order. */
 export class DeviceAllocation extends Allocation {
-  /** Undefined if another library owns the stream, which may be gone when the memory is freed. */
+  /**
+   * The stream on which the memory was allocated; undefined if another library owns the stream, which may be gone when the memory
+   * is freed.
+   */
   readonly #allocationStream: AllocationStream | undefined
-  /** Recorded behind the allocation. */
+  /** The event that was recorded behind the allocation. */
   readonly #allocated: InternalEvent
   readonly #holder: Holder
   readonly #pool: PoolImpl | undefined
 
-  /** Without `pool` the memory comes from the device's own pool. */
+  /** Allocates the memory. Without `pool` it comes from the device's own pool. */
   constructor(device: Device, stream: StreamImpl, byteLength: number, pool?: PoolImpl, isZeroed = false) {
     stream.checkOpen()
     const { driver, handle, context, serial } = stream

@@ -27,11 +27,13 @@ export class BufferImpl implements OpenMemory {
   readonly device: Device
   readonly pointer: Pointer
   readonly serial = nextSerial()
-  /** This one, or the one of which it is a slice. */
+  /** The buffer itself, or the one of which it is a slice. */
   readonly whole: BufferImpl
-  /** In the whole: the owner of foreign memory, until the buffer is closed. */
+  /** The owner of foreign memory, until the buffer is closed; only set in the whole buffer. */
   owner: object | undefined
-  /** In the whole: the ArrayBuffer of the views of pinned memory, and where the memory begins in it. */
+  /**
+   * The ArrayBuffer of the views of pinned memory, and the offset in it at which the memory begins; only set in the whole buffer.
+   */
   bytes: ArrayBuffer | undefined
   bytesBegin = 0
   #closed = false
@@ -114,7 +116,7 @@ export class BufferImpl implements OpenMemory {
     return this.#view
   }
 
-  /** Where it begins in `ownBuffer()`. */
+  /** The offset in `ownBuffer()` at which this buffer begins. */
   get viewOffset(): number {
     return this.whole.bytesBegin + this.byteOffset
   }
@@ -153,7 +155,9 @@ export class BufferImpl implements OpenMemory {
     }
   }
 
-  /** Other code uses the memory: closed meanwhile, it is freed when it has been released as often. */
+  /**
+   * Called when other code uses the memory. A buffer that is closed meanwhile is freed when it has been released as often.
+   */
   retain(): void {
     this.allocation.users += 1
   }

@@ -248,7 +248,9 @@ function checkWithin(value: unknown, name: string, most: number): number {
   throw changedToken(name, value)
 }
 
-/** Where another library's memory is. Throws ERR_INVALID_HANDLE if the driver does not know it. */
+/**
+ * Finds the device and the kind of another library's memory. Throws ERR_INVALID_HANDLE if the driver does not know it.
+ */
 export function placeOf(driver: Driver, pointer: Pointer, byteLength: number, near: number): MemoryPlace {
   // Other libraries have no memory for a tensor without elements: its pointer is mostly null.
   if (byteLength === 0) return { device: near, isOfHost: false }

@@ -29,7 +29,7 @@ interface Amount {
 export class Holder implements Amount {
   bytes = 0
   pieces = 0
-  /** By call site, and the call site of each piece, by its address. */
+  /** The memory by call site, and the call site of each piece by its address. */
   readonly #sites = new Map<string, Amount>()
   readonly #siteOf = new Map<Pointer, string>()
 
@@ -88,7 +88,7 @@ class Holders {
 
 const holdersOf = memoize((_device: Device) => new Holders())
 
-/** To be kept reachable as long as there is memory that was allocated on the stream. */
+/** The holder of a stream, which must be kept reachable as long as there is memory that was allocated on the stream. */
 export const holderOf = memoize((stream: StreamImpl) => holdersOf(stream.device).add(new Holder(stream)))
 
 /** Describes the streams on which this thread has allocated most; undefined if it has allocated nothing. */
@@ -148,7 +148,7 @@ export function allocateOnDevice<R>(driver: Driver, wanted: Wanted, allocate: ()
   }
 }
 
-/** As `allocateOnDevice()`, for memory of the host, whose error says what there is to say. */
+/** Does the same as `allocateOnDevice()`, for memory of the host, whose error has all details already. */
 export function allocateOnHost<R>(allocate: () => R): R {
   try {
     return allocate()
@@ -158,7 +158,7 @@ export function allocateOnHost<R>(allocate: () => R): R {
   }
 }
 
-/** To be called with the error of an allocation: makes it again, or throws why there is no memory for it. */
+/** Handles the error of an allocation: makes the allocation again, or throws why there is no memory for it. */
 function allocateAgain<R>(error: unknown, driver: Driver, wanted: Wanted, allocate: () => R): R {
   if (!isOutOfMemory(error) || !destroyForgotten()) throw outOfMemory(error, driver, wanted)
   try {

@@ -147,9 +147,9 @@ function implOf(buffer: unknown): BufferImpl {
 
 const TRANSFERS = ['transfer', 'transferToFixedLength'] as const
 
-/** More bytes than any process has. */
+/** A number of bytes that is larger than the memory of any process. */
 const TOO_MANY = Number.MAX_SAFE_INTEGER
-/** Node 20 has no such function. */
+/** `ArrayBuffer.prototype.transfer`, which Node 20 does not have. */
 const transfer: unknown = Reflect.get(ArrayBuffer.prototype, TRANSFERS[0])
 
 let marksWork: boolean | undefined
@@ -189,7 +189,10 @@ function transferGuardOf(buffer: ArrayBufferLike): () => void {
   }
 }
 
-/** Among unmarked ArrayBuffers only those of WebAssembly cannot be transferred; in Node 20 that cannot be tested. */
+/**
+ * Is the ArrayBuffer one of WebAssembly's? Only those cannot be transferred among unmarked ones; in Node 20 that cannot be
+ * tested.
+ */
 function isOfWebAssembly(buffer: ArrayBufferLike): boolean {
   if (typeof transfer !== 'function' || isMarkedAsUntransferable(buffer)) return false
   try {

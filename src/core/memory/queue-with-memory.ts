@@ -47,7 +47,7 @@ export interface WorkWithMemory {
 }
 
 /**
- * To be called before work is queued that uses the memory among these. Captured work runs when its graph is launched, so
+ * Called before work is queued that uses the memory among the values given. Captured work runs when its graph is launched, so
  * nothing is used yet; the graph retains the memory. Returns what to pass to `endWork()`; undefined if that need not be called.
  * @throws ERR_UNSUPPORTED if the stream's device cannot access memory of another device
  */
@@ -58,7 +58,7 @@ export function beginWork(use: StreamImpl, given: readonly GivenMemory[]): WorkW
   return { memory, record, isTracked: beforeWork(use, memory, record) }
 }
 
-/** To be called after the work was queued. Returns the record of its capture, in which `note` is noted. */
+/** Called after the work was queued. Returns the record of its capture, in which `note` is noted. */
 export function endWork(use: StreamImpl, work: WorkWithMemory, note?: NodeNote): CaptureRecord | undefined {
   const { memory, isTracked, record } = work
   if (isTracked) afterWork(use, memory)
@@ -77,7 +77,7 @@ export function queueWith(
   return work && endWork(use, work)
 }
 
-/** To be called before the work is queued. Is its use tracked, so that `afterWork()` must be called afterwards? */
+/** Called before the work is queued. Is its use tracked, so that `afterWork()` must be called afterwards? */
 function beforeWork(use: StreamImpl, memory: readonly OpenMemory[], record: CaptureRecord | undefined): boolean {
   retainForGraph(record, memory)
   if (allOrdered(memory, use)) return false
@@ -131,7 +131,7 @@ export interface MemoryUse {
   readonly memory: readonly OpenMemory[]
 }
 
-/** As `queueWith()`, for work that is queued on several streams at once. */
+/** Does the same as `queueWith()`, for work that is queued on several streams at once. */
 export function queueAllWith(parts: readonly MemoryUse[], queue: () => void): void {
   for (const { use, memory } of parts) retainForGraph(recordOf(use), memory)
   const others = parts.filter(({ use, memory }) => !allOrdered(memory, use))
@@ -178,7 +178,7 @@ export function queueCopy(
 /** The part of a captured copy that cannot be changed. */
 export const endsOf = (to: OpenMemory, from: OpenMemory): CapturedCopy => ({ to: endOf(to), from: endOf(from) })
 
-/** Where memory is, as far as a node of a graph is concerned. */
+/** The end of a copy: whether its memory is of the host, and of which device it is. */
 export const endOf = ({ allocation: { isOfHost, device } }: OpenMemory): CopyEnd => ({
   isOfHost,
   device: device.ordinal,

@@ -17,7 +17,10 @@ import { queueCopy, reserveInAll } from './queue-with-memory.js'
 
 const CHUNK_BYTES = 4 * 1024 * 1024
 const CHUNKS = 4
-/** Of the ring for what is small, as long as that has room: many small arrays at a time take more of these, and large chunks later. */
+/**
+ * The size and the number of the chunks of the ring for small arrays, which is used as long as it has room: many small arrays at
+ * a time take more of these, and large chunks later.
+ */
 const SMALL_CHUNK_BYTES = 64 * 1024
 const SMALL_CHUNKS = 8
 /** Each place in a chunk begins at a multiple of this. */
@@ -28,7 +31,9 @@ const MOST_AT_ONCE = 32
 interface Chunk {
   readonly memory: BufferImpl
   used: number
-  /** All work is known to be done that used it: for the current chunk, before it was begun. */
+  /**
+   * Whether all work that used the chunk is known to be done; for the current chunk, all work from before it was begun.
+   */
   ready: boolean
   /** The downloads whose bytes are in it, or will be, and that take them from there without a host function. */
   readonly reads: Set<Read>
@@ -175,6 +180,7 @@ export function stageUpload(
   const { length } = bytes
   const ring = rings.ringFor(length)
   const pending = new Pending(rings)
+  const upload = { stream, buffer, bytes, rings, ring, pending }
   for (let begin = 0; begin < length; begin += MOST_AT_ONCE * CHUNK_BYTES) {
     const end = Math.min(length, begin + MOST_AT_ONCE * CHUNK_BYTES)
     try {
@@ -186,7 +192,7 @@ export function stageUpload(
       // A call that throws has queued nothing. No wait reports this error, so an unobserved promise is an unhandled rejection.
       return Promise.reject(error)
     }
-    uploadPart(stream, rings, ring, buffer, bytes, { begin, end }, pending)
+    uploadPart(upload, begin, end)
   }
   // The driver refuses a copy on a faulted GPU late, or never.
   const done = pending.promise(checksFaults ? () => stream.driver.contextCheck(stream.context) : undefined)
@@ -201,21 +207,18 @@ function reserveForUpload(stream: StreamImpl, rings: Rings, ring: Ring, byteLeng
   else reserveInAll(new Set([stream, rings.helper]), chunks)
 }
 
-interface Part {
-  readonly begin: number
-  readonly end: number
+/** An upload, of which parts are queued one after the other. */
+interface Upload {
+  readonly stream: StreamImpl
+  readonly buffer: BufferImpl
+  readonly bytes: Uint8Array
+  readonly rings: Rings
+  readonly ring: Ring
+  readonly pending: Pending
 }
 
-/** Queues the copies of a part, whose entries are reserved. */
-function uploadPart(
-  stream: StreamImpl,
-  rings: Rings,
-  ring: Ring,
-  buffer: BufferImpl,
-  bytes: Uint8Array,
-  { begin, end }: Part,
-  pending: Pending,
-): void {
+/** Queues the copies of a part of an upload, whose entries are reserved. */
+function uploadPart({ stream, buffer, bytes, rings, ring, pending }: Upload, begin: number, end: number): void {
   /** Copies of the bytes for which the ring has no room yet: the caller may change the array at once. */
   let kept: { readonly begin: number; readonly bytes: Uint8Array } | undefined
   for (let offset = begin; offset < end; offset += CHUNK_BYTES) {

@@ -14,7 +14,7 @@ import {
 import type { Device } from '../device.js'
 import { StreamImpl } from '../streams/stream-impl.js'
 
-/** So many events are kept without a look at which of them are done, to be joined. */
+/** The number of events from which on those that are done are looked for, to be joined. */
 const MOST_EVENTS = 16
 
 /** An internal stream of each device, on which memory is allocated and freed that is in the order of no other. It never waits. */
@@ -49,7 +49,7 @@ export class CommonEvent {
     readonly own: InternalEvent,
   ) {}
 
-  /** For one more who waits, and releases it. */
+  /** Shares the event with one more user, who waits for it and releases it. */
   share(): InternalEvent {
     this.#users += 1
     return { ...this.own, release: () => this.release() }
@@ -59,7 +59,7 @@ export class CommonEvent {
     return this.#users > 1
   }
 
-  /** One of them needs it no more; its owner is the last to. */
+  /** Called when one user does not need the event any more. Its owner is the last to call this. */
   release(): void {
     this.#users -= 1
     if (this.#users === 0) giveBackEvent(this.driver, this.own)
@@ -70,18 +70,21 @@ export class CommonEvent {
 interface StreamUse extends InternalEvent {
   /** The serial number of the stream. */
   readonly line: number
-  /** Which of the uses that were recorded there it is. */
+  /** The number of the use among those that were recorded on the stream. */
   place: number
 }
 
 const NONE: readonly StreamUse[] = []
 
 export class StreamUses {
-  /** With as many events, those that are done are joined into one. */
+  /** The number of events from which on those that are done are joined into one. */
   #most = MOST_EVENTS
   /** An array, since most memory has no such uses and none has many: a map would cost more than all the rest. */
   #uses = NONE
-  /** Of first uses whose work was not queued yet, or was refused: their events, used before for something else, stand for nothing. */
+  /**
+   * The events of first uses whose work was not queued yet, or was refused. They were used before for something else, so their
+   * records mean nothing.
+   */
   #prepared = NONE
 
   /** The number of streams for whose uses there is an event. */
@@ -93,7 +96,7 @@ export class StreamUses {
     return this.#useOf(serial) !== undefined
   }
 
-  /** To be called before work that uses the memory is queued, so that a failure comes before it. */
+  /** Called before work that uses the memory is queued, so that a failure comes before it. */
   prepare(use: StreamImpl): void {
     const { serial } = use
     if (this.has(serial) || this.#prepared.some(({ line }) => line === serial)) return
@@ -101,7 +104,7 @@ export class StreamUses {
     this.#prepared = [...this.#prepared, { ...internalEvent(use), line: serial, place: 0 }]
   }
 
-  /** To be called after that work was queued. */
+  /** Called after that work was queued. */
   record(stream: StreamImpl): void {
     const { driver, handle, serial } = stream
     const own = this.#useOf(serial) ?? this.#prepared.find(({ line }) => line === serial)
@@ -160,8 +163,8 @@ export class StreamUses {
   }
 
   /**
-   * One event takes the place of those that are done: a sanitizer must still see that the free comes after them. What remains has work that is not
-   * done, and is looked at again when it has doubled.
+   * Replaces the events that are done by a single one: a sanitizer must still see that the free comes after them. The remaining
+   * events have work that is not done, and are checked again when their number has doubled.
    */
   #joinDone(device: Device): void {
     const internal = internalStream(device)

@@ -20,7 +20,7 @@ import type { PinnedBuffer } from './pinned-buffer.js'
 import { queueCopies, queueCopy, queueFill, queueRows } from './queue-with-memory.js'
 import { stageDownload, stageUpload } from './staging.js'
 
-/** Which bytes of two buffers a copy of rows touches. Take slices to say where the rows begin. */
+/** The bytes of two buffers that a copy of rows touches. Slices of the buffers set where the rows begin. */
 export interface CopyOptions {
   /** The rows and the bytes of each, or the planes, the rows of each and the bytes of each row. */
   readonly shape:
@@ -177,7 +177,7 @@ function checkNoOverlap(to: BufferImpl, from: BufferImpl, toName = 'destination'
   }
 }
 
-/** As `checkNoOverlap()`, for rows: those of one image may lie between those of another. */
+/** Does the same as `checkNoOverlap()`, for rows: those of one image may lie between those of another. */
 function checkRowsApart(
   to: BufferImpl,
   from: BufferImpl,
@@ -198,7 +198,7 @@ function checkRowsApart(
   }
 }
 
-/** Do both copy within one image, from some of its columns to others? Then no row has to be looked at. */
+/** Do both sides lie within one image, in different columns? Then no row has to be checked. */
 function lieBesideEachOther(
   to: BufferImpl,
   from: BufferImpl,
@@ -267,7 +267,7 @@ export function fill(stream: StreamImpl, buffer: unknown, value: number, options
 
 /** A value as a fill writes it. */
 interface FilledValue {
-  /** Not negative. */
+  /** The value, which is not negative. */
   readonly value: number
   readonly width: FillWidth
 }
@@ -496,7 +496,7 @@ function refuseCapture(stream: StreamImpl, what: string): void {
   )
 }
 
-/** Where the rows are at both ends; undefined if there are none. */
+/** The rows of both buffers; undefined if there are none. */
 function readRows(
   given: Given<CopyOptions, (typeof COPY_OPTIONS)[number]>,
 ): { readonly to: MemoryRows; readonly from: MemoryRows } | undefined {

@@ -15,7 +15,7 @@ export class UsesBefore {
     readonly place: number,
     /** Uses on other streams that it has waited for. */
     readonly awaited: AwaitedUses,
-    /** Other code has the stream and could let it capture: then a record is none of its own work. */
+    /** Whether other code has the stream and could let it capture: then a record may be none of its own work. */
     readonly mayBeCaptured: boolean,
   ) {}
 }
@@ -25,7 +25,7 @@ export const NO_USES = new UsesBefore(0, 0, NO_AWAITED, false)
 /** The most streams of which one knows what it has waited for: a wait that was forgotten costs a free that is put off. */
 const MOST_STREAMS = 8
 
-/** Is it known to come after this use on this stream? */
+/** Is later work known to come after this use on this stream? */
 export function comesAfterUse(awaited: AwaitedUses, serial: number, place: number): boolean {
   for (let at = 0; at < awaited.length; at += 2) if (awaited[at] === serial) return (awaited[at + 1] ?? 0) >= place
   return false

@@ -89,7 +89,7 @@ export interface CapturedLaunch {
 export interface CapturedCopy {
   readonly to: CopyEnd
   readonly from: CopyEnd
-  /** Is it of several rows? CUDA changes none of those (`cuGraphExecMemcpyNodeSetParams`). */
+  /** Does the copy have several rows? CUDA changes none of those (`cuGraphExecMemcpyNodeSetParams`). */
   readonly isOfRows?: boolean
 }
 
@@ -101,7 +101,7 @@ export interface CopyEnd {
 /** The kind of memory that a captured fill writes, which no update changes. */
 export interface CapturedFill {
   readonly fills: CopyEnd
-  /** Is it of several rows? CUDA changes none of those (`cuGraphExecMemsetNodeSetParams`). */
+  /** Does the fill have several rows? CUDA changes none of those (`cuGraphExecMemsetNodeSetParams`). */
   readonly isOfRows: boolean
 }
 
@@ -115,7 +115,7 @@ export interface NotedNode {
 
 /** A graph that a capture adds to. */
 export interface CaptureTarget {
-  /** For the body of a conditional node: the record of the capture that has that. */
+  /** The record of the capture that has the conditional node, if the graph is a body of one. */
   readonly root?: CaptureRecord
   /** The capture has ended in an error, and the driver has destroyed the graph. */
   captureFailed(): void

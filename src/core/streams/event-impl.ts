@@ -41,6 +41,15 @@ export const PLAIN: EventSettings = { timing: false, blockingSync: false, interp
  */
 type Ownership = 'owned' | 'recordedNext' | 'foreign' | 'shared' | 'kept'
 
+/** An event that was not made here, but opened or wrapped. */
+interface ExistingEvent {
+  readonly handle: EventHandle
+  /** The object that the event keeps reachable. */
+  readonly owner?: object | undefined
+  /** The lifetime of an event of another thread. */
+  readonly lifetime?: WrappedLifetime | undefined
+}
+
 export class EventImpl extends NativeResource {
   readonly driver: Driver
   readonly handle: EventHandle
@@ -56,31 +65,32 @@ export class EventImpl extends NativeResource {
   workBefore: string | undefined
   /** The uses of memory that its latest record comes after. */
   uses = NO_USES
+  /** The object that a wrapped event keeps reachable. */
+  owner: object | undefined
   /** Promises that its latest record comes after. */
   promises = NO_PROMISES
   /** Hardware-queue entries that a record takes; it is assumed that an event of another library takes one. */
   readonly entries: 0 | 1
-  /** Nothing but this object has its handle: no other code, no graph. */
+  /** Nothing but this object has the event's handle: no other code, no graph. */
   #isPrivate: boolean
-  /** Set once the handle of an event of this library was read, and in its wrappers. */
+  /** The lifetime of an event of this library whose handle was read, and of wrapped events. */
   #lifetime: WrappedLifetime | undefined
 
-  /** `owner` is the object that a wrapped event keeps reachable; `lifetime` is that of an event of another thread. */
+  /** Makes an event, or takes one that exists. */
   constructor(
     readonly device: Device,
     readonly context: ContextHandle,
     readonly settings: EventSettings,
     private readonly ownership: Ownership = 'owned',
-    wrapped?: EventHandle,
-    public owner?: object,
-    lifetime?: WrappedLifetime,
+    existing?: ExistingEvent,
   ) {
     super()
+    this.owner = existing?.owner
     this.driver = driverOf(device)
     this.entries = settings.timing || settings.interprocess || ownership === 'foreign' ? 1 : 0
-    this.#isPrivate = wrapped === undefined && !settings.interprocess
-    this.handle = wrapped ?? this.driver.eventCreate(context, flagsOf(settings), ownership === 'recordedNext')
-    this.#lifetime = this.isOwned ? undefined : (lifetime ?? lifetimeOf(this.driver, this.handle))
+    this.#isPrivate = existing === undefined && !settings.interprocess
+    this.handle = existing?.handle ?? this.driver.eventCreate(context, flagsOf(settings), ownership === 'recordedNext')
+    this.#lifetime = this.isOwned ? undefined : (existing?.lifetime ?? lifetimeOf(this.driver, this.handle))
   }
 
   /** A new event: `cuEventCreate`. */
@@ -96,7 +106,7 @@ export class EventImpl extends NativeResource {
     const found = driver.eventWrap(wrapped) ?? { device: near.ordinal, context: contextOf(near) }
     const device = deviceOf(driver, found.device)
     if (wanted === undefined || device === near) {
-      return new EventImpl(device, found.context, PLAIN, 'foreign', wrapped, owner)
+      return new EventImpl(device, found.context, PLAIN, 'foreign', { handle: wrapped, owner })
     }
     throw stateError('ERR_DEVICE_MISMATCH', `The event is on ${device}, not on ${near} as options.device says`)
   }
@@ -113,17 +123,17 @@ export class EventImpl extends NativeResource {
     return BigInt(this.handle)
   }
 
-  /** No other code and no graph can have recorded it. */
+  /** Whether no other code and no graph can have recorded the event. */
   get isPrivate(): boolean {
     return this.#isPrivate
   }
 
-  /** Its latest record was found to be done, and other code cannot have recorded it since. */
+  /** Whether the event's latest record was found to be done, and other code cannot have recorded it since. */
   get isKnownDone(): boolean {
     return this.#doneAt === this.records && this.#isPrivate
   }
 
-  /** Its latest record is part of a graph: no work that runs. */
+  /** Whether the event's latest record is part of a graph, and so no work that runs. */
   get isCaptured(): boolean {
     return this.capturedAt === this.records
   }
@@ -207,7 +217,7 @@ export class EventImpl extends NativeResource {
   }
 }
 
-/** Checked settings. Those of an event without options are `PLAIN`, the same object. */
+/** Returns the checked settings. Those of an event without options are `PLAIN`, the same object. */
 export function settingsOf(options: GivenEventOptions | undefined): EventSettings {
   if (options === undefined) return PLAIN
   const timing = checkBoolean(options.timing, 'options.timing', false)

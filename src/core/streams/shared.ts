@@ -29,15 +29,15 @@ export interface SharedObject {
   readonly registration: number
   /** The ordinal of its device. */
   readonly device: number
-  /** On the simulator: memory in which the threads keep what they know of it. */
+  /** The memory in which the threads keep what they know of the object, on the simulator. */
   readonly simulated?: object
-  /** If a sanitizer watches it: memory in which the sanitizers of the threads keep what they know of it. */
+  /** The memory in which the sanitizers of the threads keep what they know of the object, if a sanitizer watches it. */
   readonly watched?: object
 }
 
 /** The result of `stream.share()`: for `Stream.from()` in another thread. */
 export interface SharedStream extends SharedObject {
-  /** It describes a stream. */
+  /** The kind of the object that the token describes: a stream. */
   readonly cudaStreams: 'stream'
   /** The CUstream. */
   readonly handle: bigint
@@ -47,7 +47,7 @@ export interface SharedStream extends SharedObject {
 
 /** The result of `event.share()`: for `Event.from()` in another thread. */
 export interface SharedEvent extends SharedObject {
-  /** It describes an event. */
+  /** The kind of the object that the token describes: an event. */
   readonly cudaStreams: 'event'
   /** The CUevent. */
   readonly handle: bigint
@@ -61,11 +61,11 @@ export interface SharedEvent extends SharedObject {
 
 /** The result of `buffer.share()`: for `DeviceBuffer.from()` in another thread. */
 export interface SharedBuffer extends SharedObject {
-  /** It describes device memory. */
+  /** The kind of the object that the token describes: device memory. */
   readonly cudaStreams: 'buffer'
   /** The address at which the shared part begins. */
   readonly pointer: bigint
-  /** Where the shared part begins, in bytes from the beginning of the whole buffer. */
+  /** The offset of the shared part, in bytes from the beginning of the whole buffer. */
   readonly byteOffset: number
   /** The length of the shared part, in bytes. */
   readonly byteLength: number
@@ -97,7 +97,7 @@ interface Registration {
   readonly facts: Facts
 }
 
-/** By implementation object, and by key. Both keep the shared object reachable until it is closed. */
+/** The registrations by implementation object, and by key. Both keep the shared object reachable until it is closed. */
 const registrations = new Map<object, Registration>()
 const registrationsByKey = new Map<number, Registration>()
 
@@ -135,7 +135,7 @@ export function register<K extends SharedKind>(
   return { ...known.shared, cudaStreams: kind }
 }
 
-/** To be called when an object is closed that may have been shared. */
+/** Called when an object is closed that may have been shared. */
 export function unregister(impl: object): void {
   if (registrations.size === 0) return
   const known = registrations.get(impl)
@@ -260,7 +260,9 @@ function processName(): string {
 /** How long an object lives that others wrap by its handle: of another thread's object only whether it was closed there. */
 export interface WrappedLifetime {
   readonly hasEnded: boolean
-  /** Another wrapper follows it; a wrapper was closed. Of this thread's own objects neither matters. */
+  /**
+   * Called when another wrapper follows the lifetime, or a wrapper was closed. For this thread's own objects neither matters.
+   */
   join?(): void
   leave?(): void
 }
@@ -295,7 +297,7 @@ export function lifetimeBegins(driver: Driver, handle: StreamHandle | EventHandl
   return lifetime
 }
 
-/** Undefined if the object with this handle belongs to another library or thread. */
+/** The lifetime of the object with this handle; undefined if it belongs to another library or thread. */
 export const lifetimeOf = (driver: Driver, handle: StreamHandle | EventHandle): Lifetime | undefined =>
   lifetimesOn(driver).get(handle)
 

@@ -52,7 +52,7 @@ type Ownership = 'owned' | 'wrapped' | 'kept'
 export class StreamImpl extends NativeResource {
   readonly driver: Driver
   readonly ordinal: number
-  /** Never reused, unlike the handle. */
+  /** The stream's number, which is never reused, unlike the handle. */
   readonly serial = nextSerial()
   closed = false
   /** The number of calls that may have queued work. */
@@ -70,13 +70,13 @@ export class StreamImpl extends NativeResource {
   #nonBlocking: boolean | undefined
   /** The event that the stream keeps for the program. A private field of the public class would be out of reach through a Proxy. */
   kept: object | undefined
-  /** Other code has read the handle. */
+  /** Whether other code has read the handle. */
   #hasEscaped = false
   /** The number of calls in which code of the program has the handle: the stream is not destroyed during one of them. */
   #users = 0
   #closingListeners: (() => void)[] | undefined
   readonly #wrapper: Wrapper | undefined
-  /** Set once the handle of a stream of this library was read, and in its wrappers. */
+  /** The lifetime of a stream of this library whose handle was read, and of wrapped streams. */
   #lifetime: WrappedLifetime | undefined
 
   /** `held` are objects that are kept reachable, the owner first. */
@@ -96,7 +96,7 @@ export class StreamImpl extends NativeResource {
     this.#lifetime = ownership === 'wrapped' ? lifetimeOf(this.driver, handle) : undefined
   }
 
-  /** Its green context, or the primary one. */
+  /** The stream's green context, or the primary one. */
   get ownContext(): ContextHandle {
     return this.green === undefined ? this.context : (Number(this.green.handle) as ContextHandle)
   }
@@ -193,7 +193,7 @@ export class StreamImpl extends NativeResource {
     throw stateError('ERR_CLOSED', `${what}, and another made in its place`)
   }
 
-  /** Another wrapper of the same stream, which also keeps the objects reachable that this one keeps. */
+  /** Makes another wrapper of the same stream, which also keeps the objects reachable that this one keeps. */
   wrapAgain(held: StreamImpl['held'] = []): StreamImpl {
     this.checkOpen()
     // Its owner, which may be this library, may have destroyed it meanwhile.
@@ -334,7 +334,7 @@ export class StreamImpl extends NativeResource {
     if (from.uses !== NO_USES) this.#awaitUses(from.uses)
   }
 
-  /** Is it known that its later work comes after this use on another stream? */
+  /** Is the stream's later work known to come after this use on another stream? */
   comesAfter(serial: number, place: number): boolean {
     return comesAfterUse(this.uses.awaited, serial, place)
   }
@@ -350,12 +350,15 @@ export class StreamImpl extends NativeResource {
     this.uses = new UsesBefore(this.serial, place, awaited, !this.#isOwnAlone)
   }
 
-  /** No other code has it, which could let it capture. */
+  /** Whether no other code has the stream, which could let it capture. */
   get #isOwnAlone(): boolean {
     return this.ownership === 'owned' && !this.#hasEscaped
   }
 
-  /** It has waited for something that comes after these uses. A wait that is captured means nothing for what it does outside. */
+  /**
+   * Called when the stream has waited for something that comes after these uses. A wait that is captured means nothing for what
+   * the stream does outside.
+   */
   #awaitUses(awaited: UsesBefore): void {
     if (capturesUnderWay()) return
     // Others may let it capture, or what it waits for, which then takes it into the capture.
@@ -417,12 +420,12 @@ export class StreamImpl extends NativeResource {
     })
   }
 
-  /** Later work comes after these promises, too. */
+  /** Lets the stream's later work come after these promises, too. */
   followPromises(others: readonly PromiseWait[]): void {
     if (others.length > 0) this.promises = joined(this.promises, others)
   }
 
-  /** Nothing was queued through it since it was last found idle. */
+  /** Whether nothing was queued through this object since the stream was last found idle. */
   get isUnusedSinceIdle(): boolean {
     return this.#idleAt === this.queuedCalls
   }
@@ -440,7 +443,7 @@ export class StreamImpl extends NativeResource {
     if (!isInsideHostFunction()) this.#idleAt = queuedCalls
   }
 
-  /** Other code has the handle from now on, and may queue work that this library does not see. */
+  /** Called when other code gets the handle, and may queue work that this library does not see. */
   escape(): void {
     if (this.#hasEscaped) return
     this.#hasEscaped = true

@@ -36,13 +36,16 @@ export interface ExternalStreamOptions {
 
 /** The options of a record, and of the event that it makes if none is given. */
 export interface RecordOptions extends EventOptions {
-  /** While capturing: an event node that work outside the graph can wait for. No effect otherwise. Default false. */
+  /**
+   * Whether a record in a capture becomes an event node that work outside the graph can wait for. No effect otherwise. Default
+   * false.
+   */
   readonly external?: boolean | undefined
 }
 
 /** How a stream waits for an event. */
 export interface WaitEventOptions {
-  /** While capturing: a wait for an event recorded outside the graph. No effect otherwise. Default false. */
+  /** Whether a wait in a capture is for an event recorded outside the graph. No effect otherwise. Default false. */
   readonly external?: boolean | undefined
 }
 

@@ -29,7 +29,10 @@ export interface StreamLook {
  * documented, so it is learned from ones that are made for the purpose; when those do not look as expected, nothing is concluded.
  */
 export class MemoryCheck {
-  /** Where a stream's inner object has the stream's handle, and the driver's number for it; undefined when that could not be learned. */
+  /**
+   * The offsets in a stream's inner object of the stream's handle and of the driver's number for it; undefined when they could
+   * not be learned.
+   */
   #selfOffset: number | undefined
   #idOffset: number | undefined
   /** The part of the inner object that has both, which is read at once: each read is a system call. */
@@ -83,7 +86,7 @@ export class MemoryCheck {
     return undefined
   }
 
-  /** Which of the contexts an event belongs to, by its memory. */
+  /** Finds to which of the contexts an event belongs, by reading its memory. */
   event(
     handle: number,
     contexts: Iterable<number>,
@@ -132,13 +135,16 @@ export class HandleCheck {
     if (this.#destroyedEvents.size > 0) this.#destroyedEvents.delete(stream as number as EventHandle)
   }
 
-  /** To be called just before. `id` is the driver's number for the stream. In a capture the driver refuses it, and memory is read. */
+  /**
+   * Called just before a stream is destroyed. `id` is the driver's number for the stream. In a capture the driver refuses to
+   * report it, and memory is read.
+   */
   streamDestroyed(stream: StreamHandle, id: number | undefined): void {
     this.#learnOnce()
     this.#destroyedStreams.set(stream, id ?? this.memory.stream(stream).id)
   }
 
-  /** To be called before a stream is destroyed whose handle no program has read. One may still read it later. */
+  /** Called before a stream is destroyed whose handle no program has read. A program may still read it later. */
   streamLeft(stream: StreamHandle): void {
     const { id } = this.memory.stream(stream)
     if (id !== undefined) this.#destroyedStreams.set(stream, id)

@@ -13,7 +13,7 @@ const MOST_CLOSED = isMainThread ? 64 : 0
 
 /** Streams that were closed while idle, and whose handle no other code has. CUDA takes microseconds to make one. */
 export class ClosedStreams {
-  /** By context, then by flags and priority. */
+  /** The streams by context, then by flags and priority. */
   readonly #sorts = new Map<ContextHandle, Map<number, StreamHandle[]>>()
   #count = 0
 
@@ -58,7 +58,7 @@ export class ClosedStreams {
 }
 
 const LEFT_FOR_HOST_FUNCTIONS = 16
-/** More are made when there are fewer than these, and no host function is pending. */
+/** The number of spare streams below which more are made, while no host function is pending. */
 const FEW = SPARE_STREAMS / 2
 /** Places that are left for streams which other libraries make. */
 const PLACES_FOR_OTHERS = 36

@@ -60,7 +60,10 @@ export class StreamRecord {
     /** The primary context, even if the stream is in a green context. */
     readonly context: ContextHandle,
     readonly device: number,
-    /** Another library may destroy its streams unseen. CUDA's default streams live as long as the process. */
+    /**
+     * The owner of the stream. Another library may destroy its streams unseen. CUDA's default streams live as long as the
+     * process.
+     */
     readonly owner: 'library' | 'other' | 'cuda',
     /** The driver's number for another library's stream, if it is known. */
     readonly id?: number,
@@ -97,7 +100,7 @@ export class StreamRecords {
     },
   ) {}
 
-  /** Undefined for a stream that was destroyed or is not known. */
+  /** The record of a stream; undefined for a stream that was destroyed or is not known. */
   get(stream: StreamHandle): StreamRecord | undefined {
     return isDefaultStream(stream) ? this.#ofDefault(canonicalStream(stream)) : this.#records.get(stream)
   }

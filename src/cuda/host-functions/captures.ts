@@ -38,7 +38,7 @@ export class Captures {
     return this.#joined
   }
 
-  /** Must it be known which events are recorded, and waited for? */
+  /** Must the records of events, and the waits for them, be tracked? */
   get matter(): boolean {
     return this.#underWay > 0 || this.#recorded.size > 0
   }
@@ -101,7 +101,10 @@ export class Captures {
     return capturing.during(call)
   }
 
-  /** Other code may have ended the capture. Nobody else ends what a thread that has ended left under way. */
+  /**
+   * Is the capture over? Other code may have ended it. A capture that a thread left when it ended is ended here, since nobody
+   * else does.
+   */
   #isOver(stream: StreamHandle, hasEnded: boolean): boolean {
     const { library, memory, calls } = this.parts
     if (!calls.captures(stream)) return true
@@ -156,7 +159,7 @@ export class Captures {
     return isUnderWay !== undefined
   }
 
-  /** Is its latest record part of a capture that is under way? */
+  /** Is the event's latest record part of a capture that is under way? */
   isOfCapture(event: EventHandle): boolean {
     return this.#recorded.get(event)?.() === true
   }

@@ -1,6 +1,7 @@
 /**
- * Which host functions each stream and event comes after, so that a wait for a host function that cannot run before the wait ends is an error
- * at once. Kept only while host functions are pending. The calls of one semaphore run in order, so the latest is enough.
+ * Tracks which host functions each stream and event comes after, so that a wait for a host function that cannot run before the
+ * wait ends is an error at once. The sets are kept only while host functions are pending. The calls of one semaphore run in
+ * order, so the latest is enough.
  */
 import { type EventHandle, isNullStream } from '../../foundation/driver/driver.js'
 import type { StreamRecord } from '../handles/stream-records.js'
@@ -18,7 +19,7 @@ export class Dependencies {
   /** `isBlocking` tells whether the null stream orders a stream; undefined while that captures. */
   constructor(private readonly isBlocking: (stream: StreamRecord) => boolean | undefined) {}
 
-  /** No host function is pending any more. */
+  /** Called when no host function is pending any more. */
   clear(): void {
     // A map or set that is cleared gets a new table, and this is called after each wait.
     if (this.#events.size > 0) this.#events.clear()
@@ -55,7 +56,10 @@ export class Dependencies {
     return comesAfter(this.#events.get(event))
   }
 
-  /** As `streamComesAfter`, for a device that has these semaphores. Its streams may come after those of other devices. */
+  /**
+   * Does the same as `streamComesAfter`, for a device that has these semaphores. Its streams may come after those of other
+   * devices.
+   */
   deviceComesAfter(device: number, semaphores: readonly Semaphore[]): ComesAfter {
     return comesAfter(this.#afterDevice(device, semaphores))
   }

@@ -28,11 +28,13 @@ export interface CapturedHostFunction {
 }
 
 export class GraphSemaphores {
-  /** Released ones are used again in this order: one that was just signalled must not be used again at once. */
+  /**
+   * Released semaphores, in the order in which they are used again: one that was just signalled must not be used again at once.
+   */
   readonly #released: number[] = []
   /** Captured host functions use this one until their graph is instantiated. */
   #placeholder: number | undefined
-  /** By context. A fill of a graph may only write memory of its own device. */
+  /** The word that nothing reads, by context. A fill of a graph may only write memory of its own device. */
   readonly #unread = new Map<ContextHandle, Pointer>()
 
   constructor(

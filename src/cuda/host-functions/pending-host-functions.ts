@@ -49,7 +49,7 @@ export class PendingHostFunctions {
 
   constructor(private readonly parts: HostFunctionParts) {}
 
-  /** Must the driver report records, waits and entries? It need not while nothing is pending. */
+  /** Must the driver report records, waits and entries? It does not have to while nothing is pending. */
   get tracksOrder(): boolean {
     return this.#tracksOrder
   }
@@ -147,7 +147,7 @@ export class PendingHostFunctions {
     if (this.pending) this.parts.dependencies.recordedDevice(event, device, this.#semaphoresOf(context))
   }
 
-  /** Which host functions comes a device after, of which this is the primary context? */
+  /** Returns which host functions a device comes after, whose primary context this is. */
   deviceComesAfter(context: ContextHandle, device: number): ComesAfter {
     return this.parts.dependencies.deviceComesAfter(device, this.#semaphoresOf(context))
   }
@@ -166,7 +166,10 @@ export class PendingHostFunctions {
     if (this.pending) this.parts.dependencies.waitedForEvent(this.parts.streams.of(stream), event)
   }
 
-  /** All work of the stream has completed, or another has its handle. Entries are counted even when only other threads have host functions pending. */
+  /**
+   * Called when all work of the stream has completed, or another stream has its handle. Entries are counted even when only other
+   * threads have host functions pending.
+   */
   forgetEntries(stream: StreamRecord): void {
     this.parts.depth.forget(stream)
   }

@@ -41,22 +41,27 @@ export const SLOTS = 500
 /** The registry has so many spare streams of each of the first devices. */
 export const SPARE_DEVICES = 16
 export const SPARE_STREAMS = 256
-/** At most so many captures are listed at a time. Others are not protected. */
+/** The largest number of captures that are listed at a time. Others are not protected. */
 const MOST_CAPTURES = 512
-/** Behind the slots are the counts of the spare streams, the spare streams, and the captures. */
+/**
+ * The offset of the counts of the spare streams. Behind the slots there are these counts, the spare streams, and the captures.
+ */
 export const COUNTS_AT = Head.WORDS + SLOTS * Slot.WORDS
 export const SPARE_AT = COUNTS_AT + 2 * SPARE_DEVICES
 export const CAPTURES_AT = SPARE_AT + 2 * SPARE_DEVICES * SPARE_STREAMS
 export const REGISTRY_WORDS = CAPTURES_AT + 2 + 3 * MOST_CAPTURES
 
-/** Set in a slot's beat once the thread itself has reported why it runs no host functions. */
+/** The bit that is set in a slot's beat once the thread itself has reported why it runs no host functions. */
 export const REPORTED = 0x8000_0000 | 0
 
 /** What is known of the host function that a stream waits for, in this many bytes: its stream, and where one there was queued. */
 export const LABEL_BYTES = 192
 export const Label = { STREAM: 0, SEQUENCE: 2, LENGTH: 3, TEXT: 16 } as const
 
-/** Instead of the number of a thread that began a capture and has ended: another thread has its number by now. native/threads.c writes it. */
+/**
+ * The number that stands for a thread that began a capture and has ended: another thread may have its number by now.
+ * native/threads.c writes it.
+ */
 const ENDED = 2 ** 31 - 1
 
 /** Something that one thread of the process may do at a time. */
@@ -226,9 +231,12 @@ export class ProcessRegistry {
   readonly makingStreams = this.#lock(Head.MAKING_STREAMS)
   readonly captures: CaptureList
   readonly spareStreams: SpareStreams
-  /** Not in private fields, since V8 is slow to read these in code that runs for each query. */
+  /**
+   * The words of the registry. The field is not a private name (#), since V8 is slow to read these in code that runs for each
+   * query.
+   */
   private readonly words: Int32Array
-  /** Where this thread's slot begins. */
+  /** The offset of this thread's slot. */
   readonly #at: number
   /** The number of exclusive calls that this thread is inside of: one may unload a module that another has put off. */
   #depth = 0
@@ -391,7 +399,7 @@ export class ProcessRegistry {
     this.words[this.#at + word] = address | 0
   }
 
-  /** Where the slots of other threads begin. */
+  /** The offsets of the slots of other threads. */
   *#otherSlots(): Iterable<number> {
     const used = this.words[Head.MOST_SLOTS_USED] ?? 0
     for (let slot = 0; slot < used; slot += 1) if (slot !== this.slot) yield startOf(slot)

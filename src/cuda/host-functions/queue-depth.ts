@@ -10,7 +10,7 @@ import { type ProcessRegistry, singleThread } from './process-registry.js'
 import type { Semaphores } from './semaphores.js'
 
 const QUEUE_ENTRIES = 1000
-/** So many counted entries are worth a query which of them have completed. */
+/** The number of counted entries from which on a query which of them have completed is worth its cost. */
 const WORTH_A_QUERY = 200
 
 export class QueueDepth {
@@ -25,7 +25,7 @@ export class QueueDepth {
     private readonly registry: ProcessRegistry = singleThread(),
   ) {}
 
-  /** Nothing is pending any more, so the counts do not matter. */
+  /** Called when nothing is pending any more, so that the counts do not matter. */
   clear(): void {
     for (const stream of this.#streams) this.forget(stream)
   }
@@ -54,12 +54,15 @@ export class QueueDepth {
     this.#setEntries(stream, stream.entries + 1, 0)
   }
 
-  /** Do the counts alone show that the stream takes that many more? */
+  /** Do the counts alone show that the stream takes that many more entries? */
   certainlyHasCapacity(stream: StreamRecord, entries: number): boolean {
     return stream.entries === 0 || stream.entries + entries <= this.#limit()
   }
 
-  /** Does the stream take that many more for certain? `isEmpty` queries the driver, and is called only when the counts do not show it. */
+  /**
+   * Does the stream take that many more entries for certain? `isEmpty` queries the driver, and is called only when the counts do
+   * not show it.
+   */
   hasCapacity(stream: StreamRecord, entries: number, isEmpty: () => boolean): boolean {
     if (this.certainlyHasCapacity(stream, entries)) return true
     if (isEmpty()) {

@@ -148,14 +148,17 @@ export class SemaphoreMemory {
   }
 }
 
-/** Where the pairs of a thread's semaphores are, the latest sequence of each, which those of graphs lack, and their labels. */
+/**
+ * The addresses of the pairs of a thread's semaphores, of the latest sequence of each, which those of graphs lack, and of their
+ * labels.
+ */
 export interface SemaphoreAddresses {
   readonly address: number
   readonly sequences: number
   readonly labels: number
 }
 
-/** Where a thread has the memory of its semaphores from. */
+/** The source of the memory of a thread's semaphores. */
 export interface SemaphoreSource {
   readonly areOfGraphs: boolean
   /** Semaphores of a thread that has ended, which have been reached by all streams that were to. */
@@ -209,25 +212,31 @@ export interface PendingCall {
   /** The number of the call, counted for each semaphore. */
   readonly sequence: number
   readonly host: HostFunction
-  /** Where it was queued, if that was looked up. */
+  /** The call site at which the call was queued, if that was looked up. */
   readonly site: string | undefined
-  /** Set if no host function signals the semaphore. */
+  /** The wait, if no host function signals the semaphore. */
   readonly wait: PendingWait | undefined
 }
 
 /** A wait that JavaScript may end at any time, even before the stream comes to it. */
 export class PendingWait {
   isEnded = false
-  /** When it was queued, by `monotonicTime()`. */
+  /** The time at which the wait was queued, by `monotonicTime()`. */
   readonly since = monotonicTime()
 }
 
 const NO_FUNCTION: HostFunction = { run() {}, runsAfterFault: false, internal: true }
 
-/** Looking up where a host function was queued costs more than queuing it, so it is done for the first ones, then ever more seldom. */
+/**
+ * The number of first host functions whose call sites are all looked up; later ones are looked up ever more seldom, since that
+ * costs more than queuing.
+ */
 const ALL_UP_TO = 4
 
-/** Where the caller's host function is queued. Undefined when it is not looked up, or cannot be, as at the end of the stack. */
+/**
+ * The call site at which the caller's host function is queued. Undefined when it is not looked up, or cannot be, as at the end of
+ * the stack.
+ */
 export function siteOf(sequence: number, called?: QueuedPromiseWait['called']): string | undefined {
   if (sequence >>> 0 > ALL_UP_TO && (sequence & (sequence - 1)) !== 0) return undefined
   // The program's own function for stack traces must not run here.
@@ -304,7 +313,7 @@ export class Semaphores {
     return this.#active
   }
 
-  /** No more semaphores can be had until one of these has no calls pending. */
+  /** Whether no more semaphores are available until one of these has no calls pending. */
   get areFull(): boolean {
     return this.#active.length >= SEMAPHORES / 2
   }

@@ -55,7 +55,7 @@ export function checkDestroyed(call: string, result: number): void {
 const failedCleanups = new Set<string>()
 
 /**
- * To be called with the result of a call that destroys or frees what the library has kept, where no call of the program is near that could
+ * Checks the result of a call that destroys or frees what the library has kept, when no call of the program is near that could
  * throw. Warns once for each call and result. A lost context is reported by the program's own calls.
  */
 export function checkCleanup(call: string, handle: number, result: number): void {
@@ -109,7 +109,7 @@ export interface StartedLibcuda {
   readonly kinds: OwnedKinds
   /** The number of hardware queues that it was started with. */
   readonly connections: number
-  /** Where a function is that other threads call. */
+  /** The address of a function that other threads call. */
   addressOf(name: 'cuCtxSetCurrent' | 'cuEventQuery' | 'cuThreadExchangeStreamCaptureMode'): number
 }
 

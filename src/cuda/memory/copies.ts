@@ -26,7 +26,10 @@ import type { EventPool } from '../waiting/event-pool.js'
 const MOST_READ_AT_THE_CALL = 65_536
 /** CU_MEMCPY_SRC_ACCESS_ORDER_STREAM. */
 const IN_STREAM_ORDER = 1
-/** Behind the lists of a batch: a CUmemcpyAttributes, the index of the first copy that it is for, and which copy failed. */
+/**
+ * The offsets behind the lists of a batch: of a CUmemcpyAttributes, of the index of the first copy that it is for, and of the
+ * copy that failed.
+ */
 const AttributesAfter = { INDEX: 24, FAILED: 32, BYTES: 40 } as const
 
 /** The kind of memory for which CUDA looks at the pointer. */

@@ -192,7 +192,7 @@ export interface RegisteredMemoryParts extends LibcudaParts {
 
 interface Registered {
   readonly context: ContextHandle
-  /** Kept reachable as long as the memory is locked. */
+  /** The memory, which is kept reachable as long as it is locked. */
   readonly bytes: Uint8Array
 }
 
@@ -241,7 +241,10 @@ export class RegisteredMemory {
   }
 }
 
-/** For smaller arrays, the whole pages in them are not worth a call. */
+/**
+ * The least number of bytes for which large pages are requested: for smaller arrays, the whole pages in them are not worth a
+ * call.
+ */
 const LEAST_FOR_LARGE_PAGES = 8 * 1024 * 1024
 
 /**
@@ -254,7 +257,10 @@ export function newArrayBuffer(byteLength: number): ArrayBuffer {
   return buffer
 }
 
-/** Below this one thread copies in C, too (native/copies.c), and the two calls for the addresses cost more. */
+/**
+ * The least number of bytes that several threads copy. Below it one thread copies in C, too (native/copies.c), and the two calls
+ * for the addresses cost more.
+ */
 const LEAST_FOR_THREADS = 1024 * 1024
 
 /** Copies bytes to as many others: in native code where several threads do it together. */

@@ -21,7 +21,7 @@ export interface PeerAccessParts extends LibcudaParts {
 }
 
 export class PeerAccess {
-  /** By `owner:user`, whether the one device can access the other's memory. */
+  /** Whether one device can access another's memory, by `owner:user`. */
   readonly #reachable = new Map<string, boolean>()
   /** The same pairs, for which the access to contexts is enabled. */
   readonly #enabled = new Set<string>()
@@ -67,7 +67,9 @@ export class PeerAccess {
     return contexts.within(contexts.primary(owner), query) === 0 ? memory.pointerAt(0) : 0
   }
 
-  /** Another thread or library may destroy its pool, and make one with the same handle, so that access is enabled each time. */
+  /**
+   * Enables access to a pool, each time: another thread or library may destroy its pool, and make one with the same handle.
+   */
   #enablePool(pool: number, owner: number, user: number): void {
     const { must, contexts, relaxed, pools } = this.parts
     const enabled = pools.accesses(pool, owner)

@@ -49,11 +49,11 @@ export class PutOffFrees {
   readonly #order: Line[] = []
   #at = 0
   #places = 0
-  /** All that they come after is done, and the driver has refused them. */
+  /** Frees that the driver has refused although all that they come after is done. */
   #refused: Free[] = []
-  /** By device, the streams on which the frees are made, which wait for nothing. */
+  /** The streams on which the frees are made, which wait for nothing, by device. */
   readonly #streams = new Map<number, number>()
-  /** By device, those on which frees are made that could not be put off any more. */
+  /** The streams on which frees are made that could not be put off any more, by device. */
   readonly #waiting = new Map<number, number>()
   readonly #again = new RecheckTimer(() => this.sweep())
 
@@ -119,7 +119,10 @@ export class PutOffFrees {
     return any
   }
 
-  /** To make one could wait for the device, and so for the uses: then the one that waited for nothing so far takes its place. */
+  /**
+   * The stream for frees that wait. Making one could wait for the device, and so for the uses: then the stream that waited for
+   * nothing so far takes its place.
+   */
   #toWait(device: number): number | undefined {
     const known = this.#waiting.get(device)
     if (known !== undefined) return known
@@ -232,7 +235,7 @@ export class PutOffFrees {
     return freed
   }
 
-  /** Undefined while none can be made without a wait for what may never end. */
+  /** Borrows a stream of the device; undefined while none can be made without a wait for what may never end. */
   #lend(device: number): number | undefined {
     const { contexts, spares } = this.parts
     // Where another was lent before, to make one may have been out of the question.
@@ -268,7 +271,7 @@ export class PutOffFrees {
     pool.giveBack(context, event)
   }
 
-  /** After a fault everything is. */
+  /** Is the event done? After a fault every event counts as done. */
   #isDone(event: EventHandle | undefined): boolean {
     return event !== undefined && this.parts.library.cuEventQuery(event) !== CUresult.NOT_READY
   }

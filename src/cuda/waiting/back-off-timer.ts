@@ -30,7 +30,9 @@ const USUAL_BETWEEN_QUERIES = 500n * MICROSECOND
 const LONG_WAIT = 50n * MILLISECOND
 const SHARE_OF_LONG_WAITS = 100n
 const LONGEST_BETWEEN_QUERIES = 4n * MILLISECOND
-/** Meanwhile the event loop looks so often whether a warning is due. */
+/**
+ * The longest sleep of the event loop while another thread queries events: the event loop only checks whether a warning is due.
+ */
 const LONGEST_WITH_QUERIES = 250n * MILLISECOND
 
 /** The most events that the native thread queries, and where they are: see Queries in native/timer.c. */
@@ -48,7 +50,7 @@ const SHARE_WHEN_EXPECTED = 1000n
 /** The end is expected so much of that time before and behind it: a fortieth. */
 const EXPECTED_WITHIN = 40n
 const LEAST_WHEN_EXPECTED = 50n * MICROSECOND
-/** So much earlier the work may be done: the last wait was noticed late itself. */
+/** The time by which the work may be done earlier than expected: the last wait was itself noticed late. */
 const EARLIER = 100n * MICROSECOND
 
 /** What a thread of its own needs to query events of the driver. */
@@ -72,7 +74,7 @@ export class BackOffTimer implements BackOff {
   #isTiming = false
   #memory: ThreadMemory | undefined
 
-  /** Without queries the event loop makes them all. */
+  /** Makes a timer. Without `queries` the event loop makes all queries. */
   constructor(private readonly queries?: EventQueries) {}
 
   sleep(wake: () => void): void {

@@ -30,9 +30,9 @@ const CALM_WITHIN = 100
  * that it would not have got a moment later. So this is longer than most work takes.
  */
 const PATIENCE = 250
-/** So many checks of semaphores, which are in memory, for each query, which costs up to a microsecond. */
+/** The number of checks of semaphores, which are in memory, for each query, which costs up to a microsecond. */
 const CHECKS = 8
-/** Milliseconds for which that is so. Later the thread naps between two checks. */
+/** Milliseconds for which `CHECKS` holds. After that the thread naps between two checks. */
 const CHECKS_FOR = 1
 /** `PATIENCE` is at most this part of the time after which the wait is given up. */
 const SHARE_OF_DEADLOCK = 1 / 4
@@ -43,7 +43,9 @@ const needsAll: Needs = () => () => true
 /** The library does not know which work another library waits for. */
 const needsNone: Needs = () => () => false
 
-/** When a wait can never end: which host functions it must not run, and which promises it comes after. */
+/**
+ * The reasons why a wait can never end: the host functions that it must not run, and the promises that it comes after.
+ */
 interface Never {
   readonly neverRun: Needs
   readonly neverSettle: Needs
@@ -62,7 +64,7 @@ interface WaitUnderWay {
   isDone: () => boolean
   /** Records what is waited for in an internal event, which no host function can change. */
   readonly record: () => InternalRecord
-  /** Set once that was done. */
+  /** Gives the internal event back; set once `record` was called. */
   giveBack: (() => void) | undefined
 }
 
@@ -240,7 +242,7 @@ export class Blocking {
     hostFunctions.settle()
   }
 
-  /** No promise settles while JavaScript blocks. */
+  /** Throws ERR_DEADLOCK for a wait that comes after a promise: no promise settles while JavaScript blocks. */
   #refusePromises(never: Needs, what: string): void {
     const { hostFunctions, semaphores } = this.parts
     if (semaphores.waits.size === 0) return
@@ -325,7 +327,7 @@ export class Blocking {
     const { hostFunctions, semaphores, spinWait, deadlockAfter, valueWaits } = this.parts
     const patience = Math.min(PATIENCE, deadlockAfter * SHARE_OF_DEADLOCK)
     const isFull = semaphores.running.length >= MOST_NESTED
-    /** As long as no host function runs, none is needed that was not. */
+    /** The host functions that the wait needs. As long as no host function runs, none is needed that was not. */
     let isNeeded: ComesAfter | undefined
     let since = monotonicTime()
     let neededSince = since

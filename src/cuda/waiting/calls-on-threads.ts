@@ -5,7 +5,7 @@ import { pollUntil } from '../../foundation/base/poll-until.js'
 import type { NativeThread } from '../../foundation/native/native-thread.js'
 import type { WaitingParts } from './promises.js'
 
-/** No host function may be queued while one is made. */
+/** The calls that are made on other threads. No host function may be queued while one is made. */
 export class CallsOnThreads {
   readonly #calls = new Set<Pick<NativeThread, 'result'>>()
 

@@ -82,7 +82,10 @@ export class EventPool {
     return isKept
   }
 
-  /** Is this an internal event? It may be where an event of the caller once was. This is a search, since it is called seldom. */
+  /**
+   * Is this an internal event? It may be where an event of the caller once was. The answer comes from a search, since it is
+   * needed seldom.
+   */
   hides(event: EventHandle): boolean {
     for (const { free, shared, unrecorded, unused } of this.#pools.values()) {
       if (event === shared || event === unrecorded || unused.includes(event)) return true
@@ -159,7 +162,10 @@ export class EventPool {
     })
   }
 
-  /** Most calls in a row are for the same context, and a lookup costs a tenth of a record. */
+  /**
+   * The pool of a context, which is remembered: most calls in a row are for the same context, and a lookup costs a tenth of a
+   * record.
+   */
   #pool(context: ContextHandle): Pool {
     if (context !== this.#context || this.#latest === undefined) {
       this.#latest = this.#poolOf(context)

@@ -22,7 +22,10 @@ export interface IdleDevicesParts extends LibcudaParts {
   readonly hostFunctions: Pick<PendingHostFunctions, 'exclusivelyNow'>
 }
 
-/** After all queued work has completed so often, and other work was there each time, the device is hardly ever idle when it is asked. */
+/**
+ * The number of rounds after which the device is hardly ever idle when it is queried: each time all queued work has completed,
+ * and other work was there.
+ */
 const MOST_ROUNDS = 16
 /** Milliseconds for which this thread then looks on: it queues nothing meanwhile, so that what is not blocked comes to an end. */
 const LONGEST_LOOK = 100
@@ -104,7 +107,10 @@ export class IdleDevices {
     })
   }
 
-  /** Undefined when a stream captures: whether the work that it had before has completed cannot be queried. */
+  /**
+   * The streams that have work; undefined when a stream captures: whether the work that it had before has completed cannot be
+   * queried.
+   */
   #busyStreams(): StreamRecord[] | undefined {
     const busy: StreamRecord[] = []
     for (const stream of this.#streams()) {
@@ -123,7 +129,10 @@ export class IdleDevices {
       if (context !== undefined) for (const which of NULL_AND_PER_THREAD) yield streams.of(defaultStream(device, which))
   }
 
-  /** Undefined when the stream captures, or, for the null stream, a blocking stream does: a query would invalidate that capture. */
+  /**
+   * Has the stream work? Undefined when it captures, or, for the null stream, a blocking stream does: a query would invalidate
+   * that capture.
+   */
   #isBusy(stream: StreamHandle): boolean | undefined {
     const { calls, library, captures } = this.parts
     return captures.unlessCapturing(

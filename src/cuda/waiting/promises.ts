@@ -16,7 +16,7 @@ interface Wait {
   settle: Settle | undefined
 }
 
-/** Has what is waited for completed? `error` is why it never will. */
+/** The answer whether what is waited for has completed. `error` is why it never will. */
 interface Answer {
   readonly done: boolean
   readonly error: unknown
@@ -137,10 +137,16 @@ export interface WaitingParts extends HostFunctionParts {
 
 /** A turn of the event loop takes as long as four queries, so that many are made in each turn while turns follow directly. */
 const QUERIES = 4
-/** In the first turn that waits for anything, short work completes, and is noticed as soon as by a blocked thread. */
+/**
+ * The number of queries in the first turn that waits for anything: short work completes in it, and is noticed as soon as by a
+ * blocked thread.
+ */
 const FIRST_QUERIES = 12
 
-/** Is a capture under way on a device that this thread knows of, or one that it does not, and that may be another thread's? */
+/**
+ * Whether a capture is under way on a device: one that this thread knows of, or one that it does not, and that may be another
+ * thread's.
+ */
 interface SeenCaptures {
   readonly known: () => boolean
   readonly unknown: () => boolean
@@ -157,11 +163,11 @@ interface LaterWait {
 
 /** Waits by promise, and the turn of the event loop in which they are settled and host functions that are ready run. */
 export class Promises {
-  /** Grouped by stream, by context for waits for a device, and by the event that has an earlier record of another. */
+  /** The waits by stream, by context for waits for a device, and by the event that has an earlier record of another. */
   readonly #streams: Completions<StreamRecord | ContextHandle | EventHandle>
   /** Waits for devices that have not begun, since another thread captures. */
   readonly #later: LaterWait[] = []
-  /** Nothing was waited for at the end of the last turn. */
+  /** Whether nothing was waited for at the end of the last turn. */
   #wasIdle = true
 
   constructor(private readonly parts: WaitingParts) {
@@ -173,7 +179,7 @@ export class Promises {
     return this.#finished(stream, copy, settle, giveBack)
   }
 
-  /** To be called while no capture is under way that this thread knows of. */
+  /** Waits for all work of a context. Must be called while no capture is under way that this thread knows of. */
   contextFinished(context: ContextHandle, captures: SeenCaptures, settle: Settle): Cancel {
     const begun = this.#contextFinished(context, captures, settle)
     if (begun === 'unknown') throw cudaError('cuCtxRecordEvent', CUresult.STREAM_CAPTURE_UNSUPPORTED)
@@ -228,7 +234,7 @@ export class Promises {
     return [...this.#streams.next, ...eventWaits.next]
   }
 
-  /** One turn of the event loop: runs host functions that are ready, and settles promises that have ended. */
+  /** Handles one turn of the event loop: runs host functions that are ready, and settles promises that have ended. */
   turn(): TurnResult {
     const { hostFunctions, relaxed, semaphores, eventWaits, backOff } = this.parts
     if (this.#later.length > 0) this.#beginLater()

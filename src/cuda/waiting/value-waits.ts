@@ -17,7 +17,7 @@ interface ValueWait {
   readonly stream: StreamRecord
   readonly event: EventHandle
   readonly site: string | undefined
-  /** By `monotonicTime()`. */
+  /** The time at which the wait was queued, by `monotonicTime()`. */
   readonly since: number
 }
 
@@ -37,8 +37,8 @@ export class ValueWaits {
   ) {}
 
   /**
-   * To be called before a wait is queued. Returns false if the wait becomes part of a graph. While a stream is blocked at a wait, CUDA may be
-   * unable to make streams, so those that the library needs itself are made before.
+   * Called before a wait is queued. Returns false if the wait becomes part of a graph. While a stream is blocked at a wait, CUDA
+   * may be unable to make streams, so those that the library needs itself are made before.
    */
   beforeWait(stream: StreamHandle): boolean {
     if (this.captures(stream)) return false
@@ -64,7 +64,7 @@ export class ValueWaits {
     return this.#waits.length > 0
   }
 
-  /** As `any`, but for certain: queries the oldest waits until one has not ended. */
+  /** Does any wait block for certain? Queries the oldest waits until one has not ended. */
   anyBlocks(): boolean {
     if (this.#waits.length === 0) return false
     this.parts.relaxed.run(() => {

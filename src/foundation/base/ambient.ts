@@ -12,7 +12,10 @@ interface Scope {
 /** A value that was made current. */
 interface Entry<T> {
   readonly value: T
-  /** Once it has ended, `before` counts instead, wherever the entry is still stored. */
+  /**
+   * The block in which the value is current. Once the block has ended, `before` counts instead, wherever the entry is still
+   * stored.
+   */
   readonly scope: Scope
   before: Entry<T> | undefined
 }

@@ -229,7 +229,7 @@ export function oneOf<V>(value: unknown, table: Readonly<Record<string, V>>, nam
   return table[checkChoice(value, name, names)]
 }
 
-/** One of these names; anything else is ERR_INVALID_ARG_VALUE. */
+/** Returns the value if it is one of these names; throws ERR_INVALID_ARG_VALUE otherwise. */
 export function checkChoice<T extends string>(value: unknown, name: string, choices: readonly T[]): T {
   const choice = choices.find((one) => one === value)
   if (choice !== undefined) return choice

@@ -62,7 +62,7 @@ export interface Elements<V> {
 
 /** A struct of CUDA C++: a type of parameters, and of the memory that pointers point to. `struct(fields)` makes it. */
 export interface Struct<V extends object = object> extends Elements<V> {
-  /** Its members by name, in their order. */
+  /** The struct's members by name, in their order. */
   readonly fields: StructFields
 }
 
@@ -70,7 +70,7 @@ export interface Struct<V extends object = object> extends Elements<V> {
 export interface Leaf {
   readonly offset: number
   readonly type: ScalarType
-  /** Where it is in the element, such as '.velocity[1]'. */
+  /** The path to the number within its element, such as '.velocity[1]'. */
   readonly path: string
 }
 
@@ -90,7 +90,7 @@ export interface ElementLayout {
   readonly text: string
   /** What a number and a vector are made of; undefined for a struct and an array. */
   readonly scalar: ScalarType | undefined
-  /** All numbers in it. */
+  /** All numbers of an element. */
   readonly leaves: readonly Leaf[]
   /** Checks the value and writes its bytes; returns what is wrong with it. */
   write(view: DataView, at: number, value: unknown): Wrong | undefined
@@ -237,7 +237,7 @@ function wrongSequence(value: unknown, count: number, element: string, name: str
   return invalidValue(`${name} must be ${expected}, and ${value.length} were given`)
 }
 
-/** Is it a value of this type, as the program gives it? */
+/** Is the value, as the program gives it, of this type? */
 function isScalarValue(type: ScalarType, value: unknown): value is number | bigint | boolean {
   if (type === 'bool') return typeof value === 'boolean'
   const { range } = elementType(type)
@@ -328,7 +328,7 @@ const structs = new WeakMap<object, StructLayout>()
 export const structLayout = (value: unknown): ElementLayout | undefined =>
   isObject(value) ? structs.get(value) : undefined
 
-/** Where the members of a struct begin, in their order. */
+/** The offsets in bytes at which the members of a struct begin, in their order. */
 export const fieldOffsets = (of: Struct): readonly number[] => structs.get(of)?.fields.map(({ offset }) => offset) ?? []
 
 /** Throws the error for a value that is wrong, by the name that the part has. */

@@ -5,7 +5,7 @@
 
 interface ElementType {
   readonly bytes: number
-  /** Its array in JavaScript. */
+  /** The typed array that holds such elements in JavaScript. */
   readonly array?: ArrayConstructor
   /** How many of them CUDA C++ has as a vector, such as float2 and float4. Kernels have parameters of types with an array or with vectors. */
   readonly lanes?: readonly number[]

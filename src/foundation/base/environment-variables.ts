@@ -7,9 +7,9 @@ import { invalidValue } from './errors.js'
 import { process } from './node-modules.js'
 import { onceInAllThreads } from './once-in-all-threads.js'
 
-/** More devices than any machine has; a mistyped number should not fill the memory. */
+/** A limit that is larger than the number of devices of any machine; a mistyped number should not fill the memory. */
 export const MOST_DEVICES = 64
-/** More bytes than any device has. */
+/** A limit that is larger than the memory of any device, in bytes. */
 export const MOST_MEMORY = 2 ** 46
 
 interface Row<T> {
@@ -77,7 +77,7 @@ export interface FileNames {
 
 /** A library that is loaded when it is first used. */
 export interface KnownLibrary {
-  /** Its name in error messages, such as 'cuBLAS'. */
+  /** The library's name in error messages, such as 'cuBLAS'. */
   readonly title: string
   readonly names: FileNames
   /** What a program can do when the library is missing. */
@@ -96,7 +96,7 @@ export class LibraryVariable extends EnvironmentVariable<string> {
   }
 }
 
-/** Of a library of NVIDIA's. The versions are those of its file, of CUDA 13 and 12. */
+/** The file names of an NVIDIA library. The versions are those in the names of the files of CUDA 13 and 12. */
 const fileNames = (name: string, versions: readonly number[], windows: (version: number) => string): FileNames => ({
   linux: [...versions.map((version) => `lib${name}.so.${version}`), `lib${name}.so`],
   windows: versions.map(windows),
@@ -112,7 +112,7 @@ function ofToolkit(title: string, versions: readonly number[]): LibraryVariable 
   })
 }
 
-/** Those that the simulator can have: of GPUs that a driver for CUDA 13.0 has known. */
+/** The compute capabilities that the simulator can have: those of the GPUs that a driver for CUDA 13.0 knows. */
 export const COMPUTE_CAPABILITIES = [
   ...['5.0', '5.2', '5.3', '6.0', '6.1', '6.2', '7.0', '7.2', '7.5', '8.0', '8.2', '8.6', '8.7', '8.8', '8.9', '9.0'],
   ...['10.0', '10.1', '10.3', '11.0', '12.0', '12.1'],

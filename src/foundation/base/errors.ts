@@ -53,7 +53,7 @@ export class CudaError extends Error {
   }
 }
 
-/** Those whose stack begins at the program's line, as that of their copies does. */
+/** Errors whose stack begins at the program's line, so that the stack of a copy of them must begin there, too. */
 const shortened = new WeakSet<CudaError>()
 
 /** Makes a CudaError whose stack begins at the program's line, if there is one on it: what is wrong has to do with no call. */

@@ -1,6 +1,6 @@
 /**
- * Where a process writes the file that an environment variable names, which those that it starts inherit; and whether it can, which is
- * asked before there is anything to write.
+ * The path to which a process writes the file that an environment variable names. Child processes inherit the variable, so each
+ * process needs a path of its own. Whether the file can be written is checked before there is anything to write.
  */
 import { invalidValue, messageOf } from './errors.js'
 import { isMainThread, process, threadId } from './node-modules.js'

@@ -10,16 +10,18 @@ import { implementation, LibraryObject } from './library-object.js'
 
 /** An object of the driver. It must not reference its owner, which would then never become unreachable. */
 export abstract class NativeResource {
-  /** Its owner no longer has it, and nothing is left to destroy for the owner. */
+  /** The owner no longer has the resource, and nothing is left to destroy for the owner. */
   declare isDisposed: boolean
-  /** The garbage collector watches its owner. */
+  /** The garbage collector watches the owner. */
   declare registered: boolean
   /** The number of graphs and instances that retain it. */
   declare private retainers: number
-  /** Its owner no longer has it, and it is destroyed when the last graph that retains it releases it. */
+  /** The owner no longer has the resource, which is destroyed when the last graph that retains it releases it. */
   declare private isRetainedOnly: boolean
 
-  /** Assigned, not defined: V8 calls C for each field that a class defines if more than four classes extend it. */
+  /**
+   * The fields are assigned and not defined: V8 calls C for each field that a class defines if more than four classes extend it.
+   */
   constructor() {
     this.isDisposed = false
     this.registered = false
@@ -27,24 +29,24 @@ export abstract class NativeResource {
     this.isRetainedOnly = false
   }
 
-  /** If the driver refuses to destroy it, does it still exist, as far as the library can know? */
+  /** Does the resource still exist, as far as the library can know, if the driver refuses to destroy it? */
   get outlivesRefusal(): boolean {
     return false
   }
 
-  /** Is it worth a collection to find it forgotten, before the GPU is out of memory? */
+  /** Is it worth a collection to find the resource forgotten, before the GPU is out of memory? */
   get holdsMemory(): boolean {
     return false
   }
 
-  /** Only graphs use it: its owner no longer has it. */
+  /** Only graphs use the resource: its owner no longer has it. */
   get isOnlyRetained(): boolean {
     return this.isRetainedOnly
   }
 
   abstract destroy(): void
 
-  /** Was the object closed that it belongs to? */
+  /** Was the object closed to which the resource belongs? */
   get isClosed(): boolean {
     return this.isDisposed
   }
@@ -55,10 +57,10 @@ export abstract class NativeResource {
     return this
   }
 
-  /** Called when its owner no longer has it, but graphs still retain it. */
+  /** Called when the owner no longer has the resource, but graphs still retain it. */
   protected ownerGone(): void {}
 
-  /** One more graph, or instance of one, uses it: it is not destroyed before `release()`. */
+  /** Adds a graph, or an instance of one, that uses the resource, which is not destroyed before `release()`. */
   retain(): void {
     this.retainers += 1
   }
@@ -76,13 +78,16 @@ export abstract class NativeResource {
     this.destroy()
   }
 
-  /** Its owner was collected. */
+  /** Called when the owner was collected. */
   collected(): void {
     if (this.retainers === 0) this.destroyUnowned()
     else this.leaveToRetainers()
   }
 
-  /** Its owner no longer needs it: destroys it now, or when the last graph releases it. Only the first call counts. */
+  /**
+   * Called when the owner no longer needs the resource: destroys it now, or when the last graph releases it. Only the first call
+   * counts.
+   */
   dispose(): void {
     if (this.isDisposed) return
     try {
@@ -97,7 +102,10 @@ export abstract class NativeResource {
     }
   }
 
-  /** This is not a private name, because V8 would define it in each object (see the constructor). */
+  /**
+   * Tells a subclass that only graphs retain the resource. The name is not private (#), because V8 would define it in each object
+   * (see the constructor).
+   */
   private leaveToRetainers(): void {
     this.isRetainedOnly = true
     this.ownerGone()

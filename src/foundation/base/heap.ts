@@ -17,14 +17,14 @@ export interface Heap {
 const WEIGHT = 1 / 16
 /** The collector is told of changes of so many bytes of GPUs. */
 const STEP = 2 ** 26
-/** More than any limit that V8 sets to the memory that objects hold. */
+/** A number of bytes that is larger than any limit that V8 sets to the memory that objects hold. */
 const MORE_THAN_ANY_LIMIT = 2 ** 40
 
 let heap: Heap | undefined
 /** Bytes of GPUs that objects of this thread hold, those that the collector counts, and those of them that it has found forgotten. */
 let [held, counted, forgotten] = [0, 0, 0]
 
-/** To be called with the native layer of this thread, in a run time that has V8. */
+/** Called with the native layer of this thread, in a run time that has V8. */
 export function useHeap(of: Heap): void {
   heap = of
 }
@@ -36,14 +36,14 @@ export function holdMemory(bytes: number): void {
 }
 
 /**
- * Those are freed. A program that closes what it uses will use as much again, and no collection should come of it: so the collector goes on
- * to count them.
+ * Called when an object has freed so many bytes. A program that closes what it uses will use as much again, and no collection
+ * should come of it: so the collector goes on to count them.
  */
 export function releaseMemory(bytes: number): void {
   held -= bytes
 }
 
-/** The collector has found so many of them forgotten. */
+/** Called when the collector has found objects forgotten that hold so many bytes. */
 export function findForgotten(bytes: number): void {
   forgotten += bytes
   if (forgotten < STEP) return
@@ -73,7 +73,7 @@ function collectByWeight(of: Heap): void {
   of.adjustExternalMemory(-MORE_THAN_ANY_LIMIT)
 }
 
-/** Does not keep an object reachable. */
+/** A reference that does not keep its object reachable. */
 export interface Weak {
   deref(): object | undefined
   release?(): void

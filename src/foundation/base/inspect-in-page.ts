@@ -1,11 +1,11 @@
 /** `inspect()` for messages in a page: values as Node prints them in one line, without classes' own ways of printing. */
 
 interface Limits {
-  /** So many objects within objects are written out. Default: 2. */
+  /** The depth to which objects within objects are written out. Default: 2. */
   readonly depth?: number
-  /** So many elements are written. Default: 100. */
+  /** The largest number of elements that are written. Default: 100. */
   readonly maxArrayLength?: number
-  /** Default: by insertion. */
+  /** The order of properties. Default: by insertion. */
   readonly sorted?: boolean
 }
 
@@ -15,7 +15,7 @@ export function inspect(value: unknown, limits: Limits = {}): string {
   return textOf(value, limits, limits.depth ?? 2, [])
 }
 
-/** Under this name objects have a function of their own for `console.log()` on Node. */
+/** The symbol under which objects have a function of their own for `console.log()` on Node. */
 inspect.custom = Symbol.for('nodejs.util.inspect.custom')
 
 function textOf(value: unknown, limits: Limits, depth: number, within: readonly object[]): string {

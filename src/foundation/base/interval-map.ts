@@ -2,7 +2,7 @@
 
 export interface Interval<V> {
   readonly start: number
-  /** Not in it. */
+  /** The first address behind the interval. */
   readonly end: number
   value: V
 }
@@ -10,7 +10,7 @@ export interface Interval<V> {
 export class IntervalMap<V> {
   #intervals: Interval<V>[] = []
 
-  /** If `isSame` is given, neighbours with the same value become one interval. */
+  /** Makes an empty map. If `isSame` is given, neighbours with the same value become one interval. */
   constructor(private readonly isSame?: (one: V, other: V) => boolean) {}
 
   /** The number of intervals. */

@@ -6,7 +6,9 @@ import { describeObjectsBy, invalidReceiver, invalidType } from './errors.js'
 import { inspect } from './node-modules.js'
 import { printable } from './printable.js'
 
-/** This text is short enough that V8 shows all of it: V8 leaves out the middle of longer ones. */
+/**
+ * The explanation for threads in an error. It is short enough that V8 shows all of it: V8 leaves out the middle of longer texts.
+ */
 const ONE_THREAD =
   'objects of cuda-streams cannot be sent to another thread: send the result of share() of a stream, event or device buffer'
 
@@ -78,7 +80,7 @@ export abstract class ClosableObject extends LibraryObject implements Disposable
   /** @internal */
   declare readonly [implementation]: Closable | undefined
 
-  /** True if the object was closed. */
+  /** Was the object closed? */
   get closed(): boolean {
     return checkedImplementation(this).isClosed
   }
@@ -99,7 +101,10 @@ function checkedImplementation(receiver: ClosableObject): Closable {
   return impl
 }
 
-/** For constructors that programs must not call: throws ERR_INVALID_ARG_TYPE unless the library gives its own object. */
+/**
+ * Checks what a constructor gets that programs must not call: throws ERR_INVALID_ARG_TYPE unless the library gives its own
+ * object.
+ */
 export function checkMade<I>(
   impl: unknown,
   type: abstract new (...args: never[]) => I,

@@ -22,7 +22,7 @@ type Within = <R>(fn: () => R) => R
 const captures: (() => Within)[] = []
 
 export class AsyncLocalStorage<T> {
-  /** Those of functions that are not over; the first is of the program as a whole. */
+  /** The frames of functions that have not returned; the first is that of the program as a whole. */
   readonly #frames: Frame<T>[] = [{ value: undefined }]
 
   constructor() {
@@ -114,7 +114,7 @@ const timers = new Map<unknown, TimerResource>()
 let requests = 0
 let restoreTimers = (): void => {}
 
-/** Of all that the event loop may be asked for, timers are told of: those that are set while a hook is enabled. */
+/** Makes a hook. Of all requests to the event loop, it gets only timers: those that are set while a hook is enabled. */
 export function createHook(callbacks: HookCallbacks): Hook {
   const hook: Hook = {
     enable: () => {
@@ -174,7 +174,9 @@ function watchTimers(): () => void {
 const tagOf = Object.getOwnPropertyDescriptor(Object.getPrototypeOf(Uint8Array.prototype), Symbol.toStringTag)?.get
 const kindOf = (value: unknown): unknown => tagOf?.call(value)
 
-/** Does this getter or method of a class, which looks at no more than the object, take it for one of the class? */
+/**
+ * Does this getter or method of a class, which reads no more than the object, accept the value as an object of the class?
+ */
 function takes(value: unknown, prototype: object, name: string): boolean {
   try {
     Object.getOwnPropertyDescriptor(prototype, name)?.get?.call(value)
@@ -217,7 +219,7 @@ const LATE_MODULES: Readonly<Record<string, object>> = {
 
 /** The origin of the page: places in the program are reported without it. */
 const origin = String(Reflect.get(Reflect.get(globalThis, 'location') ?? {}, 'origin') ?? '')
-/** There is no other driver. */
+/** The environment variables of a page, in which there is no driver but the simulator. */
 const env: Record<string, string | undefined> = { CUDA_STREAMS_DRIVER: 'sim' }
 
 /** The global of Node, as far as the library uses it in a page. */
@@ -257,7 +259,7 @@ export const fileURLToPath = (address: string): string => address
 export const isMainThread = true
 export const threadId = 0
 
-/** Nothing keeps an ArrayBuffer of a page from being transferred. */
+/** What a page knows of workers. Nothing keeps an ArrayBuffer of a page from being transferred. */
 export const workerThreads = { isMainThread, threadId, markAsUntransferable: undefined }
 
 export class Channel {

@@ -2,7 +2,7 @@
 import { stateError } from './errors.js'
 import { process } from './node-modules.js'
 
-/** As package.json says, in `engines`: the first versions whose `require()` loads ES modules. */
+/** The first versions whose `require()` loads ES modules, which are those in `engines` of package.json. */
 const LEAST = { 20: 19, 22: 12 } as const
 
 /** @throws ERR_UNSUPPORTED for a version of Node, such as 'v18.20.8', that is too old */

@@ -2,7 +2,9 @@
 import { fileURLToPath, process } from './node-modules.js'
 import { printable } from './printable.js'
 
-/** This file within the folder of the package's code, as stack traces name it. A bundle has it only in its source map. */
+/**
+ * The path of this file within the folder of the package's code, as stack traces name it. A bundle has it only in its source map.
+ */
 const OWN_FILE = 'foundation/base/stack.js'
 /** `at name (path:row:column)`, or the same without a name. A built-in function has no path. */
 const PLACE = /^at (?:async )?(?:.* \()?([^()]+):(\d+):(\d+)\)?$/
@@ -16,7 +18,7 @@ interface StackFrame {
   readonly path: string
   readonly row: string
   readonly column: string
-  /** Whose code the frame runs; undefined for a built-in function, which has no path. */
+  /** The code to which the frame belongs; undefined for a built-in function, which has no path. */
   readonly owner: 'program' | 'package' | 'library' | 'node' | undefined
 }
 
@@ -182,7 +184,9 @@ function* framesOf(stack: string): Generator<StackFrame> {
   }
 }
 
-/** On Windows the URL of a file has no path if it names no drive: a program, or its source map, may say anything. */
+/**
+ * The path of a file's URL. On Windows a URL that names no drive has no path: a program, or its source map, may contain anything.
+ */
 function pathOf(file: string): string {
   if (!file.startsWith('file:')) return file
   try {
@@ -203,7 +207,7 @@ function ownerOf(file: string): StackFrame['owner'] {
   return PACKAGES.test(file) ? 'package' : 'program'
 }
 
-/** Where package managers put packages. */
+/** A folder into which package managers put packages. */
 const PACKAGES = /[\\/]node_modules[\\/]/
 /** Vite's development server has packages in files apart from the program's. */
 const SERVED = /^.*\/\.vite\/deps\/(?=[^/]*$)/

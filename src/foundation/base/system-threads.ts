@@ -5,11 +5,16 @@ import { warnOnce } from './warnings.js'
 
 /** Milliseconds between two looks whether a thread is still there. */
 const INTERVAL = 100
-/** Added to a number made of those of process and thread, on systems that do not tell that of a thread: it never counts as gone. */
+/**
+ * The least number of a thread on systems that do not report one. The numbers of process and thread are added; such a thread
+ * never counts as ended.
+ */
 const UNKNOWN = 2 ** 30
-/** Linux numbers threads below this, and uses their numbers again. */
+/** The bound for Linux's numbers of threads, which are used again after a thread has ended. */
 const MOST_NUMBERS = 2 ** 22
-/** When threads began, in ticks, tells those apart that have the same number: so much of it goes into the number here. */
+/**
+ * The number of remainders of a thread's start time, in ticks. The remainder distinguishes threads that have the same number.
+ */
 const BEGINNINGS = UNKNOWN / MOST_NUMBERS
 
 let own: number | undefined
@@ -34,12 +39,12 @@ function readThread(name: string) {
   return { number: Number.parseInt(text, 10), state, beginning: Number(rest[18]) % BEGINNINGS }
 }
 
-/** More of them, or of those that were there at the last look, are forgotten, and looked for again. */
+/** The number of threads after which the results of earlier lookups are dropped, and threads are looked up again. */
 const MOST_GONE = 1024
 const gone = new Set<number>()
 const lookedAt = new Map<number, number>()
 
-/** Has the thread ended? It is looked for now and then, or at once where that matters. */
+/** Has the thread ended? The system is queried at intervals, or at once if `atOnce` is true. */
 export function isGone(thread: number, atOnce = false): boolean {
   if (thread === 0 || thread >= UNKNOWN || thread === own) return false
   if (gone.has(thread)) return true

@@ -115,7 +115,7 @@ export function merged(one: VectorClock, other: VectorClock): VectorClock {
   return mergedParts(one, other)
 }
 
-/** Of parts of one level. Where one part has all that the other has, it is the result. */
+/** Merges two parts of the same level. If one part has all that the other has, it is the result. */
 function mergedParts(one: VectorClock, other: VectorClock): VectorClock {
   if (one === other || other === NO_TIMES) return one
   if (one === NO_TIMES) return other
@@ -206,7 +206,10 @@ function arePartsWithin(one: VectorClock, other: VectorClock, event: Epoch, from
 
 /** The event with which a component begins. */
 export interface Begin extends Epoch {
-  /** By number, the time at which the component began that has it now. Events with earlier times are of components that had it before. */
+  /**
+   * The first time of each component, by component number. Events with earlier times belong to components that had the number
+   * before.
+   */
   readonly begins: readonly number[]
 }
 
@@ -218,7 +221,7 @@ export class Component implements Begin {
   readonly begins: readonly number[]
   /** The time of its latest wait for a value of memory, if a later write may still change what that comes after. */
   waitedAt = 0
-  /** It has no events any more, and its number may be that of another. */
+  /** The component has no more events, and its number may be that of another component. */
   hasEnded = false
   /** The epoch that was made last. It is kept because it is often used again. */
   #last: readonly [Epoch] | undefined
@@ -297,11 +300,11 @@ export class References {
   }
 }
 
-/** So many ended components are checked, when a new one is needed, for whether all of their events are known to be done. */
+/** The number of ended components that are checked for being known to be done when a new component is needed. */
 const TRIED = 8
-/** At so many ended components it is looked which of them nothing refers to any more. */
+/** The number of ended components at which the first search begins for those that nothing refers to any more. */
 const FIRST_LOOK = 16
-/** An ended component pays for looking at so many references. */
+/** The number of references that are searched for each ended component. */
 const LOOKS = 4
 
 /**
@@ -310,7 +313,7 @@ const LOOKS = 4
  * That other clocks still have times of it does no harm, since they are earlier than all times of the next.
  */
 export class Components {
-  /** As in `Begin`. */
+  /** The first time of each component, by component number, as in `Begin`. */
   readonly begins: number[] = [1]
   /** The clock of the JavaScript thread: the work that it knows to be done. All that it queues happens after that. */
   readonly host = new Component({ component: 0, time: 1, clock: NO_TIMES, begins: this.begins })
@@ -392,7 +395,9 @@ export class Components {
     return this.#unused.pop()
   }
 
-  /** One of which JavaScript knows all events to be done: what begins now happens after them. */
+  /**
+   * Takes an ended component of which JavaScript knows all events to be done: a component that begins now happens after them.
+   */
   #firstKnown(): ComponentTime | undefined {
     for (let tried = 0; tried < TRIED; tried += 1) {
       const component = this.#ended.shift()

@@ -36,8 +36,8 @@ export function warnOnce(code: string, message: string): void {
 export const seconds = (milliseconds: number): string => `${Math.round(milliseconds / 100) / 10} s`
 
 /**
- * To be called with each answer "not done yet" of a query. True if such answers have filled this turn of the event loop for
- * the time after which a warning is due, and again each time that it has passed once more.
+ * Counts an answer "not done yet" of a query; every such answer is passed here. True if such answers have filled this turn of the
+ * event loop for the time after which a warning is due, and again each time that it has passed once more.
  */
 export function pollsInVain(): boolean {
   answers += 1

@@ -1,7 +1,7 @@
 /** Describes, for warnings, what blocks work and can be ended by this thread alone. */
 import { canonicalStream, cudaHandleOf, deviceOfDefaultStream, isDefaultStream, type StreamHandle } from './driver.js'
 
-export function describeStream(stream: StreamHandle): string {
+function describeStream(stream: StreamHandle): string {
   if (!isDefaultStream(stream)) return `the stream 0x${stream.toString(16)}`
   const which = cudaHandleOf(canonicalStream(stream)) === 0 ? 'null' : 'per-thread default'
   return `the ${which} stream of device ${deviceOfDefaultStream(stream)}`

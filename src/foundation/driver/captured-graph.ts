@@ -7,7 +7,7 @@ import { stateError } from '../base/errors.js'
 
 /** A node of a graph: one piece of captured work. */
 export interface CapturedNode<Work> {
-  /** Its place in the graph. It comes after nodes of lower places only. */
+  /** The node's index in the graph. It comes only after nodes of lower indices. */
   readonly index: number
   readonly after: readonly CapturedNode<Work>[]
   readonly work: Work
@@ -128,7 +128,10 @@ export class CapturedGraph<
   }
 }
 
-/** Of a node that no body of a conditional node can have. CUDA says so only when an instance is made, with no reason. */
+/**
+ * The error for a node that no body of a conditional node can have. CUDA reports it only when an instance is made, without a
+ * reason.
+ */
 export const notInBody = (kind: string): Error =>
   stateError(
     'ERR_UNSUPPORTED',

@@ -209,19 +209,22 @@ export const isContextLost = (result: number): boolean =>
 let lost = false
 
 /**
- * True once a call of this thread has failed because its context was lost. From then on the driver is queried where a
- * cached answer or a pool would do otherwise.
+ * True once a call of this thread has failed because its context was lost. After that the driver is queried where a cached answer
+ * or a pool would do otherwise.
  */
 export const hasLostContext = (): boolean => lost
 
-/** To be called with each result that is not success, even if the result is no error. */
+/**
+ * Records whether a result is that of a lost context. Called with each result that is not success, even if the result is no
+ * error.
+ */
 export function noteLoss(result: number): void {
   if (isContextLost(result)) lost = true
 }
 
 let whyRefused: (call: string, result: number) => string | undefined = () => undefined
 
-/** If the driver has a log, it is queried for the reason of each error. */
+/** Sets the function that queries the driver's log, if it has one, for the reason of each error. */
 export function askDriverWhy(ask: (call: string, result: number) => string | undefined): void {
   whyRefused = ask
 }

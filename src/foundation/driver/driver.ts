@@ -41,7 +41,7 @@ export type Pointer = number & { readonly [kind]: 'CUdeviceptr' }
 export function defaultStream(device: number, which: 0 | 1 | 2): StreamHandle {
   return (device * 4 + which) as StreamHandle
 }
-/** Below this a StreamHandle is a default stream's token; no allocator hands out such addresses. */
+/** The bound below which a StreamHandle is a default stream's token; no allocator returns such addresses. */
 export const DEFAULT_STREAM_LIMIT = 4096
 export const isDefaultStream = (stream: StreamHandle): boolean => stream < DEFAULT_STREAM_LIMIT
 export const deviceOfDefaultStream = (stream: StreamHandle): number => stream >>> 2
@@ -160,7 +160,7 @@ export interface Driver {
    * multiprocessors each, and one of the rest, which comes last.
    */
   deviceSplit(device: number, multiprocessors: readonly number[]): readonly GreenContextPart[]
-  /** No more streams will be made in it: it may be given out again by a split once it has none. */
+  /** Called when no more streams will be made in the green context: a split may return it again once it has none. */
   greenContextDestroy(context: ContextHandle): void
 
   // Streams
@@ -181,7 +181,7 @@ export interface Driver {
    * call of this driver. The stream may be destroyed already.
    */
   streamEscaped(stream: StreamHandle): void
-  /** Was `streamEscaped()` called for the stream? True of default streams. */
+  /** Was `streamEscaped()` called for the stream? Always true for default streams. */
   isEscaped(stream: StreamHandle): boolean
   /**
    * Queues work on its stream; captures it where the stream captures. Never waits: `streamReserve()` comes before it.
@@ -282,8 +282,7 @@ export interface TwoDevices {
 }
 
 /**
- * Which way a copy that is not an ordinary one goes: between two devices, or from one piece of the host's memory to
- * another.
+ * The route of a copy that is not an ordinary one: between two devices, or from one piece of the host's memory to another.
  */
 export type CopyRoute = TwoDevices | 'withinHost'
 
@@ -301,7 +300,9 @@ export interface InternalEvent {
   /** Events with the same number are done in the order of their places. */
   readonly line?: number
   readonly place?: number
-  /** To be called by who takes it over, in place of recycling it: others wait for it, too. */
+  /**
+   * Gives the event back; called instead of recycling it by the one that takes it over, because others wait for it, too.
+   */
   readonly release?: () => void
 }
 
@@ -347,7 +348,7 @@ export interface MemoryDriver {
    * `cuEventQuery`: is the event's latest record done? This invalidates no capture, and a fault is no answer but false.
    */
   isDone(event: EventHandle): boolean
-  /** Zeros in ordinary memory, about to be filled. */
+  /** An ArrayBuffer of zeros in ordinary memory, which is about to be filled. */
   newArrayBuffer(byteLength: number): ArrayBuffer
   /** Copies bytes of the host to as many others, now: several threads at a time, where that is worth it. */
   copyBytes(to: Uint8Array, from: Uint8Array): void
@@ -396,7 +397,7 @@ export interface LaunchShape {
   readonly block: readonly [number, number, number]
   /** Dynamic shared memory of each block, in bytes. */
   readonly sharedMemory: number
-  /** All blocks run at one time, so that they can wait for each other. */
+  /** Whether all blocks run at the same time, so that they can wait for each other. */
   readonly cooperative: boolean
   /** Blocks of a cluster in each direction. */
   readonly cluster: readonly [number, number, number] | undefined
@@ -501,7 +502,9 @@ export interface KernelDriver {
 export const CaptureMode = { GLOBAL: 0, THREAD_LOCAL: 1, RELAXED: 2 } as const
 export type CaptureMode = (typeof CaptureMode)[keyof typeof CaptureMode]
 
-/** By CUgraphNodeType: memory operations that stand for a host function are one. */
+/**
+ * The kind of a node, from CUgraphNodeType. Memory operations that stand for a host function are one node of that kind.
+ */
 export type NodeKind =
   | 'kernel'
   | 'copy'
@@ -520,7 +523,9 @@ export type NodeKind =
 export const ConditionalType = { IF: 0, WHILE: 1, SWITCH: 2 } as const
 export type ConditionalType = (typeof ConditionalType)[keyof typeof ConditionalType]
 
-/** Where a conditional node is added: to the capture that a stream is in, behind what the stream has there, or to a body, behind what that has. */
+/**
+ * The place at which a conditional node is added: behind the captured work of a stream, or behind the nodes of a body.
+ */
 export type ConditionalPlace = { readonly stream: StreamHandle } | { readonly body: GraphHandle }
 
 /** A conditional node that is to be added. */
@@ -545,11 +550,11 @@ export interface NodeFacts {
   readonly kind: NodeKind
   /** The nodes that it comes after at once. */
   readonly after: readonly NodeHandle[]
-  /** Of a kernel: its name. */
+  /** The name of a kernel node's kernel. */
   readonly name: string | undefined
-  /** Of a copy or a fill. */
+  /** The number of bytes that a copy or a fill writes. */
   readonly byteLength: number | undefined
-  /** Of a conditional node that was added by this driver. */
+  /** The facts of a conditional node that this driver added. */
   readonly conditional?: ConditionalFacts | undefined
 }
 
@@ -591,7 +596,7 @@ export interface GraphDriver {
   /** Ends the capture that this stream began, if it is still under way, and throws the graph away. */
   abandon(stream: StreamHandle): void
   /**
-   * Another library's stream, on which a capture was begun here, may be destroyed at any time from now on: it is no
+   * Called when another library's stream, on which a capture was begun here, may be destroyed at any time from now on: it is no
    * longer queried for the state of that capture.
    */
   leave(stream: StreamHandle): void
@@ -673,18 +678,18 @@ export interface ImportedMemory {
   readonly close: (after: readonly InternalEvent[]) => void
 }
 
-/** Where other threads find that an object is shared. */
+/** The record of a shared object that other threads read. */
 export interface Registration {
-  /** Its address. */
+  /** The address of the record. */
   readonly registration: number
-  /** On the simulator: memory that goes to other threads with the token. */
+  /** The memory that goes to other threads with the token, on the simulator. */
   readonly simulated?: object
 }
 
 /** How long something lives that another thread has shared. */
 export interface SharedLifetime {
   readonly hasEnded: boolean
-  /** It has one more wrapper in this thread. */
+  /** Called when the shared object has one more wrapper in this thread. */
   join(): void
   leave(): void
 }
@@ -807,7 +812,7 @@ export const isMemoryArgument = (given: LaunchArgument): given is MemoryOfArgume
 export interface ArgumentUse {
   /** How the kernel uses the memory of the argument; undefined for an argument that is no pointer. */
   readonly access: Access | undefined
-  /** Of the value, or of the elements that it points to. */
+  /** The layout of the value, or of the elements that a pointer points to. */
   readonly element: ElementLayout
 }
 
@@ -835,7 +840,7 @@ export type KernelMistakeKind =
 
 /** Follows the launches of a kernel on the simulator, each time that its code has run. */
 export interface LaunchObserver {
-  /** Set by the driver: it will be told. */
+  /** Whether `ran` will be called for the launch; set by the driver. */
   isTold: boolean
   /** @param memory All bytes that the launch touched; undefined where they are too scattered to tell. */
   ran(
@@ -895,9 +900,9 @@ export interface QueuedAllocation extends InContext {
   readonly kind: 'allocate'
   readonly byteLength: number
   readonly pool: PoolHandle | undefined
-  /** All bytes are 0 at first. Otherwise CUDA promises nothing. */
+  /** Whether all bytes are 0 at first. Otherwise CUDA promises nothing. */
   readonly isZeroed: boolean
-  /** Set by the driver: where the memory is. CUDA_MEM_ALLOC_NODE_PARAMS has such a field, too. */
+  /** The address of the memory; set by the driver. CUDA_MEM_ALLOC_NODE_PARAMS has such a field, too. */
   pointer: Pointer
 }
 
@@ -941,7 +946,7 @@ export interface QueuedPromiseWait extends InContext {
   readonly kind: 'promise'
   /** The function of the library that the program has called, if that is known: warnings name the place of the call. */
   readonly called: ((...args: never[]) => unknown) | undefined
-  /** Set by the driver. */
+  /** Ends the block; set by the driver. */
   release: () => void
 }
 
@@ -978,9 +983,11 @@ export const MOST_LIBRARY_ENTRIES = 500
 export interface HostImplementation {
   /** Virtual nanoseconds that it takes. */
   readonly nanoseconds: number
-  /** It begins once this is true, which another thread or process brings about. */
+  /** Whether the work can begin. Another thread or process makes this true. */
   readonly isReady?: (() => boolean) | undefined
-  /** Does the work, on the bytes of each piece of memory, in their order. What it throws is an uncaught exception. */
+  /**
+   * Does the work, on the bytes of each piece of memory, in their order. An error that it throws is an uncaught exception.
+   */
   readonly run: (bytes: readonly Uint8Array[]) => void
 }
 
@@ -992,7 +999,10 @@ export interface LibraryCall extends InContext {
   readonly memory: readonly TouchedMemory[]
   /** Entries of a hardware queue that it takes at most. Default: LIBRARY_ENTRIES. */
   readonly entries?: number
-  /** On a stream that is no default stream, the library finds the context by itself; some context is current. */
+  /**
+   * The call does not need the stream's context to be current: on a stream that is no default stream, the library finds the
+   * context by itself.
+   */
   readonly inAnyContext?: true
   /** Makes the call with CUDA's own handle of the stream, and the context current. Throws what the library refuses. */
   call(stream: number): void
@@ -1006,9 +1016,13 @@ export interface LibraryCall extends InContext {
 export interface QueuedLibraryCalls {
   readonly kind: 'library'
   readonly calls: readonly LibraryCall[]
-  /** Stands around the calls where the library needs to know that they belong together. */
+  /**
+   * Makes the calls inside a pair of calls that marks a group, for libraries that must know which calls belong together.
+   */
   readonly together?: ((calls: () => void) => void) | undefined
-  /** A host implementation is checked in full for what it may not write, and not just at the ends of long ranges. */
+  /**
+   * Whether the memory that a host implementation must not write is compared in full, and not just at the ends of long ranges.
+   */
   readonly comparesAll?: true
 }
 
@@ -1029,7 +1043,7 @@ export type QueuedWork =
   | QueuedValueWait
   | QueuedValueWrite
 
-/** All of these bytes. */
+/** All of these bytes, with this access. */
 export const touching = (pointer: Pointer, byteLength: number, access: Access): TouchedMemory => {
   return { pointer, byteLength, access, argument: undefined, rows: undefined }
 }

@@ -28,7 +28,7 @@ export class EventLoopPoller {
     private readonly keepsAlive: () => boolean,
   ) {}
 
-  /** Something was queued: polls in the next turn. */
+  /** Called when something was queued: polls in the next turn. */
   wake(): void {
     this.#schedule()
     this.#stopSleeping()

@@ -34,7 +34,10 @@ export function notOpened(cause?: Error): Error {
   return stateError('ERR_INVALID_HANDLE', `These bytes open no memory: ${why}`, cause)
 }
 
-/** Only the simulator's handles say what they are of: CUDA answers with a code of its own. */
+/**
+ * The error for bytes of an event that were passed for those of memory. Only the simulator's handles record their kind: CUDA
+ * answers with a code of its own.
+ */
 export function eventIsNoMemory(): Error {
   return stateError('ERR_INVALID_HANDLE', 'These bytes are of an event: open them by Event.fromIpcHandle()')
 }

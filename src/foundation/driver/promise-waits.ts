@@ -76,7 +76,7 @@ export class PromiseWait {
     this.#surfaceIfForgotten()
   }
 
-  /** No wait will report the rejection, so it becomes an uncaught exception. */
+  /** Called when no wait will report the rejection, which then becomes an uncaught exception. */
   surface(): void {
     const reported = this.report()
     if (reported !== undefined) throwUncaught(reported.reason)

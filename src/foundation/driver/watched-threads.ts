@@ -72,7 +72,7 @@ export function unwatchedBegins(given?: unknown): void {
   if (!hasWordsOfThisThread(watched)) knowsLess()
 }
 
-/** This thread has closed an object that it shared. */
+/** Called when this thread has closed an object that it shared. */
 export function sharingEnds(given: unknown): void {
   const watched = partsOf(given)
   if (watched?.isKnown) return
@@ -81,7 +81,7 @@ export function sharingEnds(given: unknown): void {
   if (wasUnwatched) changeUnwatched(words, -1)
 }
 
-/** Something happens of which sanitizers do not know what it orders. */
+/** Called for an operation whose ordering sanitizers do not know. */
 export const knowsLess = (): void => changeUnwatched(words, 1)
 
 export const isClosed = ({ mailbox }: WatchedObject): boolean =>

@@ -48,7 +48,7 @@ export function whenDriverIsMade(listener: (driver: WrappableDriver) => void): (
   return () => void madeListeners.delete(listener)
 }
 
-/** To be called with each driver that the program makes. */
+/** Called with each driver that the program makes. */
 export function driverIsMade(driver: WrappableDriver): void {
   for (const listener of madeListeners) listener(driver)
 }

@@ -71,7 +71,7 @@ export interface Declaration<N extends string> {
   /** The number of arguments. */
   readonly parameters: number
   readonly shape: ShapeName
-  /** Of a function that makes or destroys a handle: makes the function of JavaScript for the frame, which has eight slots. */
+  /** Makes the JavaScript function for a C function that makes or destroys a handle. The frame has eight slots. */
   readonly bind?: ((buffer: ArrayBuffer, offset: number) => () => void) | undefined
 }
 

@@ -23,8 +23,8 @@ export interface Layer {
   /** Makes a function that makes the C call whose frame is at this offset. The buffer must live as long as the function. */
   bind(buffer: ArrayBuffer, offset: number, shape: number): () => void
   /**
-   * As `bind` of a call of eight words, of a function that makes or destroys a handle of this kind: `role` says which, and the positions are those of
-   * the handle and of its length or stream (native/owned.c).
+   * Does the same as `bind`, for a call of eight words that makes or destroys a handle of this kind: `role` is which of the two,
+   * and the positions are those of the handle and of its length or stream (native/owned.c).
    */
   bindOwning(
     buffer: ArrayBuffer,
@@ -65,7 +65,7 @@ export interface Layer {
    * returns an integer, and catches its own errors.
    */
   callBackWith(called: (a: number, b: number, c: number) => number): void
-  /** Where the fields of the process registry are, in words of four bytes, and how many there are of each. */
+  /** The offsets of the fields of the process registry, in words of four bytes, and how many there are of each. */
   registryLayout(): Readonly<Record<string, number>>
   /** The addresses of the layer's own C functions. */
   readonly functions: Readonly<Record<string, number>>

@@ -59,10 +59,10 @@ export class MemoryFile {
   readonly #address: number
 
   private constructor(
-    /** By which other processes open it. */
+    /** The bytes by which other processes open the file. */
     readonly handle: Uint8Array,
     readonly byteLength: number,
-    /** Its number in the process that made it; undefined in others. */
+    /** The file's number in the process that made it; undefined in others. */
     private readonly file: number | undefined,
     mapped: number,
   ) {
@@ -103,7 +103,7 @@ export class MemoryFile {
     }
   }
 
-  /** Is it a handle that this process has made? */
+  /** Is the handle one that this process has made? */
   static isOwn(handle: Uint8Array): boolean {
     return claimsOf(handle)?.process === process.pid
   }
@@ -113,7 +113,7 @@ export class MemoryFile {
     return claimsOf(handle)?.contents
   }
 
-  /** Has another process made it? */
+  /** Has another process made the file? */
   get isOfOther(): boolean {
     return this.file === undefined
   }

@@ -60,7 +60,7 @@ export class NativeCalls {
     this.#thread = new NativeThread(layer().functions['callInTurn'] ?? 0, memory.address)
   }
 
-  /** Undefined while they are being made. */
+  /** The result of the calls; undefined while they are being made. */
   get result(): number | undefined {
     const { result } = this.#thread
     if (result !== undefined && !this.#isOver) {

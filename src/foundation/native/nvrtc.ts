@@ -70,7 +70,7 @@ export async function compileCuda(source: CompiledSource, output: 'cubin' | 'ptx
   }
 }
 
-/** As compileCuda, but blocks until the compilation has completed. */
+/** Does the same as `compileCuda`, but blocks until the compilation has completed. */
 export function compileCudaNow(source: CompiledSource, output: 'cubin' | 'ptx'): Uint8Array {
   const program = new Compilation(source, output)
   try {

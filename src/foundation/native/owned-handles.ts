@@ -41,17 +41,17 @@ export class OwnedKind {
     if (this.number < 0) throw new Error(`There are too many kinds of handles: ${name}`)
   }
 
-  /** This thread has made it. `more` is its length, or the stream that it was allocated on. */
+  /** Called when this thread has made the handle. `more` is its length, or the stream that it was allocated on. */
   add(handle: number, more = 0): void {
     own().addOwned(ownerOfThread(), this.number, handle, more)
   }
 
-  /** It is about to be destroyed. */
+  /** Called when the handle is about to be destroyed. */
   remove(handle: number): void {
     own().removeOwned(this.number, handle)
   }
 
-  /** All threads have it from now on. */
+  /** Makes the handle belong to all threads. */
   giveToProcess(handle: number): void {
     own().giveToProcess(this.number, handle)
   }
@@ -69,7 +69,7 @@ export interface Owning {
 
 const ROLES = { made: 0, given: 1, destroyed: 2 } as const
 
-/** As `layer().bind()`, for a function that makes or destroys something. The frame has eight slots. */
+/** Does the same as `layer().bind()`, for a function that makes or destroys something. The frame has eight slots. */
 export function bindOwning(
   buffer: ArrayBuffer,
   offset: number,

@@ -1,4 +1,4 @@
-/** Which Pythons there are, and where pip puts their packages. */
+/** The Pythons of this machine, and the folders into which pip puts their packages. */
 import { accessSync, closeSync, constants, existsSync, openSync, readdirSync, readSync, realpathSync } from 'node:fs'
 import { basename, delimiter, dirname, isAbsolute, join } from 'node:path'
 
@@ -95,7 +95,7 @@ function prefixesOf(python: string): readonly string[] {
   return prefixes
 }
 
-/** Is it a script that starts a Python elsewhere, as those in pyenv's folder of shims are? */
+/** Is the file a script that starts a Python elsewhere, as those in pyenv's folder of shims are? */
 function isScript(path: string): boolean {
   const start = Buffer.alloc(2)
   let file: number | undefined

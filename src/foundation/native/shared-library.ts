@@ -182,7 +182,9 @@ export function fileOfCuda(name: string): string | undefined {
   return folders.map((folder) => join(folder, name)).find((path) => existsSync(path))
 }
 
-/** Nothing for a folder that is not there, so that errors do not name it once for each file. */
+/**
+ * The paths of the names in a folder; none if the folder does not exist, so that errors do not name it once for each file.
+ */
 function inFolder(folder: string, names: readonly string[]): readonly string[] {
   return existsSync(folder) ? pathsIn(folder, names) : []
 }

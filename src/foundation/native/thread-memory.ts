@@ -4,8 +4,8 @@ import { NativeMemory } from './native-memory.js'
 import { ownerOfThread } from './owned-handles.js'
 
 /**
- * Zeros for the calls that this thread itself makes, as long as it lives. Whatever another thread or a GPU may use after these calls has to lie
- * elsewhere.
+ * Memory of zeros for the calls that this thread itself makes, as long as it lives. Whatever another thread or a GPU may use
+ * after these calls has to lie elsewhere.
  */
 export class ThreadMemory extends NativeMemory {
   constructor(length: number) {

@@ -53,7 +53,7 @@ export const cublas = new HandleLibrary({
   made: { cublasCreate_v2: ['cublasDestroy_v2', 0] },
 })
 
-/** There are as many handles as were ever in use at once. */
+/** The life of cuBLAS handles: there are as many as were ever in use at once. */
 export const CUBLAS_HANDLES: HandleLife = {
   make() {
     cublas.call('cublasCreate_v2', cublas.memory.address)

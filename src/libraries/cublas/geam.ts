@@ -12,7 +12,7 @@ export interface GeamOptions extends MatrixLayout {
   readonly type: 'f32' | 'f64'
   /** Rows of C, and of A and B as they are added: from 1 to 2 ** 31 - 1, as `n`. */
   readonly m: number
-  /** Columns of C, and of A and B as they are added. */
+  /** The number of columns of C, and of A and B as they are added. */
   readonly n: number
   /** Memory has the transpose of A, n rows of m. Default false. */
   readonly transposeA?: boolean | undefined

@@ -15,7 +15,7 @@ export interface MatrixCall {
   readonly reads: readonly ('A' | 'B' | 'C')[]
   /** May C lie where A or B does, if that is not transposed and has the same leading dimension? */
   readonly mayBeInPlace: boolean
-  /** All by which cuBLAS may choose its kernels: calls of one kind run the same code. */
+  /** The properties by which cuBLAS may choose its kernels: calls of one kind run the same code. */
   kind(memory: readonly UsedMemory[]): string
   /** Makes the call, on a handle with its stream and workspace. */
   call(address: number, memory: readonly UsedMemory[]): void

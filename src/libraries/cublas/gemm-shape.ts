@@ -29,9 +29,9 @@ export interface GemmOptions extends MatrixLayout {
   readonly type: GemmType
   /** Rows of C, and of A as it is multiplied: from 1 to 2 ** 31 - 1, as `n` and `k`. */
   readonly m: number
-  /** Columns of C, and of B as it is multiplied. */
+  /** The number of columns of C, and of B as it is multiplied. */
   readonly n: number
-  /** Columns of A and rows of B, as they are multiplied. */
+  /** The number of columns of A and of rows of B, as they are multiplied. */
   readonly k: number
   /** Memory has the transpose of A, k rows of m. Default false. */
   readonly transposeA?: boolean | undefined

@@ -49,7 +49,7 @@ export const CUFFT_RESULT: Readonly<Record<string, number>> = {
 export const CUFFT_DIRECTION = { forward: -1, inverse: 1 } as const
 export type Direction = keyof typeof CUFFT_DIRECTION
 
-export const cufft = new HandleLibrary({
+const cufft = new HandleLibrary({
   variable: VARIABLES.cufft,
   signatures: CUFFT_SIGNATURES,
   results: CUFFT_RESULT,
@@ -64,7 +64,7 @@ export const cufft = new HandleLibrary({
   made: { cufftCreate: ['cufftDestroy', 0, true] },
 })
 
-/** Where the host memory of the library has the sizes of a transform, and what cuFFT answers. */
+/** The offsets in the host memory of the library of the sizes of a transform, and of what cuFFT answers. */
 const SIZES = 0
 const RESULT = 32
 

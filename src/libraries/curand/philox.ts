@@ -108,7 +108,7 @@ export class Philox {
   }
 }
 
-/** More than 0, and at most 1. */
+/** A number greater than 0 and at most 1, from a random word. */
 const uniform32 = (word: number): number => f32(f32(word) * 2 ** -32 + 2 ** -33)
 
 const uniform64 = (x: number, y: number): number => bits53(x, y) * 2 ** -53 + 2 ** -54
@@ -116,7 +116,9 @@ const uniform64 = (x: number, y: number): number => bits53(x, y) * 2 ** -53 + 2 
 /** x, and y from bit 21 on, one over the other. */
 const bits53 = (x: number, y: number): number => (y >>> 11) * TWO_32 + ((x ^ (y << 21)) >>> 0)
 
-/** One of two normal numbers that two uniform ones give (Box and Muller), rounded to f32 where cuRAND rounds. */
+/**
+ * Computes one of the two normal numbers that two uniform ones give (Box and Muller), rounded to f32 where cuRAND rounds.
+ */
 function normal32(x: number, y: number, which: number): number {
   const radius = f32(Math.sqrt(-2 * f32(Math.log(uniform32(x)))))
   const angle = f32(f32(f32(y) * TURN_32) + TURN_32 / 2)

@@ -15,7 +15,10 @@ import { type Distribution, Philox } from './philox.js'
 
 /** The options of `new RandomGenerator(options)`. */
 export interface RandomOptions {
-  /** Which numbers: generators with one seed have the same. From 0 to 2 ** 53 - 1. Default 0. */
+  /**
+   * The number that selects the sequence: generators with the same seed generate the same numbers. From 0 to 2 ** 53 - 1. Default
+   * 0.
+   */
   readonly seed?: number | undefined
   /** How many numbers are left out at the beginning. From 0 to 2 ** 53 - 1. Default 0. */
   readonly offset?: number | undefined
@@ -35,7 +38,7 @@ export interface NumberOptions {
 export interface NormalOptions extends NumberOptions {
   /** The mean of the normal distribution. Default 0. */
   readonly mean?: number | undefined
-  /** Its standard deviation, at least 0. Default 1. */
+  /** The standard deviation of the numbers, at least 0. Default 1. */
   readonly stddev?: number | undefined
 }
 
@@ -66,7 +69,7 @@ const CALLS: Readonly<Record<Distribution['of'], Readonly<Record<'f32' | 'f64', 
 export class RandomGenerator extends HandleOwner {
   /** The simulator's. It changes when the work is done, as the state on a GPU does. */
   readonly #philox: Philox
-  /** Has it generated numbers? */
+  /** Has the generator generated numbers? */
   #hasBegun = false
 
   /**

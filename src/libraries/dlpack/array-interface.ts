@@ -41,7 +41,7 @@ export interface CudaArrayInterface {
   readonly strides?: readonly number[] | null | undefined
   /** The stream to wait for: 1 is the null stream, 2 the per-thread one, others are handles; null: none. */
   readonly stream?: bigint | number | null | undefined
-  /** Not taken: which elements are valid. */
+  /** The elements that are valid; such arrays are refused. */
   readonly mask?: unknown
 }
 
@@ -66,7 +66,7 @@ export interface ToCudaArrayInterfaceOptions extends ElementOptions {
 export interface FromCudaArrayInterfaceOptions {
   /** The stream that will use it first: it waits for the array's. null: nothing waits. Default: the current stream of the device. */
   readonly stream?: Stream | null | undefined
-  /** Kept reachable until the buffer is closed and all work with it is done. Default: the source. */
+  /** The object that is kept reachable until the buffer is closed and all work with it is done. Default: the source. */
   readonly owner?: object | undefined
 }
 

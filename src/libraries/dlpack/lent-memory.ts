@@ -31,9 +31,12 @@ export class ExportedTensor {
 
   constructor(
     readonly struct: TensorStruct,
-    /** Where the memory begins for the consumer. */
+    /** The address at which the memory begins for the consumer. */
     readonly address: number,
-    /** Kept reachable, since the memory would be freed with the buffer; undefined once it was released. */
+    /**
+     * The memory and its buffer, which are kept reachable, since the memory would be freed with the buffer; undefined once they
+     * were released.
+     */
     public memory: { readonly impl: BufferImpl; readonly buffer: object } | undefined,
   ) {
     reclaimReleased()
@@ -118,19 +121,27 @@ function checkLater(): void {
   if (exportedTensors.size > 0) exportTimer.later()
 }
 
+/** The place of memory that another library lends. */
+interface LentMemory {
+  readonly pointer: Pointer
+  readonly byteLength: number
+  readonly isOfHost: boolean
+}
+
 /** Memory of another library. `handBack` is called when all work is done that was queued with it here. */
 export class LentAllocation extends Allocation {
+  override readonly isOfHost: boolean
+
   constructor(
     device: Device,
     driver: Driver,
-    pointer: Pointer,
-    byteLength: number,
-    override readonly isOfHost: boolean,
-    /** Recorded on the stream for which its contents are ready; undefined if nothing need be waited for. */
+    { pointer, byteLength, isOfHost }: LentMemory,
+    /** The event on the stream for which the contents are ready; undefined if nothing need be waited for. */
     private readonly filled: (InternalEvent & { readonly serial: number }) | undefined,
     private readonly handBack: () => void,
   ) {
     super(device, driver, pointer, byteLength, filled)
+    this.isOfHost = isOfHost
   }
 
   override enablePeerAccess(use: StreamImpl): boolean {

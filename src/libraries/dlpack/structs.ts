@@ -25,13 +25,13 @@ export const MAJOR_VERSION = 1
 const MINOR_VERSION = 1
 const FLAG_READ_ONLY = 1n
 
-/** Where the fields of either struct begin, in bytes. `tensor` is its DLTensor. */
+/** The offsets of the fields of either struct, in bytes. `tensor` is its DLTensor. */
 const VERSIONED = { tensor: 32, context: 8, deleter: 16, byteLength: 80 } as const
 const LEGACY = { tensor: 0, context: 48, deleter: 56, byteLength: 64 } as const
 const FLAGS = 24
-/** More than the dimensions of any tensor, and than the versions of DLPack. */
+/** A bound that is larger than the number of dimensions of any tensor, and than the versions of DLPack. */
 const MANY = 1024n
-/** In a DLTensor, in words of 8 bytes: data, device, ndim with dtype, shape, strides, byte_offset. */
+/** The offsets in a DLTensor, in words of 8 bytes, of data, device, ndim with dtype, shape, strides and byte_offset. */
 const Word = { DATA: 0, DEVICE: 1, NDIM_AND_DTYPE: 2, SHAPE: 3, STRIDES: 4, BYTE_OFFSET: 5 } as const
 const TENSOR_WORDS = 6
 /** Shape and strides are stored behind either struct. */
@@ -82,7 +82,7 @@ export class ExportedStruct {
     callAt(deleter(), this.address)
   }
 
-  /** Once it is deleted. */
+  /** Frees the struct, once it is deleted. */
   free(): void {
     this.#memory.free()
   }

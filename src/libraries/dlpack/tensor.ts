@@ -86,7 +86,7 @@ export interface Layout {
 
 /** The touched elements, relative to the one whose indices are all zero. */
 interface Span {
-  /** Zero or less. */
+  /** The least offset of an element, which is zero or less. */
   readonly least: number
   /** The one behind the last; `least` if there are no elements. */
   readonly end: number
@@ -172,7 +172,7 @@ export interface Tensor {
   readonly strides: readonly number[]
   /** The byte of the buffer at which the element begins whose indices are all zero: 0 unless a stride is negative. */
   readonly byteOffset: number
-  /** Its owner asks that it is not written. Nothing enforces that. */
+  /** Whether the tensor's owner asks that it is not written. Nothing enforces that. */
   readonly readOnly: boolean
 }
 
@@ -240,7 +240,7 @@ export function importTensor(
     ...recordedEvent(use, (event) => use.driver.eventRecordInternal(event, use.handle)),
     serial: use.serial,
   }
-  const allocation = new LentAllocation(device, driver, pointer, byteLength, isOfHost, filled, handBack)
+  const allocation = new LentAllocation(device, driver, { pointer, byteLength, isOfHost }, filled, handBack)
   return {
     buffer: makeBuffer(allocation),
     dtype: type.name,

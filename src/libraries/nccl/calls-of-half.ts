@@ -1,6 +1,6 @@
 /**
- * Which calls NCCL makes without waiting, in a communicator that blocks. It waits for other ranks where it connects with them for a kind of call
- * that there was not before, and for the GPU where too many calls are outstanding.
+ * The calls that NCCL makes without waiting, in a communicator that blocks. NCCL waits for other ranks when it connects with them
+ * for a new kind of call, and for the GPU when too many calls are outstanding.
  */
 
 import { recordedEvent } from '../../core/memory/stream-uses.js'
@@ -22,7 +22,7 @@ export interface CallByNumbers {
   readonly root: number | undefined
 }
 
-/** With these variables of NCCL's it may wait for other ranks in any call. */
+/** The variables of NCCL's with which it may wait for other ranks in any call, with the values for which that is so. */
 const WAITING_ALWAYS: Readonly<Record<string, RegExp>> = {
   NCCL_TUNER_PLUGIN: /./,
   NCCL_LAUNCH_MODE: /^group$/i,
@@ -52,7 +52,9 @@ const FUNCTIONS: readonly NcclFunction[] = [
   ...(['ncclAllReduce', 'ncclBroadcast', 'ncclReduce', 'ncclAllGather', 'ncclReduceScatter'] as const),
   ...(['ncclSend', 'ncclRecv'] as const),
 ]
-/** So many numbers are remembered. A program whose calls are never alike again gains nothing by more. */
+/**
+ * The largest number of calls that are remembered. A program whose calls are never alike again gains nothing by more.
+ */
 const MOST = 10_000
 
 export class ConnectedCalls {
@@ -91,12 +93,12 @@ const kindOf = ({ name, type, op }: CallByNumbers): number =>
 
 const partnerOf = ({ root, peer }: CallByNumbers): number => root ?? peer ?? -1
 
-/** So many calls may be outstanding twice over: NCCL's own queue, and a stream's, hold more. */
+/** Half of the largest number of calls that may be outstanding: NCCL's own queue, and a stream's, hold more. */
 const MOST_OUTSTANDING = 128
 
 /** How many calls the GPU may not have completed. */
 export class OutstandingCalls {
-  /** Behind the calls before the latest ones. */
+  /** An event behind the calls before the latest ones. */
   #mark: InternalEvent | undefined
   #sinceMark = 0
 
@@ -116,7 +118,7 @@ export class OutstandingCalls {
     this.#sinceMark = 0
   }
 
-  /** To be called at the end, too. */
+  /** Gives the event back; also called at the end of the communicator. */
   forget(): void {
     if (this.#mark !== undefined) this.stream.driver.eventRecycle(this.#mark.context, this.#mark.event)
     this.#mark = undefined

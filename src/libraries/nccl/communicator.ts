@@ -53,9 +53,9 @@ export function ncclVersion(): number {
 }
 
 /**
- * One of the ranks that exchange data: a device of this process. Every rank has to make the same calls in the same
- * order. Their work is queued on a stream of the device, as kernels are; the buffers may be closed as soon as it is
- * queued. A communicator that the program cannot reach any more is destroyed.
+ * A rank among those that exchange data: a device of this process. Every rank has to make the same calls in the same order. Their
+ * work is queued on a stream of the device, as kernels are; the buffers may be closed as soon as it is queued. A communicator
+ * that the program cannot reach any more is destroyed.
  *
  * Not repeated at each call that exchanges data: wrong arguments are refused by name, and nothing is queued:
  * ERR_INVALID_ARG_TYPE; ERR_INVALID_ARG_VALUE for an unknown type or reduction, and a buffer that is no whole

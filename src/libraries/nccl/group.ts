@@ -19,11 +19,11 @@ const ENDS_WITH_FN = 'a group ends with the function'
 
 interface Group {
   readonly operations: NcclOperation[]
-  /** Its function runs. Later calls, such as those of a host function, do not belong to the group. */
+  /** Whether the group's function runs. Later calls, such as those of a host function, do not belong to the group. */
   open: boolean
 }
 
-/** By async context, so that calls of a host function that runs meanwhile do not belong to the group. */
+/** The groups by async context, so that calls of a host function that runs meanwhile do not belong to a group. */
 const groups = new Ambient<Group>()
 
 /**
@@ -113,7 +113,7 @@ function queueOperations(operations: readonly NcclOperation[]): void {
   }
 }
 
-/** Mostly one or two, among which a search costs less than a set. */
+/** The streams without repetitions. There are mostly one or two, among which a search costs less than a set. */
 function distinct(uses: readonly StreamImpl[]): readonly StreamImpl[] {
   if (uses.length === 1) return uses
   const found: StreamImpl[] = []
@@ -150,7 +150,7 @@ function checkCallsApart(parts: readonly OpenOperation[]): void {
   }
 }
 
-/** So many calls are compared with each other without anything that has to be allocated. */
+/** The largest number of calls that are compared with each other without allocating anything. */
 const FEW = 4
 
 function areApart(parts: readonly OpenOperation[]): boolean {

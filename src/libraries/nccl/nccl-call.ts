@@ -161,34 +161,45 @@ export class NcclCall {
    * @param buffersOf Returns NCCL's arguments for the buffers, given the addresses of the memory: by default these.
    */
   enqueue(name: NcclFunction, count: number, memory: readonly GivenMemory[], buffersOf?: BuffersOf): void {
-    const [type, op, peer, stream] = [this.#type, this.#op, this.#peer, this.#stream]
-    enqueue(new Operation(this.handle, stream, memory, name, count, type, op, peer, this.root, buffersOf))
+    const facts = { name, count, type: this.#type, givenOp: this.#op, peer: this.#peer, root: this.root }
+    enqueue(new Operation(this.handle, this.#stream, memory, facts, buffersOf))
   }
 }
 
 type BuffersOf = (pointers: readonly number[]) => readonly number[]
 
-/** A class, since its methods are made once. */
+/** The parameters of a call, beside its memory and its stream. */
+interface CallFacts extends Pick<NcclOperation, 'name' | 'count' | 'type' | 'peer' | 'root'> {
+  /** The reduction; undefined if the function takes none. */
+  readonly givenOp: NcclReduction | undefined
+}
+
+/** A call that is queued, or added to a group. It is a class, since its methods are made once. */
 class Operation implements NcclOperation {
+  readonly name: NcclFunction
+  readonly count: number
+  readonly type: NcclType
   readonly op: NcclReduction
+  readonly peer: number | undefined
+  readonly root: number | undefined
 
   constructor(
     readonly handle: NcclHandle,
     readonly stream: Stream,
     readonly memory: readonly GivenMemory[],
-    readonly name: NcclFunction,
-    readonly count: number,
-    readonly type: NcclType,
-    private readonly givenOp: NcclReduction | undefined,
-    readonly peer: number | undefined,
-    readonly root: number | undefined,
+    private readonly facts: CallFacts,
     private readonly buffersOf: BuffersOf | undefined,
   ) {
-    this.op = givenOp ?? 'sum'
+    this.name = facts.name
+    this.count = facts.count
+    this.type = facts.type
+    this.op = facts.givenOp ?? 'sum'
+    this.peer = facts.peer
+    this.root = facts.root
   }
 
   describe(): string {
-    const { name, count, type, givenOp, root, peer } = this
+    const { name, count, type, givenOp, root, peer } = this.facts
     const parts = [`${count} x ${type}`, givenOp ?? '', root === undefined ? '' : `root ${root}`]
     const what = parts.filter((part) => part !== '').join(', ')
     // A send and its receive are described alike.
@@ -196,7 +207,8 @@ class Operation implements NcclOperation {
   }
 
   argumentsFor(memory: readonly { readonly pointer: number }[], stream: number): readonly number[] {
-    const { handle, count, type, givenOp, root, peer, buffersOf } = this
+    const { handle, buffersOf } = this
+    const { count, type, givenOp, root, peer } = this.facts
     const args: number[] = []
     for (const { pointer } of memory) args.push(pointer)
     if (buffersOf !== undefined) args.splice(0, args.length, ...buffersOf([...args]))

@@ -68,7 +68,7 @@ export class NcclHandle extends NativeResource {
     return this.#connected === undefined ? this.#made.address : this.#made.half()
   }
 
-  /** Is this a pair, in whose half calls block? */
+  /** Is this communicator a pair, in whose half calls block? */
   get hasHalf(): boolean {
     return this.#connected !== undefined
   }
@@ -100,7 +100,7 @@ export class NcclHandle extends NativeResource {
     return this.#threaded
   }
 
-  /** Another rank of this thread has begun calls that this one is part of, too. */
+  /** Called when another rank of this thread has begun calls that this one is part of, too. */
   joinThread(calls: ThreadedCalls): void {
     this.#threaded = calls
   }
@@ -167,7 +167,7 @@ export class NcclHandle extends NativeResource {
     this.#outstanding?.queued(calls, use)
   }
 
-  /** These calls were queued together, and none was captured. */
+  /** Called when these calls were queued together, and none was captured. */
   queued(calls: readonly NcclOperation[]): void {
     this.#connected?.add(calls)
   }
@@ -257,7 +257,7 @@ const cliques = new Map<string, Clique>()
 
 /** The ranks of one communicator that are in this thread. */
 export class Clique {
-  /** Never reused. */
+  /** The clique's number, which is never reused. */
   readonly serial = nextSerial()
   readonly #ranks = new Set<number>()
 
@@ -340,7 +340,7 @@ function checkPairs({ ranks }: Clique, operations: readonly NcclOperation[]): vo
   }
 }
 
-/** Without texts, which cost more than the calls. */
+/** Are the operations alike? The comparison makes no texts, which cost more than the calls. */
 const areAlike = (some: readonly NcclOperation[], others: readonly NcclOperation[]): boolean =>
   some.length === others.length && some.every((each, index) => isAlike(each, others[index]))
 

@@ -109,7 +109,7 @@ const PATIENCE = { ncclCommDestroy: 10_000, ncclCommAbort: 250 } as const
 export type EndCall = keyof typeof PATIENCE
 
 export class NcclLibrary {
-  /** Where missing ranks have to be made, for warnings. */
+  /** A description of the place at which missing ranks have to be made, for warnings. */
   readonly missing: string = 'come from other threads or processes, and NCCL does not report which have come'
   readonly #functions: Readonly<Record<NcclFunction, CFunction>>
   readonly #texts: Readonly<Record<'ncclGetErrorString' | 'ncclGetLastError', (argument: number) => string>>

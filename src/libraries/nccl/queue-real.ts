@@ -47,7 +47,7 @@ function queueOfOneKind(
   const handles = handlesOf(parts.map(({ operation }) => operation))
   const { name, handle } = first.operation
   const { library } = handle
-  /** Set while calls are not made, but gathered for another thread. */
+  /** The calls that are gathered for another thread; undefined while calls are made at once. */
   let gathered: Call[] | undefined
   const make = (called: NcclFunction, context: ContextHandle, args: readonly number[]): void => {
     if (gathered === undefined) library.call(called, ...args)

@@ -1,16 +1,19 @@
 /**
- * Where simulated ranks of several threads and processes meet: files of memory, in which each says that it is there and where the bytes lie
- * that it gives to the others.
+ * The files of memory through which simulated ranks of several threads and processes meet: in them each rank writes that it is
+ * there, and the address of the bytes that it gives to the others.
  */
 import { Contents, HANDLE_BYTES, MemoryFile } from '../../foundation/native/memory-file.js'
 
-/** Of a process: for each id that it has made, whether ranks have come, and the handle of their file. */
+/**
+ * The slots in the file of a process. For each id that the process has made there is one, with whether ranks have come, and the
+ * handle of their file.
+ */
 const SLOTS = 512
 const SLOT_BYTES = 128
 const FREE = 0
 const CLAIMED = 1
 const READY = 2
-/** Where an id has the handle of the file of slots, without its zeros, and the slot. */
+/** The offsets in an id of the handle of the file of slots, without its zeros, and of the slot's number. */
 const HANDLE_AT = 32
 const SLOT_AT = 80
 
@@ -19,7 +22,7 @@ const MOST_RANKS = 1024
 let slots: MemoryFile | undefined
 let lastSlot = 0
 
-/** Writes into an id where its ranks meet. */
+/** Writes into an id the place at which its ranks meet. */
 export function writeMeetingPlace(id: Uint8Array): void {
   slots ??= MemoryFile.make(SLOTS * SLOT_BYTES, Contents.RANKS)
   lastSlot = (lastSlot + 1) % SLOTS
@@ -35,7 +38,7 @@ const ENTRY_WORDS = 32
 const NUMBER = 0
 const CONSUMED = 1
 const LENGTH = 2
-/** As bytes. */
+/** The offset of the handle of the file with the rank's bytes, in bytes from the beginning of the entry. */
 const ENTRY_HANDLE = 16
 
 /** Bytes that a rank gives to others. */
@@ -50,7 +53,7 @@ export class Gift {
     return Atomics.load(this.words, this.at + NUMBER) === this.number
   }
 
-  /** Is the place free, since so many have taken what was there before? */
+  /** Is the place free, since all takers have taken what was there before? */
   isFree(takers: number): boolean {
     return Atomics.load(this.words, this.at + NUMBER) === 0 || this.isTaken(takers)
   }
@@ -94,7 +97,10 @@ export class RankFile {
     this.#words = new Int32Array(file.buffer)
   }
 
-  /** That of an id, which the first rank makes. Undefined while another makes it, and where the process is gone that made the id. */
+  /**
+   * The file of an id, which the first rank makes. Undefined while another rank makes it, and if the process is gone that made
+   * the id.
+   */
   static of(id: Uint8Array, size: number): RankFile | undefined {
     if (size > MOST_RANKS) throw new RangeError(`On the simulator a communicator has at most ${MOST_RANKS} ranks`)
     const place = id.slice(HANDLE_AT, HANDLE_AT + HANDLE_BYTES)

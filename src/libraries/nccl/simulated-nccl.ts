@@ -37,11 +37,11 @@ const BYTES_PER_NS = 400
 
 /** A rank of a simulated communicator. */
 class Member {
-  /** Undefined until the rank that came first has made it, and where the system has none. */
+  /** The file of the ranks; undefined until the rank that came first has made it, and on systems without such files. */
   #file: RankFile | undefined
   /** Are all ranks there? */
   isComplete = false
-  /** Its work goes on without the others: it was aborted, or one of them has ended. */
+  /** Whether the rank's work goes on without the others: it was aborted, or one of them has ended. */
   isAborted = false
   /** The error of NCCL when another rank has ended. */
   failure: LibraryError | undefined
@@ -118,7 +118,7 @@ export class SimulatedNccl implements NcclBackend {
   readonly missing = 'come from this thread, or from other threads or processes'
   /** The ranks in this thread of communicators that wait for more, by their ids. */
   readonly #incomplete = new Map<string, Set<number>>()
-  /** By the number that stands for the communicator's address. */
+  /** The members by the number that stands for the communicator's address. */
   readonly #members = new Map<number, Member>()
   #lastAddress = 0
 
@@ -126,7 +126,7 @@ export class SimulatedNccl implements NcclBackend {
     return 0
   }
 
-  /** Has the form of NCCL's own: random bytes, then an address. */
+  /** Makes an id in the form of NCCL's own: random bytes, then an address. */
   uniqueId(): OwnBytes {
     const id = new Uint8Array(UNIQUE_ID_BYTES)
     id.set(randomBytes(8))
@@ -241,7 +241,7 @@ class Share {
   /** What this rank gives, and what it gets, in the order of the ranks. */
   readonly #given: Gift | undefined
   readonly #taken: readonly Gift[]
-  /** So many ranks take what this one gives. */
+  /** The number of ranks that take what this one gives. */
   readonly #takers: number
   #bytes: MemoryFile | undefined
 
@@ -278,7 +278,9 @@ class Share {
     this.#takers = name === 'ncclReduce' ? 1 : size
   }
 
-  /** Also where it cannot happen any more. */
+  /**
+   * Returns whether work can begin: once `isReady` is true, or when it never will be, since the communicator has ended.
+   */
   #when(isReady: () => boolean): () => boolean {
     return () => this.#member.isAborted || isReady() || this.#member.isLost()
   }
@@ -326,7 +328,7 @@ class Share {
   }
 }
 
-/** One operation of several ranks: what each has read, and an event behind that. */
+/** An operation of several ranks: what each has read, and an event behind that. */
 class Exchange {
   readonly #parts: readonly OpenOperation[]
   readonly #nanoseconds: number

@@ -22,7 +22,9 @@ interface JpegJs {
   ): { readonly data: Uint8Array }
 }
 
-/** As large as a JPEG file can be: the memory of the simulated device is limited elsewhere. */
+/**
+ * The limit for jpeg-js, which is as large as a JPEG file can be: the memory of the simulated device is limited elsewhere.
+ */
 const MOST_MEGAPIXELS = 4295
 const MOST_MEGABYTES = 2 ** 20
 const BAD_JPEG = 3

@@ -70,7 +70,7 @@ export interface ImageToEncode extends PixelOptions {
 
 /** The options of `codec.encode()`. */
 export interface EncodeOptions {
-  /** From 1 to 100. Default 90. */
+  /** The quality, from 1 to 100. Default 90. */
   readonly quality?: number | undefined
   /** The resolution of the colours. Default '444', all of it. The simulator has no other. */
   readonly subsampling?: Exclude<Subsampling, 'gray'> | undefined

@@ -22,9 +22,9 @@ export interface JpegInfo {
   readonly coding: 'sequential' | 'progressive' | 'lossless' | 'hierarchical' | 'arithmetic'
 }
 
-/** Of the frame header: what else decoding depends on. */
+/** The facts of the frame header that decoding depends on. */
 interface Header extends JpegInfo {
-  /** Where the first scan begins. */
+  /** The offset at which the first scan begins. */
   readonly scanOffset: number
   /** Are the colours red, green and blue in the file? Nearly all are YCbCr. */
   readonly isRgb: boolean
@@ -42,14 +42,14 @@ const isRestart = (marker: number): boolean => marker >= 0xd0 && marker <= 0xd7
 /** SOF0 to SOF15, among which are DHT, JPG and DAC. */
 const isFrame = (marker: number): boolean => marker >= 0xc0 && marker <= 0xcf && ![0xc4, 0xc8, 0xcc].includes(marker)
 
-/** By the number of the frame's marker. */
+/** The coding of a file, from the number of the frame's marker. */
 function codingOf(frame: number): JpegInfo['coding'] {
   if (frame > 7) return 'arithmetic'
   if (frame > 3) return 'hierarchical'
   return (['sequential', 'sequential', 'progressive', 'lossless'] as const)[frame] ?? 'sequential'
 }
 
-/** By how much more often brightness is sampled than colours, in a row and in a column. */
+/** The subsampling, by how much more often brightness is sampled than colours, in a row and in a column. */
 const SUBSAMPLINGS: Readonly<Record<string, Subsampling>> = {
   '1x1': '444',
   '2x1': '422',
@@ -173,7 +173,7 @@ function blocksOf(width: number, height: number, factors: readonly number[]): nu
   return factors.reduce((sum, each) => sum + along(width, each >> 4, across) * along(height, each & 15, down), 0)
 }
 
-/** By the sampling factors of the components, each in a row and a column, of four bits. */
+/** The subsampling, from the sampling factors of the components, each in a row and a column, of four bits. */
 function subsamplingOf([luma = 0, blue, red]: readonly number[]): Subsampling | undefined {
   if (blue === undefined) return 'gray'
   if (blue !== red) return undefined

@@ -77,7 +77,7 @@ export const NVJPEG_SUBSAMPLINGS: Readonly<Record<Subsampling, number>> = {
   gray: 6,
 }
 
-export const nvjpeg = new HandleLibrary({
+const nvjpeg = new HandleLibrary({
   variable: VARIABLES.nvjpeg,
   signatures: NVJPEG_SIGNATURES,
   results: NVJPEG_STATUS,
@@ -107,7 +107,7 @@ const PITCHES = 32
 const CPU_THREADS = 1
 /** nvjpegBackend_t: the decoder that is hardware of its own. Other handles decode a file of a batch ten times slower than the file alone. */
 export const HARDWARE = 3
-/** Whoever makes a handle of another backend meets them again. */
+/** The errors that a handle of another backend would meet again. */
 const FAILS_EVERYWHERE: readonly unknown[] = ['NVJPEG_STATUS_NOT_INITIALIZED', 'NVJPEG_STATUS_ALLOCATOR_FAILURE']
 
 /** States that decode on one stream. */
@@ -125,11 +125,11 @@ interface States {
   /** Has the device a decoder in hardware? */
   readonly inHardware: boolean
   readonly decoders: Map<StreamImpl, Decoders>
-  /** Those that no image is in. */
+  /** The states of encoders that no image is in. */
   readonly encoders: EncoderState[]
 }
 
-/** By the addresses of the handles that they belong to, and are destroyed with. */
+/** The states by the addresses of the handles that they belong to, and are destroyed with. */
 const states = new Map<number, States>()
 
 /** The stream of a device on which files come back: other streams may be blocked when an image is encoded. */
@@ -240,7 +240,7 @@ function writeImage(memory: NativeMemory, offset: number, pointer: number, layou
 
 const numberOf = ({ format, layout }: PixelLayout): number => NVJPEG_FORMATS[`${format} ${layout}`]
 
-/** Where the host memory of the library has the widths and the heights of a file's components. */
+/** The offsets in the host memory of the library of the widths and the heights of a file's components. */
 const WIDTHS = 16
 const HEIGHTS = 32
 
@@ -318,7 +318,7 @@ export class DecodeFrame {
     }
   }
 
-  /** To be called when the work is done, which may read the files until then. */
+  /** Frees the memory; called when the work is done, which may read the files until then. */
   free(): void {
     this.#memory.free()
   }

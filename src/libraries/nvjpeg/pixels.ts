@@ -3,12 +3,12 @@
 import type { DeviceBuffer } from '../../core/memory/device-buffer.js'
 import { checkChoice } from '../../foundation/base/arguments.js'
 
-/** Which numbers a pixel has, of one byte each. */
+/** The numbers that a pixel has, of one byte each. */
 export type PixelFormat = 'rgb' | 'bgr' | 'gray'
 
 /** How decoded images lie in memory. */
 export interface PixelOptions {
-  /** Which numbers a pixel has, in their order: 'rgb' (default), 'bgr' or 'gray'. */
+  /** The numbers that a pixel has, in their order: 'rgb' (default), 'bgr' or 'gray'. */
   readonly format?: PixelFormat | undefined
   /** 'interleaved' (default): the numbers of one pixel side by side. 'planar': all of one kind, then all of the next. */
   readonly layout?: 'interleaved' | 'planar' | undefined
@@ -32,7 +32,7 @@ export interface JpegImage {
   readonly height: number
   /** Numbers of a pixel: 3, or 1 of format 'gray'. */
   readonly channels: number
-  /** Which numbers a pixel has. */
+  /** The numbers that a pixel has. */
   readonly format: PixelFormat
   /** Whether the numbers of a pixel lie side by side. */
   readonly layout: 'interleaved' | 'planar'
@@ -64,7 +64,7 @@ export const describePixels = ({ width, height, format, layout }: PixelLayout): 
 export const shapeOf = ({ width, height, channels, layout }: PixelLayout): readonly number[] =>
   layout === 'planar' ? [channels, height, width] : [height, width, channels]
 
-/** Where red, green and blue of the first pixel lie. */
+/** The offsets of red, green and blue of the first pixel. */
 export function offsetsOf({
   width,
   height,

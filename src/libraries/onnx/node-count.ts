@@ -16,7 +16,7 @@ const MOST_HEADER = 15
 
 interface Field {
   readonly number: number
-  /** Where its value begins, and the byte behind it. */
+  /** The index at which the field's value begins; `end` is that of the byte behind it. */
   readonly begin: number
   readonly end: number
 }

@@ -129,7 +129,7 @@ const CALL_BYTES = 80
 const CALL_RESULT = 72
 
 export class OrtLibrary {
-  /** Such as '1.32.0'. */
+  /** The version of ONNX Runtime, such as '1.32.0'. */
   readonly version: string
   readonly #functions: Readonly<Record<OrtFunction, CFunction>>
   readonly #releases: Readonly<Record<keyof typeof ORT_RELEASES, CFunction>>

@@ -185,7 +185,7 @@ const isSession = (value: unknown): value is Session => value instanceof Session
 /** A node becomes a kernel or a few. */
 const ENTRIES_PER_NODE = 4
 
-/** Of a run while the stream captures. */
+/** The way out of a run that is refused while the stream captures. */
 const WAY_OUT =
   'run before the capture begins, or load the model with graphs: true, with which ONNX Runtime makes graphs of its own'
 

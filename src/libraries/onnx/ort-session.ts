@@ -131,7 +131,7 @@ export class OrtSession extends NativeResource {
     return `Session(${this.device}${this.isClosed ? ', closed' : ''})`
   }
 
-  /** On a GPU this waits for the device. */
+  /** Releases the session. On a GPU this waits for the device. */
   #release(): void {
     const { library, device, ownStream } = this
     const others = (): void => {
@@ -348,7 +348,7 @@ async function append(
   }
 }
 
-/** More than any provider needs. */
+/** A bound that is larger than the number of libraries that any provider needs. */
 const MOST_LIBRARIES = 32
 
 /**

@@ -1,4 +1,4 @@
-/** Where ONNX Runtime is installed: the files that its packages for Node and Python bring. */
+/** The places at which ONNX Runtime is installed: the files that its packages for Node and Python bring. */
 import { existsSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
@@ -30,6 +30,6 @@ function foldersOfNode(): readonly string[] {
   })
 }
 
-/** Those of the wheels onnxruntime and onnxruntime-gpu. */
+/** The folders of the wheels onnxruntime and onnxruntime-gpu. */
 const foldersOfPython = (): readonly string[] =>
   pythonPackages().map((packages) => join(packages, 'onnxruntime', 'capi'))

@@ -13,7 +13,7 @@ export type OnnxType = ElementTypeName
 
 /** An input or an output of a model. */
 export interface TensorInfo {
-  /** Its name in the model. */
+  /** The tensor's name in the model. */
   readonly name: string
   /** The type of its elements. */
   readonly type: OnnxType
@@ -44,7 +44,7 @@ const ALIGNMENT = 16
 
 interface Given {
   readonly info: TensorInfo
-  /** As messages call it. */
+  /** The tensor's name in messages. */
   readonly name: string
   readonly access: 'in' | 'out'
   readonly buffer: DeviceBuffer
@@ -106,7 +106,7 @@ function unknownName(name: string, names: readonly string[], side: 'inputs' | 'o
 }
 
 /** A tensor as messages have it, such as f32 [batch, 784]. */
-export const describeTensor = ({ type, dims }: Pick<TensorInfo, 'type' | 'dims'>): string =>
+const describeTensor = ({ type, dims }: Pick<TensorInfo, 'type' | 'dims'>): string =>
   `${type} [${dims.map((dim) => (dim === '' ? '?' : dim)).join(', ')}]`
 
 function checkShape({ info, name }: Given, shape: readonly number[], sizes: Map<string, number>): void {

@@ -1,4 +1,4 @@
-/** Which Python is started, and where its modules and its shared library are. */
+/** The Python that is started, and the places of its modules and its shared library. */
 import { execFileSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -8,7 +8,7 @@ import { executablePythons } from '../../foundation/native/pythons.js'
 
 /** What a Python executable reports about itself. */
 export interface Installation {
-  /** Such as '3.12'. */
+  /** The version of Python, such as '3.12'. */
   readonly version: string
   readonly executable: string
   readonly prefix: string

@@ -224,15 +224,15 @@ function withHome({ basePrefix, baseExecPrefix }: Installation, action: () => vo
 export class HeldObject extends NativeResource {
   constructor(
     readonly interpreter: Interpreter,
-    /** Its type's name. */
+    /** The name of the object's type. */
     readonly type: string,
-    /** It in a request: the number under which Python holds it, or the value itself. */
+    /** The object in a request: the number under which Python holds it, or the value itself. */
     readonly wire: Wire,
   ) {
     super()
   }
 
-  /** Is it held in Python? Numbers and texts are not: they are here. */
+  /** The number under which the object is held in Python; undefined for numbers and texts, which are held here. */
   get number(): number | undefined {
     const { wire } = this
     const number = typeof wire === 'object' && wire !== null && 'o' in wire ? wire['o'] : undefined

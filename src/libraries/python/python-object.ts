@@ -58,7 +58,7 @@ export interface PythonKeywords {
 export interface PythonArray<V extends ArrayBufferView> {
   /** The elements, row after row. */
   readonly data: V
-  /** Their type: elements of 'f16' and 'bool' are in a Uint16Array and a Uint8Array. */
+  /** The type of the elements: those of 'f16' and 'bool' are in a Uint16Array and a Uint8Array. */
   readonly dtype: ScalarDType
   /** Elements in each direction. */
   readonly shape: readonly number[]
@@ -209,7 +209,7 @@ export class PythonObject extends ClosableObject implements PythonStreamLike, DL
   }
 
   /**
-   * Its text: `str()` of it.
+   * The object as text: `str()` of it.
    * @throws {PythonError} what `str()` raises
    * @throws {Error} ERR_CLOSED
    */
@@ -227,8 +227,9 @@ export class PythonObject extends ClosableObject implements PythonStreamLike, DL
   }
 
   /**
-   * It as values of JavaScript: None becomes null; an int a number, or a bigint if it has more than 53 bits; lists and tuples arrays; dicts
-   * whose keys are texts objects; bytes a Uint8Array; NumPy's numbers numbers. Anything else is a PythonObject, also within.
+   * The object as values of JavaScript: None becomes null; an int a number, or a bigint if it has more than 53 bits; lists and
+   * tuples arrays; dicts whose keys are texts objects; bytes a Uint8Array; NumPy's numbers numbers. Anything else is a
+   * PythonObject, also within.
    * @throws {PythonError} RecursionError for a list that contains itself
    * @throws {Error} ERR_CLOSED
    */
@@ -386,7 +387,7 @@ function decode(interpreter: Interpreter, wire: Wire): PythonValue {
 }
 
 /** A value for the next request. `depth` is how many arrays and objects it is in. */
-export function encode(interpreter: Interpreter, value: PythonArgument, depth = 0): Wire {
+function encode(interpreter: Interpreter, value: PythonArgument, depth = 0): Wire {
   if (depth > MOST_DEPTH) throw invalidType('An argument', `at most ${MOST_DEPTH} arrays and objects deep`, value)
   if (value === undefined || value === null) return null
   if (typeof value === 'boolean' || typeof value === 'string') return value

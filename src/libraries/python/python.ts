@@ -21,7 +21,7 @@ class SharedBuffer {
   ) {}
 }
 
-/** Why the last buffer could not be taken: Python reads the text right after. */
+/** The reason why the last buffer could not be taken: Python reads the text right after. */
 let refusal: NativeMemory | undefined
 let started: Python | undefined
 
@@ -52,7 +52,7 @@ function takeBuffer(number: number, stream: number, major: number): number {
  * ```
  */
 export class Python extends LibraryObject {
-  /** Such as '3.12.3'. */
+  /** The version of Python, such as '3.12.3'. */
   readonly version: string
   /** The shared library that was loaded. */
   readonly library: string

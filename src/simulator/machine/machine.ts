@@ -43,6 +43,19 @@ export interface Observer {
   added(operation: SimOperation, by: SimOperation): void
 }
 
+/** What an operation that is put at the end of a stream has, beside its kind. */
+interface Queued {
+  readonly amount?: number
+  readonly work?: Work | undefined
+  /** The CUresult of the fault that the operation ends in; 0 if it does not. */
+  readonly fails?: number
+  readonly host?: HostFunction
+  /** An operation of another stream that this one comes after, too. */
+  readonly after?: SimOperation | undefined
+  /** Whether CUDA takes the operation for work, which waits for the null stream's. */
+  readonly isWork?: boolean
+}
+
 export class Machine implements Steps {
   /** Of all machines: so many host functions run now, one inside the other. */
   static #nested = 0
@@ -100,29 +113,29 @@ export class Machine implements Steps {
 
   /** Queues work behind all that is in the stream. `fails` is the CUresult of the fault that it ends in, or 0. */
   enqueue(stream: SimStream, kind: SimOperationKind, amount: number, work?: Work, fails = 0): SimOperation {
-    const operation = this.#queue(stream, kind, amount, work, fails)
+    const operation = this.#queue(stream, kind, { amount, work, fails })
     if (this.#explores && work !== undefined) this.scheduler.handedOver(operation)
     return operation
   }
 
   enqueueRecord(stream: SimStream, after?: SimOperation): SimOperation {
-    return this.#queue(stream, SimOperationKind.INSTANT, 0, undefined, 0, undefined, after)
+    return this.#queue(stream, SimOperationKind.INSTANT, { after })
   }
 
   /** Queues a wait. On a blocking stream it waits for nothing else: only work waits for the null stream's. */
   enqueueWait(stream: SimStream, record: SimOperation): void {
     const isWork = stream === stream.device.nullStream
-    this.#queue(stream, SimOperationKind.INSTANT, 0, undefined, 0, undefined, record, isWork)
+    this.#queue(stream, SimOperationKind.INSTANT, { after: record, isWork })
   }
 
   enqueueHostFunction(stream: SimStream, host: HostFunction): void {
-    this.#queue(stream, SimOperationKind.HOST, 0, undefined, 0, host)
+    this.#queue(stream, SimOperationKind.HOST, { host })
   }
 
   /** Queues a latch that a promise opens. */
   enqueueHold(stream: SimStream, site: string | undefined): SimOperation {
     this.#hasPromises = true
-    const operation = this.#queue(stream, SimOperationKind.PROMISE, 0)
+    const operation = this.#queue(stream, SimOperationKind.PROMISE, {})
     operation.site = site
     return operation
   }
@@ -581,12 +594,7 @@ export class Machine implements Steps {
   #queue(
     stream: SimStream,
     kind: SimOperationKind,
-    amount: number,
-    work?: Work,
-    fails = 0,
-    host?: HostFunction,
-    after?: SimOperation,
-    isWork = true,
+    { amount = 0, work, fails = 0, host, after, isWork = true }: Queued,
   ): SimOperation {
     this.passValues()
     this.#changes += 1

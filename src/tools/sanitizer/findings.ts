@@ -366,7 +366,7 @@ export function isWarning(kind: ReportKind): boolean {
   return WARNINGS.includes(kind)
 }
 
-export function reportOf(finding: Finding): SanitizerReport {
+function reportOf(finding: Finding): SanitizerReport {
   const { kind, start, end, region, fixed } = finding
   const places = finding.first && placesInOneLaunch(finding.first.operation, finding.second.operation)
   const first = finding.first && sideOf(finding.first, finding, places?.[0])

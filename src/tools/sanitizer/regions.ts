@@ -506,7 +506,7 @@ export function meet(one: Scattered, other: Scattered, start: number, end: numbe
 }
 
 /** Does an operation touch all of these bytes that another touched? It may say no where it does. */
-export function covers(operation: readonly TouchedMemory[], other: Scattered, start: number, end: number): boolean {
+function covers(operation: readonly TouchedMemory[], other: Scattered, start: number, end: number): boolean {
   return operation.some((piece) => {
     if (piece.pointer >= end || piece.pointer + piece.byteLength <= start) return false
     return piece.rows === undefined || (other?.some((earlier) => hasSameRows(earlier, piece)) ?? false)

@@ -63,7 +63,7 @@ const READERS: Record<keyof typeof SANITIZER_WORDS, (given: string | undefined) 
 const readers = new Map(Object.entries(READERS))
 
 /** The options that a value of the variable stands for. Throws ERR_INVALID_ARG_VALUE for a word that is no option. */
-export function optionsOf(value: string): SanitizerOptions {
+function optionsOf(value: string): SanitizerOptions {
   const parts = value.split(',').map((part) => part.trim())
   return Object.assign({ mode: 'print' }, ...parts.map(optionsOfPart))
 }

@@ -652,7 +652,7 @@ export class Events {
 
 const MOST = 4096
 
-export class RecentHandles<H> {
+class RecentHandles<H> {
   readonly #handles = new Set<H>()
 
   add(handle: H): void {

@@ -92,7 +92,7 @@ interface StreamWork {
   readonly changes: number
 }
 
-export function summarize(trace: Trace, bindings: Bindings, gaps: readonly Gap[]): TimelineSummary {
+function summarize(trace: Trace, bindings: Bindings, gaps: readonly Gap[]): TimelineSummary {
   const devices = [...trace.deviceNames].map(([device, name]) => ({ device, name, ...deviceTimes(trace, device) }))
   const works = streamWorks(trace)
   const stalls = [

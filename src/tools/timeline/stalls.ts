@@ -263,7 +263,7 @@ const DESCRIPTIONS: Readonly<Record<StallKind, (facts: StallFacts) => Descriptio
 export const describeStall = (kind: StallKind, facts: StallFacts): Description => DESCRIPTIONS[kind](facts)
 
 /** Shortens 'path:line:column' to the path from the current directory, and the line. */
-export function shortPlace(callSite: string): string {
+function shortPlace(callSite: string): string {
   const here = `${process.cwd()}/`
   const path = callSite.startsWith(here) ? callSite.slice(here.length) : callSite
   return path.replace(/:\d+$/, '')

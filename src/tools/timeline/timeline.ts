@@ -438,13 +438,13 @@ export interface IdleGap {
   readonly cause: TimelineOperation | undefined
 }
 
-export function streamsOf({ tracks, trackNames }: Trace): TimelineStream[] {
+function streamsOf({ tracks, trackNames }: Trace): TimelineStream[] {
   return tracks.map(({ index, id, device, priority, nonBlocking, multiprocessors }) => {
     return { index, id, device, name: trackNames[index] ?? '', priority, nonBlocking, multiprocessors }
   })
 }
 
-export function operationAt(trace: Trace, streams: readonly TimelineStream[], row: number): TimelineOperation {
+function operationAt(trace: Trace, streams: readonly TimelineStream[], row: number): TimelineOperation {
   const stream = streams[trace.track[row] ?? 0]
   const kind = operationKind(trace.kind[row] ?? 0)
   if (stream === undefined || kind === undefined) {
@@ -467,7 +467,7 @@ export function operationAt(trace: Trace, streams: readonly TimelineStream[], ro
   }
 }
 
-export function callAt(trace: Trace, streams: readonly TimelineStream[], row: number): TimelineCall {
+function callAt(trace: Trace, streams: readonly TimelineStream[], row: number): TimelineCall {
   const isWholeDevice = (trace.cause[row] ?? NO_ROW) < NO_ROW
   return {
     id: row,
@@ -481,10 +481,10 @@ export function callAt(trace: Trace, streams: readonly TimelineStream[], row: nu
 }
 
 /** The rows of the host's calls, or those of operations. */
-export const rowsOf = ({ kind }: Trace, which: 'calls' | 'operations'): number[] =>
+const rowsOf = ({ kind }: Trace, which: 'calls' | 'operations'): number[] =>
   Array.from(kind.keys()).filter((row) => isHostOnly(kind[row] ?? 0) === (which === 'calls'))
 
-export function gapOf(
+function gapOf(
   { track, begin, end, next, reason, wait, cause }: Gap,
   streams: readonly TimelineStream[],
   operation: (row: number) => TimelineOperation,

@@ -84,7 +84,7 @@ const WIDTH = 16
 const HEADS = 2
 
 /** A block of a transformer: attention with two heads, then two layers, each behind a normalization, for any length. */
-export const transformer = example(
+const transformer = example(
   'transformer',
   f32('tokens', 1, 'length', WIDTH),
   f32('result', 1, 'length', WIDTH),

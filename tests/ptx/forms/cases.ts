@@ -74,7 +74,7 @@ function isRefused({ opcode, operands }: Form, m: Modifiers): boolean {
 }
 
 /** All cases of a form. */
-export function casesOf(form: Form): readonly FormCase[] {
+function casesOf(form: Form): readonly FormCase[] {
   const { meaning } = form
   if (meaning.kind === 'nothing' || meaning.kind === 'meeting') return []
   if (meaning.kind === 'code' && !CODED.has(meaning.code)) return []

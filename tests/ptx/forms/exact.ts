@@ -28,7 +28,7 @@ export type Value =
   | { readonly kind: 'finite'; readonly negative: boolean; readonly top: bigint; readonly bottom: bigint }
 
 export const NAN: Value = { kind: 'nan' }
-export const infinite = (negative: boolean): Value => ({ kind: 'infinite', negative })
+const infinite = (negative: boolean): Value => ({ kind: 'infinite', negative })
 /** A fraction; `negative` matters for zero alone. */
 export function fraction(top: bigint, bottom: bigint, negativeZero = false): Value {
   return { kind: 'finite', negative: top === 0n ? negativeZero : top < 0n, top, bottom }

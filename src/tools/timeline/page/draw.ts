@@ -426,7 +426,7 @@ export interface Ticks {
   readonly labels: readonly string[]
 }
 
-export function ticksOf({ begin, end, perPixel }: View): Ticks {
+function ticksOf({ begin, end, perPixel }: View): Ticks {
   const step = tickStep(perPixel * APART)
   const far = 10 ** Math.ceil(Math.log10(end - begin))
   const base = begin / step < MOST_STEPS ? 0 : Math.floor(begin / far) * far
@@ -438,7 +438,7 @@ export function ticksOf({ begin, end, perPixel }: View): Ticks {
   return { base, times, labels }
 }
 
-export function drawGrid(context: CanvasRenderingContext2D, view: View, colours: Colours, height: number): void {
+function drawGrid(context: CanvasRenderingContext2D, view: View, colours: Colours, height: number): void {
   context.strokeStyle = colours('line')
   context.lineWidth = 1
   context.beginPath()
@@ -450,7 +450,7 @@ export function drawGrid(context: CanvasRenderingContext2D, view: View, colours:
   context.stroke()
 }
 
-export function drawAxis(context: CanvasRenderingContext2D, view: View, colours: Colours): void {
+function drawAxis(context: CanvasRenderingContext2D, view: View, colours: Colours): void {
   context.fillStyle = colours('background')
   context.fillRect(0, 0, view.width, AXIS)
   context.font = '11px system-ui, sans-serif'
@@ -468,7 +468,7 @@ export function drawAxis(context: CanvasRenderingContext2D, view: View, colours:
 }
 
 /** Draws the measured interval with its length. */
-export function drawRange(
+function drawRange(
   context: CanvasRenderingContext2D,
   view: View,
   colours: Colours,

@@ -367,7 +367,7 @@ const withCode = (text: string): (Node | string)[] =>
   text.split('`').map((part, at) => (at % 2 === 1 ? element('code', {}, part) : part))
 
 /** The most entries of a list. */
-export const MOST_LISTED = 200
+const MOST_LISTED = 200
 
 export function element<T extends keyof HTMLElementTagNameMap>(
   tag: T,

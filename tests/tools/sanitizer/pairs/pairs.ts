@@ -8,7 +8,6 @@ import type { Simulation } from 'cuda-streams/sim'
 import { aboutLibraries } from '../../../libraries/about-libraries.js'
 
 type Memory = DeviceBuffer | PinnedBuffer
-export type StreamName = 'a' | 'b' | 'c'
 
 /** What the steps of a program work on. */
 export interface Stage {
@@ -135,7 +134,7 @@ const copyFrom: Access['run'] = (stage, side, stream) =>
 /** Each library's accesses. */
 const [ofFirst = [], ...ofOthers] = aboutLibraries.map(({ accesses }) => accesses({ dataOf, memoryOf, numberOf }))
 
-export const ACCESSES: readonly Access[] = [
+const ACCESSES: readonly Access[] = [
   { name: 'fill', writes: true, on: undefined, run: fill },
   {
     name: 'copy to',
@@ -204,7 +203,7 @@ export const ACCESSES: readonly Access[] = [
 const FURTHER: readonly Access[] = ofOthers.flat()
 
 /** JavaScript itself, as the second of the two. */
-export const VIEWS: readonly Access[] = [
+const VIEWS: readonly Access[] = [
   {
     name: 'view to write',
     writes: true,

@@ -7,7 +7,7 @@ import { type Stage, type Step, streamOf } from './pairs.js'
 const MOST_RUNS = 400
 
 /** Runs the steps. What it returns is all that the program observed. */
-export async function perform(steps: readonly Step[], simulation: Simulation): Promise<unknown> {
+async function perform(steps: readonly Step[], simulation: Simulation): Promise<unknown> {
   const [device] = simulation.devices
   if (device === undefined) throw new Error('a simulation has a device')
   const stage: Stage = { simulation, device, streams: new Map(), results: [], keep: new Map() }
@@ -54,10 +54,7 @@ const stepIn = (stack: readonly string[]): string | undefined => /\bstep_(\w+)/.
 const linesOf = ({ stack, queuedAt }: ReportedOperation): readonly string[] => (queuedAt.length > 0 ? queuedAt : stack)
 
 /** What the advice says is put where it says so; undefined where it is none that can be followed word for word. */
-export function followed(
-  steps: readonly Step[],
-  { advice, first, second }: SanitizerReport,
-): readonly Step[] | undefined {
+function followed(steps: readonly Step[], { advice, first, second }: SanitizerReport): readonly Step[] | undefined {
   const at = (stack: readonly string[] | undefined): number =>
     steps.findIndex(({ name }) => name.replaceAll(' ', '_') === stepIn(stack ?? []))
   const insert = (index: number, run: Step['run']): readonly Step[] | undefined =>
