@@ -45,7 +45,10 @@ type Wanted =
   | { readonly what: 'recording'; readonly request: RecordingRequest }
   | { readonly what: 'sanitize'; readonly request: SanitizeRequest }
 
-/** @throws Error if the arguments are wrong */
+/**
+ * Reads the arguments.
+ * @throws Error if they are wrong
+ */
 async function read(): Promise<Wanted> {
   const all = process.argv.slice(2)
   const end = all.indexOf('--')

@@ -22,11 +22,11 @@ export type RecordingRequest =
   | { readonly what: 'timeline'; readonly file: string; readonly out: string }
   | WhatIfRequest
 
-/** Prints what is asked for. False if a check has found something. */
+/** Prints what is requested. Returns false if a check has found something. */
 export async function readRecording(request: RecordingRequest): Promise<boolean> {
   switch (request.what) {
     case 'check':
-      // The traces of a process and those that it started.
+      // A folder contains the traces of a process and of those that it started.
       if (statSync(request.file).isDirectory())
         return (await checkTraces(request.file, request.file, request.possible)) === 0
       return (await checkOne(request.file, console.log)) === 0
@@ -49,7 +49,7 @@ export async function readRecording(request: RecordingRequest): Promise<boolean>
   }
 }
 
-/** Where a timeline is written that is given no place. */
+/** The default file for a timeline. */
 export function outFor(file: string, out = `${file.replace(/\.[^./]*$/, '')}.html`): string {
   checkExtension(out, '--out')
   return out
@@ -125,5 +125,5 @@ function predictionLines({
   return advice === '' || isRacy || !isNeedKnown ? [line] : [line, `    ${advice}`]
 }
 
-/** A part as '−12.3 %'. */
+/** A share as text, such as '−12.3 %'. */
 const percentOf = (part: number): string => `${part < 0 ? '−' : '+'}${(Math.abs(part) * 100).toFixed(1)} %`

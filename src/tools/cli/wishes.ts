@@ -1,14 +1,17 @@
 /** The options of the command what-if, each of which is a change. */
 import type { Wish } from '../recording/what-if.js'
 
-/** Those that may be given several times, and --idle-host. */
+/** The options that may be given several times, and --idle-host. */
 export const WISHES = ['without-wait', 'own-stream', 'more-buffers', 'faster', 'queues', 'idle-host'] as const
 
 type Given = { readonly [W in Exclude<(typeof WISHES)[number], 'idle-host'>]?: readonly string[] | undefined } & {
   readonly 'idle-host'?: boolean | undefined
 }
 
-/** @throws Error if a value is wrong */
+/**
+ * The changes that the options ask for.
+ * @throws Error if a value is wrong
+ */
 export function wishesOf(given: Given): readonly Wish[] {
   const lines = (['without-wait', 'own-stream', 'more-buffers'] as const).flatMap((kind) =>
     (given[kind] ?? []).map((line): Wish => ({ kind, line })),

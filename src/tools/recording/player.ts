@@ -33,7 +33,7 @@ const NO_CALL: Occurrence = {
   more: {},
 }
 
-/** What an interceptor is told beside the calls. */
+/** The methods of an interceptor for what happens beside the calls. */
 export interface Followed {
   readonly interceptor: Interceptor
   named?(stream: StreamHandle, name: string): void
@@ -52,7 +52,7 @@ export class Player implements Rest {
   readonly #followed: Followed
   #skipped = NONE
 
-  /** `make` makes the interceptor, which knows by the player which call is played. */
+  /** @param make Makes the interceptor, which learns from the player which call is played */
   constructor(
     private readonly reader: Reader,
     make: (next: Driver, player: Player) => Followed,
@@ -70,7 +70,7 @@ export class Player implements Rest {
     this.#followed = followed
   }
 
-  /** Plays all of it, but for waits of these numbers. */
+  /** Plays the whole recording, except for waits of these numbers. */
   async play(skipped: ReadonlySet<number> = NONE): Promise<void> {
     this.#skipped = skipped
     for (let entry = this.reader.next(); entry !== undefined; entry = this.reader.next()) {
@@ -287,7 +287,7 @@ export class Player implements Rest {
     }
   }
 
-  /** What happens during a wait happens without it, too. A promise is made, and does not settle. */
+  /** Skips a wait. What happens during a wait happens without it, too. A promise is made, and does not settle. */
   #skip(call: RecordedCall): void {
     if (call.call.startsWith('synchronize') || call.call === 'drain') this.playUntilReturn()
     else if (call.call.endsWith('Finished')) this.#call(call, {})
@@ -296,7 +296,7 @@ export class Player implements Rest {
   #runHostFunction({ op = -1, failed }: Particulars): void {
     const work = this.answers.queued.get(op)
     this.answers.queued.delete(op)
-    // What is inside is played all the same, if it was queued before the recording began.
+    // A host function that was queued before the recording began is not known; what happened inside is played nevertheless.
     if (work?.kind === 'hostFunction') work.call.run(failed === true ? 1 : 0)
     else this.playUntilReturn()
   }
@@ -332,7 +332,7 @@ export class Player implements Rest {
   }
 }
 
-/** Nobody awaits the promises of a recording. */
+/** Ignores errors, since no code awaits the promises of a recording. */
 const ignore = (): void => {}
 
 const stream = (handle: number): StreamHandle => handle as StreamHandle
