@@ -3,7 +3,7 @@
  * formats of floating point, and instructions that are rare.
  */
 
-/** How a result is rounded: to the nearest (ties to even), to zero, down, up, or to the nearest with ties away from zero. */
+/** The ways to round a result: to the nearest (ties to even), to zero, down, up, or to the nearest with ties away from zero. */
 export const ROUNDINGS = { rn: 0, rz: 1, rm: 2, rp: 3, rna: 4 } as const
 
 interface Format {

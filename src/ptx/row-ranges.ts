@@ -291,8 +291,8 @@ export class RowRanges {
       if (stride < 0) body.write(last, 'i32.add')
       body.write(i32(stride), 'i32.mul', 'i32.add')
       body.write(last, i32(Math.abs(stride)), 'i32.mul', i32(Number(most - least) + bytes), 'i32.add')
-      // Bytes that are read count as written already, so that their marks may wait. Writes are marked at once, as later reads depend on the marks, unless
-      // the whole block counts as written.
+      // Bytes that are read count as written already, so that their marks may wait. Writes are marked at once, as later reads depend on the
+      // marks, unless the whole block counts as written.
       if (isRead) body.i32(1)
       else body.write(i32(0), memory('i32.load', window + 24))
       body.write(i64(EACH_BYTE * BigInt(bits)), call(context.runtime('note')))

@@ -17,7 +17,7 @@ export interface Register {
 
 export type StateSpace = 'global' | 'const' | 'shared' | 'local' | 'param'
 
-/** Bytes of a variable that the text gives, or the address of a symbol to be put there. */
+/** The bytes of a variable that the text gives, or the address of a symbol to be put there. */
 export interface InitialValue {
   readonly offset: number
   readonly bytes: number

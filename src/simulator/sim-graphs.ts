@@ -515,8 +515,8 @@ function flattened(nodes: Nodes): Nodes {
 }
 
 /**
- * For each place in an instance the place in the graph from which an update takes its work; undefined if the graphs differ. CUDA pairs the nodes that
- * nothing comes after, in the order of capture, and then what these come after, in the order in which they came to.
+ * The place in the graph from which an update takes the work of each place in an instance; undefined if the graphs differ. CUDA pairs the nodes
+ * that nothing comes after, in the order of capture, and then what these come after, in the order in which they came to.
  */
 function paired(nodes: Nodes, others: Nodes): ReadonlyMap<number, number> | undefined {
   if (nodes.length !== others.length) return undefined

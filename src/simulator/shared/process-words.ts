@@ -157,7 +157,7 @@ class ProcessWords {
     )
   }
 
-  /** For each other machine that has work, a function that returns whether all work is done that is queued there now. */
+  /** The functions, one for each other machine that has work, that return whether all work is done that is queued there now. */
   othersWork(): readonly (() => boolean)[] {
     return this.#others()
       .map((at) => ({ at, latest: Atomics.load(this.#words, at + LATEST) }))

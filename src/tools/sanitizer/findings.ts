@@ -26,7 +26,7 @@ export class SanitizerError extends Error {
   readonly reports: readonly SanitizerReport[]
 
   /**
-   * Made by the sanitizer.
+   * Makes the error of these findings, which only a sanitizer has to do.
    * @param reports The findings.
    * @param options `cause`: what the function of `sanitize()` has thrown besides. Default: it has thrown nothing.
    */

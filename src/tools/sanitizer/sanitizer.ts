@@ -52,7 +52,7 @@ import { SanitizerInterceptor } from './sanitizer-interceptor.js'
 /** The options of a sanitizer. */
 export interface SanitizerOptions {
   /**
-   * How findings are reported:
+   * The way in which findings are reported:
    * - `collect` (default): in `reports`
    * - `throw`: besides, the call that completes a race throws a `SanitizerError`; copies, fills and kernels are not
    *   queued then
@@ -72,7 +72,7 @@ export interface SanitizerOptions {
    */
   readonly fix?: boolean | undefined
   /**
-   * What is not to be reported, thrown or fixed, and why. What was held back is listed where the findings are printed.
+   * The findings that are not to be reported, thrown or fixed, and why. Those that were held back are listed where the findings are printed.
    * Default: nothing.
    */
   readonly suppress?: readonly Suppression[] | undefined
@@ -160,7 +160,7 @@ let makeSanitizer: (start: Start) => Sanitizer
  * ```
  */
 export class Sanitizer implements Disposable {
-  /** How findings are reported. */
+  /** The way in which findings are reported. */
   readonly mode: SanitizerMode
   /** @internal Keeps the object from being copied to another thread. */
   protected readonly cloning: symbol = notCloneable()

@@ -97,7 +97,7 @@ export class Bindings {
   }
 }
 
-/** What an operation had to wait for last before it could begin. */
+/** The kind of what an operation had to wait for last before it could begin. */
 export type BindingKind =
   /** The operation before it in the stream. */
   | 'stream'

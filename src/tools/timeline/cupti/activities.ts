@@ -97,7 +97,7 @@ export class Activities {
     }
   }
 
-  /** Both clocks at one moment; `now` is the recording's. */
+  /** The times of both clocks at one moment; `now` reads the recording's. */
   look(now: () => number): ClockLook {
     let [best, width] = [{ host: 0, cupti: 0 }, Number.POSITIVE_INFINITY]
     for (let looks = 0; looks < LOOKS; looks += 1) {

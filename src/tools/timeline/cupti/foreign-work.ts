@@ -56,7 +56,8 @@ export class ForeignWork {
     const streams = new StreamNumbers(this.activities, this.writer, this.#devices())
     const rowAt = rowFinder(table, window)
     const hostTime = between(this.#begin, this.#look())
-    // Operations of other code count only up to the last row, if there was no room for later ones: behind it they cannot be told from the library's own.
+    // Operations of other code count only up to the last row, if there was no room for later ones: behind it they cannot be told from the
+    // library's own.
     const until = window.dropped > 0 ? (table.called[table.length - 1] ?? 0) : window.end
     const extras: Extra[] = []
     const times = new Map<number, Times>()

@@ -420,7 +420,7 @@ const APART = 110
 const MOST_STEPS = 1e4
 
 export interface Ticks {
-  /** What must be added to each label. */
+  /** The time that must be added to each label. */
   readonly base: number
   readonly times: readonly number[]
   readonly labels: readonly string[]
