@@ -1,5 +1,5 @@
 /** The arguments of each command of the package, and the texts of --help. */
-import { WISHES } from './wishes.js'
+import { WHAT_IF_OPTIONS } from './what-if-options.js'
 
 interface Command {
   readonly usage: string
@@ -86,7 +86,7 @@ Example:
       usage: `what-if RUN.rec [--without-wait LINE] [--own-stream LINE] [--more-buffers LINE] [--faster NAME=PERCENT]
                                     [--queues COUNT] [--idle-host] [--timeout SECONDS] [--json]`,
       does: 'predicts what the run of a recording would gain by changes',
-      options: [...WISHES, 'timeout', 'json'],
+      options: [...WHAT_IF_OPTIONS, 'timeout', 'json'],
       help: `Predicts what the run of a recording would gain by changes: all that may be worth it, or those that are given, each of
 which may be given several times. It needs no GPU.
 

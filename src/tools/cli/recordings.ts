@@ -3,7 +3,7 @@ import { statSync, writeFileSync } from 'node:fs'
 import { checkWritable } from '../../foundation/base/file-of-process.js'
 import { Reader } from '../recording/reader.js'
 import { timelineOfRecording } from '../recording/recorded-timeline.js'
-import { shortLine, type WhatIf, type Wish, whatIf } from '../recording/what-if.js'
+import { type Proposal, shortLine, type WhatIf, whatIf } from '../recording/what-if.js'
 import { formatDuration, formatTimes } from '../timeline/summary.js'
 import { checkExtension, contentsOf } from '../timeline/timeline.js'
 import { checkOne, checkTraces, missing } from './sanitize.js'
@@ -11,7 +11,7 @@ import { checkOne, checkTraces, missing } from './sanitize.js'
 interface WhatIfRequest {
   readonly what: 'what-if'
   readonly file: string
-  readonly wishes: readonly Wish[]
+  readonly proposals: readonly Proposal[]
   readonly seconds: number
   readonly json: boolean
 }
@@ -41,9 +41,9 @@ export async function readRecording(request: RecordingRequest): Promise<boolean>
       return true
     }
     case 'what-if': {
-      const { file, wishes, seconds, json } = request
-      const result = await whatIf(file, wishes, seconds)
-      console.log(json ? JSON.stringify(result, null, 2) : textOf(result, wishes.length > 0))
+      const { file, proposals, seconds, json } = request
+      const result = await whatIf(file, proposals, seconds)
+      console.log(json ? JSON.stringify(result, null, 2) : textOf(result, proposals.length > 0))
       return true
     }
   }

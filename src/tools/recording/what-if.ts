@@ -11,8 +11,8 @@ import { type Lane, type Operation, type RecordedRun, readRun, STAGING, type Ste
 import { type Change, playAgain } from './replay.js'
 import { isHeldByHost, StreamOrder } from './stream-order.js'
 
-/** One change of the program. A line is given as 'file.js:41', by the end of its path. */
-export type Wish =
+/** A change of the program to be tried. A line is given as 'file.js:41', by the end of its path. */
+export type Proposal =
   | { readonly kind: 'without-wait' | 'own-stream' | 'more-buffers'; readonly line: string }
   /** A kernel that is faster by `percent` of its time. */
   | { readonly kind: 'faster'; readonly name: string; readonly percent: number }
@@ -63,21 +63,21 @@ const NOT_KNOWN =
 const FASTER = 20
 
 /**
- * @param wishes The changes; without any, all are tried that may be worth it
+ * @param proposals The changes; without any, all are tried that may be worth it
  * @param seconds The time for which changes are tried
  */
-export async function whatIf(path: string, wishes: readonly Wish[], seconds: number): Promise<WhatIf> {
+export async function whatIf(path: string, proposals: readonly Proposal[], seconds: number): Promise<WhatIf> {
   const run = readRun(new Reader(path))
   const tries = new Tries(path, run, measure(run))
   const until = monotonicTime() + seconds * 1000
   const predictions: Prediction[] = []
   let triedAll = true
-  for (const wish of wishes.length > 0 ? wishes : tries.worthTrying()) {
-    if (wishes.length === 0 && monotonicTime() > until) {
+  for (const proposal of proposals.length > 0 ? proposals : tries.worthTrying()) {
+    if (proposals.length === 0 && monotonicTime() > until) {
       triedAll = false
       break
     }
-    const prediction = await tries.predict(wish, wishes.length > 0)
+    const prediction = await tries.predict(proposal, proposals.length > 0)
     if (prediction !== undefined) predictions.push(prediction)
   }
   predictions.sort((a, b) => a.change - b.change)
@@ -106,7 +106,7 @@ class Tries {
     this.unchanged = playAgain(run, measured)
   }
 
-  *worthTrying(): Generator<Wish> {
+  *worthTrying(): Generator<Proposal> {
     for (const line of this.#lines(isWait, this.#lastOperation)) yield { kind: 'without-wait', line }
     for (const line of this.#lines(isMovable)) if (this.#isBesideOthers(line)) yield { kind: 'own-stream', line }
     for (const line of this.#needed) yield { kind: 'more-buffers', line }
@@ -115,45 +115,45 @@ class Tries {
   }
 
   /** The prediction for a change; undefined for one that gains nothing, unless it is requested. */
-  async predict(wish: Wish, isAskedFor: boolean): Promise<Prediction | undefined> {
-    const { change, title, advice, skipped } = this.#plan(wish)
+  async predict(proposal: Proposal, isAskedFor: boolean): Promise<Prediction | undefined> {
+    const { change, title, advice, skipped } = this.#plan(proposal)
     const nanoseconds = playAgain(this.run, this.measured, change)
     const gain = this.unchanged === 0 ? 0 : (nanoseconds - this.unchanged) / this.unchanged
     if (!isAskedFor && gain > -LEAST) return undefined
     if (skipped !== undefined && ordersUnknown(this.run, skipped)) {
-      if (wish.kind === 'more-buffers' && !isAskedFor) return undefined
+      if (proposal.kind === 'more-buffers' && !isAskedFor) return undefined
       return { title, advice: NOT_KNOWN, nanoseconds, change: gain, isRacy: false, isNeedKnown: false }
     }
-    const isRacy = skipped === undefined ? false : await this.#isRacyWithout(this.#numbersOf(skipped), wish.kind)
-    if (isRacy && wish.kind === 'without-wait') this.#needed.add(wish.line)
-    if (isRacy && wish.kind === 'more-buffers' && !isAskedFor) return undefined
+    const isRacy = skipped === undefined ? false : await this.#isRacyWithout(this.#numbersOf(skipped), proposal.kind)
+    if (isRacy && proposal.kind === 'without-wait') this.#needed.add(proposal.line)
+    if (isRacy && proposal.kind === 'more-buffers' && !isAskedFor) return undefined
     return { title, advice, nanoseconds, change: gain, isRacy, isNeedKnown: true }
   }
 
-  #plan(wish: Wish): { change: Change; title: string; advice: string; skipped?: ReadonlySet<number> } {
-    switch (wish.kind) {
+  #plan(proposal: Proposal): { change: Change; title: string; advice: string; skipped?: ReadonlySet<number> } {
+    switch (proposal.kind) {
       case 'without-wait': {
-        const without = this.#at(wish.line, isWait)
-        const title = `${shortLine(wish.line)}: without this ${this.#nameOfWait(without)}`
+        const without = this.#at(proposal.line, isWait)
+        const title = `${shortLine(proposal.line)}: without this ${this.#nameOfWait(without)}`
         return { change: { without }, title, advice: 'it orders nothing that shares memory', skipped: without }
       }
       case 'own-stream':
-        return this.#planOwnStream(wish.line)
+        return this.#planOwnStream(proposal.line)
       case 'more-buffers': {
-        const waits = this.#at(wish.line, isWait)
+        const waits = this.#at(proposal.line, isWait)
         const lagging = new Map([...waits].map((index) => [index, this.#keyOf(index)]))
-        const title = `${shortLine(wish.line)}: one more buffer in the ring`
+        const title = `${shortLine(proposal.line)}: one more buffer in the ring`
         const advice = `this ${this.#nameOfWait(waits)} then waits for one round earlier; each round uses the next of the buffers`
         return { change: { lagging }, title, advice, skipped: waits }
       }
       case 'faster': {
-        const { name, percent } = wish
+        const { name, percent } = proposal
         if (!this.#kernels().includes(name)) throw this.#noKernel(name)
         const times = new Map([[name, 1 - percent / 100]])
         return { change: { times }, title: `kernel '${name}' ${percent} % faster`, advice: '' }
       }
       case 'queues':
-        return { change: { queues: wish.count }, title: `${wish.count} hardware queues`, advice: '' }
+        return { change: { queues: proposal.count }, title: `${proposal.count} hardware queues`, advice: '' }
       case 'idle-host': {
         const advice = 'the most that is to be gained where the program queues its work: by fewer calls, or a graph'
         return { change: { hostTime: 0 }, title: 'no time of JavaScript between the calls', advice }
@@ -273,7 +273,7 @@ class Tries {
   }
 
   /** Whether a race arises without these waits. With more buffers only what reads the bytes of its own round still needs the wait. */
-  async #isRacyWithout(skipped: ReadonlySet<number>, kind: Wish['kind']): Promise<boolean> {
+  async #isRacyWithout(skipped: ReadonlySet<number>, kind: Proposal['kind']): Promise<boolean> {
     this.#checked ??= checkRecording(new Reader(this.path))
     const [before, without] = [await this.#checked, await checkRecording(new Reader(this.path), skipped)]
     return kind === 'more-buffers' ? without.readsTooEarly > before.readsTooEarly : without.races > before.races
