@@ -2,7 +2,7 @@
 import { monotonicTime } from '../../foundation/base/event-loop.js'
 import { process } from '../../foundation/base/node-modules.js'
 import { programLines, takeStack } from '../../foundation/base/stack.js'
-import type { CallLine, Header, ObjectLine, Particulars, RecordedCall, RecordedWork } from './lines.js'
+import type { CallDetails, CallLine, Header, ObjectLine, RecordedCall, RecordedWork } from './lines.js'
 
 /** The number of characters that are kept back before they are written to the file. */
 const BUFFER = 65_536
@@ -95,7 +95,7 @@ export class Journal {
    * Writes a call that began and ended at these nanoseconds since the recording began. Returns its number. `stacked` says whether the program's lines
    * that led to it are of interest.
    */
-  call(call: RecordedCall, began: number, ended: number, more?: Particulars, stacked = true): number {
+  call(call: RecordedCall, began: number, ended: number, more?: CallDetails, stacked = true): number {
     // A host function may run, and a promise settle, after the recording has ended.
     if (this.#ended) return this.#calls
     const started = this.clock()

@@ -181,7 +181,7 @@ export interface RecordedMistake {
 }
 
 /** The part of a call that differs each time. */
-export interface Particulars {
+export interface CallDetails {
   /** The number of the call that this one belongs to. */
   readonly op?: number
   /** The node that the work became in a capture. */
@@ -199,7 +199,7 @@ export interface Particulars {
 }
 
 /** A call: the number of its definition, nanoseconds since the call before it ended, how long it took, its stack, the rest. */
-export type CallLine = readonly [definition: number, gap: number, length: number, stack?: number, more?: Particulars]
+export type CallLine = readonly [definition: number, gap: number, length: number, stack?: number, more?: CallDetails]
 
 export interface StreamFacts {
   readonly stream: number

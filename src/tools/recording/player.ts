@@ -17,12 +17,12 @@ import {
   type StreamHandle,
 } from '../../foundation/driver/driver.js'
 import type { Interceptor, WrappableDriver } from '../../foundation/driver/wrappable-driver.js'
-import type { Particulars, RecordedCall } from './lines.js'
-import type { Entry, Occurrence, Reader } from './reader.js'
+import type { CallDetails, RecordedCall } from './lines.js'
+import type { Entry, Reader, TimedCall } from './reader.js'
 import { RecordedAnswers, RecordedFailure, type Rest } from './recorded-answers.js'
 import { nodeWork, queued } from './recorded-work.js'
 
-const NO_CALL: Occurrence = {
+const NO_CALL: TimedCall = {
   what: 'call',
   number: -1,
   call: { call: 'return' },
@@ -114,7 +114,7 @@ export class Player implements Rest {
     }
   }
 
-  #call(call: RecordedCall, more: Particulars): void {
+  #call(call: RecordedCall, more: CallDetails): void {
     const driver = this.#driver
     switch (call.call) {
       case 'queue':
@@ -293,7 +293,7 @@ export class Player implements Rest {
     else if (call.call.endsWith('Finished')) this.#call(call, {})
   }
 
-  #runHostFunction({ op = -1, failed }: Particulars): void {
+  #runHostFunction({ op = -1, failed }: CallDetails): void {
     const work = this.answers.queued.get(op)
     this.answers.queued.delete(op)
     // A host function that was queued before the recording began is not known; what happened inside is played nevertheless.
@@ -301,19 +301,19 @@ export class Player implements Rest {
     else this.playUntilReturn()
   }
 
-  #kernelRan({ op = -1, memory, mistakes = [] }: Particulars): void {
+  #kernelRan({ op = -1, memory, mistakes = [] }: CallDetails): void {
     const work = this.answers.queued.get(op)
     this.answers.queued.delete(op)
     if (work?.kind === 'kernel') work.observer?.ran(memory, mistakes)
   }
 
-  #settle(how: 'settled' | 'cancelled', { op = -1, failed }: Particulars): void {
+  #settle(how: 'settled' | 'cancelled', { op = -1, failed }: CallDetails): void {
     const settle = this.answers.promises.get(op)
     this.answers.promises.delete(op)
     if (how === 'settled' && !this.#skipped.has(op)) settle?.(failed === true ? new RecordedFailure() : undefined)
   }
 
-  #release({ op = -1 }: Particulars): void {
+  #release({ op = -1 }: CallDetails): void {
     const work = this.answers.queued.get(op)
     this.answers.queued.delete(op)
     if (work?.kind === 'promise') work.release()

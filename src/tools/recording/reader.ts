@@ -2,7 +2,7 @@
 import { invalidValue } from '../../foundation/base/errors.js'
 import { process } from '../../foundation/base/node-modules.js'
 import { isHeaderLine, isLine, orDamaged } from './line-checks.js'
-import type { CallLine, End, Header, ObjectLine, Particulars, RecordedCall, StreamFacts } from './lines.js'
+import type { CallDetails, CallLine, End, Header, ObjectLine, RecordedCall, StreamFacts } from './lines.js'
 import { VERSION } from './lines.js'
 
 /** The bytes that are read at one time. */
@@ -11,7 +11,7 @@ const PIECE = 2 ** 20
 const LONGEST_LINE = 2 ** 26
 
 /** One call of a recording. Times are nanoseconds since it began. */
-export interface Occurrence {
+export interface TimedCall {
   readonly what: 'call'
   readonly number: number
   readonly call: RecordedCall
@@ -21,18 +21,18 @@ export interface Occurrence {
   readonly stack: string
   /** Whether the stack is the call's own. If not, it is that of an earlier call like it. */
   readonly exact: boolean
-  readonly more: Particulars
+  readonly more: CallDetails
 }
 
 export type Entry =
-  | Occurrence
+  | TimedCall
   | { readonly what: 'stream'; readonly facts: StreamFacts }
   | { readonly what: 'bytes'; readonly pointer: number; readonly bytes: string }
   /** The times of work. `each` calls its argument with the times of each call's work. */
   | { readonly what: 'times'; readonly each: (visit: (call: number, start: number, end: number) => void) => void }
   | { readonly what: 'end' }
 
-const NOTHING: Particulars = {}
+const NOTHING: CallDetails = {}
 
 export class Reader {
   readonly header: Header
@@ -82,7 +82,7 @@ export class Reader {
         throw this.#damaged("two processes may have written it, see '%p'")
       }
       if (!isLine(line)) throw this.#damaged()
-      const entry = isCall(line) ? this.#occurrence(line) : this.#object(line)
+      const entry = isCall(line) ? this.#timedCall(line) : this.#object(line)
       if (entry !== undefined) return entry
     }
   }
@@ -99,7 +99,7 @@ export class Reader {
     return invalidValue(`${this.path} is damaged at call ${this.#calls}${why === undefined ? '' : `: ${why}`}`)
   }
 
-  #occurrence([definition, gap, length, stack = 0, more = NOTHING]: CallLine): Occurrence {
+  #timedCall([definition, gap, length, stack = 0, more = NOTHING]: CallLine): TimedCall {
     const defined = this.#definitions[definition]
     if (defined === undefined) throw this.#damaged('the call has no definition')
     if (stack !== 0) defined.stack = stack

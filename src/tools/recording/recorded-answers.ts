@@ -21,7 +21,7 @@ import {
 } from '../../foundation/driver/driver.js'
 import type { Interceptor } from '../../foundation/driver/wrappable-driver.js'
 import type { Header, StreamFacts } from './lines.js'
-import type { Occurrence } from './reader.js'
+import type { TimedCall } from './reader.js'
 
 /** A call that threw when it was recorded. */
 export class RecordedFailure extends Error {}
@@ -29,7 +29,7 @@ export class RecordedFailure extends Error {}
 /** The rest of the recording. */
 export interface Rest {
   /** The call that is played now. */
-  readonly current: Occurrence
+  readonly current: TimedCall
   /** Plays what happened until the call that is played now returned. Throws RecordedFailure if it threw. */
   playUntilReturn(): void
 }

@@ -11,7 +11,7 @@ import {
   touching,
 } from '../../foundation/driver/driver.js'
 import type { Header, RecordedDevice, RecordedWork, StreamFacts } from './lines.js'
-import type { Occurrence, Reader } from './reader.js'
+import type { Reader, TimedCall } from './reader.js'
 import { nodeWork } from './recorded-work.js'
 
 /** A stream, from its creation to its end. */
@@ -132,7 +132,7 @@ class RunBuilder {
   readonly #open: { readonly step: number; readonly operation: number }[] = []
   /** The step at which each promise began; keys are the calls that made them. */
   readonly #promises = new Map<number, number>()
-  #current: Occurrence | undefined
+  #current: TimedCall | undefined
 
   constructor(private readonly reader: Reader) {}
 
@@ -208,7 +208,7 @@ class RunBuilder {
     this.#steps.push({ what: 'begin', awaited, ...this.#inRun() })
   }
 
-  #call({ call, number, more }: Occurrence): void {
+  #call({ call, number, more }: TimedCall): void {
     switch (call.call) {
       case 'queue':
         this.#queue(call.work, more.captured === true)
@@ -292,7 +292,7 @@ class RunBuilder {
     }
   }
 
-  #graphCall(call: Occurrence['call']): void {
+  #graphCall(call: TimedCall['call']): void {
     if (call.call === 'beginCapture') this.#capturing.set(this.#lane(call.stream), new GraphMemory())
     else if (call.call === 'beginCaptureInto') {
       this.#capturing.set(this.#lane(call.stream), new GraphMemory().add(this.#graphs.get(call.graph)?.memory))
@@ -418,7 +418,7 @@ class RunBuilder {
     this.#byCall.set(operation.number, operation)
   }
 
-  #declared({ stream, what, memory }: Extract<Occurrence['call'], { readonly call: 'declareAccess' }>): void {
+  #declared({ stream, what, memory }: Extract<TimedCall['call'], { readonly call: 'declareAccess' }>): void {
     const lane = this.#lane(stream)
     const capture = this.#capturing.get(lane)
     if (capture === undefined) {

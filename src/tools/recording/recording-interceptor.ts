@@ -30,7 +30,7 @@ import type { StreamTrack } from '../timeline/tracks.js'
 import { Durations } from './durations.js'
 import { FollowedBytes } from './followed-bytes.js'
 import type { Journal } from './journal.js'
-import type { Particulars, RecordedCall, RecordedWork } from './lines.js'
+import type { CallDetails, RecordedCall, RecordedWork } from './lines.js'
 import { recorded, recordedNode } from './recorded-work.js'
 
 /** The number of calls between two checks of which operations have ended. */
@@ -213,7 +213,7 @@ export class RecordingInterceptor implements Interceptor {
   }
 
   /** The node that a capture has made of the work. */
-  #captured(work: QueuedWork, stream: StreamHandle | undefined, told: boolean): Particulars | undefined {
+  #captured(work: QueuedWork, stream: StreamHandle | undefined, told: boolean): CallDetails | undefined {
     if (this.#captures === 0 || stream === undefined) return told ? { told } : undefined
     let isCaptured: boolean
     try {
@@ -244,7 +244,7 @@ export class RecordingInterceptor implements Interceptor {
     this.#streams.delete(handle)
   }
 
-  #at(call: RecordedCall, more?: Particulars, stacked = true): number {
+  #at(call: RecordedCall, more?: CallDetails, stacked = true): number {
     const now = this.durations.now()
     return this.journal.call(call, now, now, more, stacked)
   }
@@ -258,7 +258,7 @@ export class RecordingInterceptor implements Interceptor {
   }
 
   /** Writes that a call begins, during which others may be made. */
-  #open(call: RecordedCall, more?: Particulars): void {
+  #open(call: RecordedCall, more?: CallDetails): void {
     this.#at(call, more)
   }
 
