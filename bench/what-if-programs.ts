@@ -2,11 +2,11 @@
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { type DefinedKernel, type Device, type DeviceBuffer, defineKernel, type Event, Stream } from 'cuda-streams'
-import type { Wish } from '../src/tools/recording/what-if.js'
+import type { Proposal } from '../src/tools/recording/what-if.js'
 
 export interface TruthProgram {
   readonly title: string
-  readonly wish: Wish
+  readonly proposal: Proposal
   /** The change is that of a variable of the environment, with which a process begins. */
   readonly variable?: readonly [name: string, value: string]
   /** Allocates what it needs. The result runs it once, as it is or changed, until all of its work is done. */
@@ -88,7 +88,7 @@ const quicker = busy('chained', 320)
 /** Uploads and kernels of two buffers, in one stream or with a stream for the uploads. */
 const copyApart: TruthProgram = {
   title: 'uploads on a stream of their own',
-  wish: { kind: 'own-stream', line: lineOf('upload') },
+  proposal: { kind: 'own-stream', line: lineOf('upload') },
   async prepare(device) {
     await prepared(device, decode)
     const [stream, copies] = pairOf(() => new Stream({ device }))
@@ -115,7 +115,7 @@ const copyApart: TruthProgram = {
 
 const downloadApart: TruthProgram = {
   title: 'downloads on a stream of their own',
-  wish: { kind: 'own-stream', line: lineOf('download') },
+  proposal: { kind: 'own-stream', line: lineOf('download') },
   async prepare(device) {
     await prepared(device, encode)
     const [stream, copies] = pairOf(() => new Stream({ device }))
@@ -142,7 +142,7 @@ const downloadApart: TruthProgram = {
 
 const kernelApart: TruthProgram = {
   title: 'small kernels on a stream of their own',
-  wish: { kind: 'own-stream', line: lineOf('other') },
+  proposal: { kind: 'own-stream', line: lineOf('other') },
   async prepare(device) {
     await prepared(device, small, other)
     const [stream, second] = pairOf(() => new Stream({ device }))
@@ -162,7 +162,7 @@ const kernelApart: TruthProgram = {
 /** Half of the kernels fill the device, so that they have to wait for each other wherever they are; a copy need not. */
 const copyBesideFull: TruthProgram = {
   title: 'uploads beside kernels that fill the device',
-  wish: { kind: 'own-stream', line: lineOf('beside full') },
+  proposal: { kind: 'own-stream', line: lineOf('beside full') },
   async prepare(device) {
     await prepared(device, small, other)
     const [stream, copies] = pairOf(() => new Stream({ device }))
@@ -184,7 +184,7 @@ const copyBesideFull: TruthProgram = {
 
 const needlessWait: TruthProgram = {
   title: 'without a wait that orders nothing',
-  wish: { kind: 'without-wait', line: lineOf('needless') },
+  proposal: { kind: 'without-wait', line: lineOf('needless') },
   async prepare(device) {
     await prepared(device, small, other)
     const [stream, second] = pairOf(() => new Stream({ device }))
@@ -204,7 +204,7 @@ const needlessWait: TruthProgram = {
 
 const needlessSynchronize: TruthProgram = {
   title: 'without a wait of the host',
-  wish: { kind: 'without-wait', line: lineOf('synchronize') },
+  proposal: { kind: 'without-wait', line: lineOf('synchronize') },
   async prepare(device) {
     await prepared(device, small, other)
     const [stream, second] = pairOf(() => new Stream({ device }))
@@ -226,7 +226,7 @@ const needlessSynchronize: TruthProgram = {
 /** Two streams meet in each round: beyond some speed of one kernel the other is what takes the time. */
 const fasterKernel: TruthProgram = {
   title: 'a kernel 30 % faster, beside another',
-  wish: { kind: 'faster', name: 'slow', percent: 30 },
+  proposal: { kind: 'faster', name: 'slow', percent: 30 },
   async prepare(device) {
     await prepared(device, slow, faster, beside)
     const [stream, second] = pairOf(() => new Stream({ device }))
@@ -246,7 +246,7 @@ const fasterKernel: TruthProgram = {
 
 const fasterInChain: TruthProgram = {
   title: 'a kernel 20 % faster, in a chain',
-  wish: { kind: 'faster', name: 'chained', percent: 20 },
+  proposal: { kind: 'faster', name: 'chained', percent: 20 },
   async prepare(device) {
     await prepared(device, chained, quicker, other)
     const stream = new Stream({ device })
@@ -265,7 +265,7 @@ const fasterInChain: TruthProgram = {
 /** A ring of one buffer, or of two: an upload waits for the kernel that used its buffer last. */
 const moreBuffers: TruthProgram = {
   title: 'one more buffer in the ring',
-  wish: { kind: 'more-buffers', line: lineOf('ring') },
+  proposal: { kind: 'more-buffers', line: lineOf('ring') },
   async prepare(device) {
     await prepared(device, decode)
     const [stream, copies] = pairOf(() => new Stream({ device }))
@@ -293,7 +293,7 @@ const moreBuffers: TruthProgram = {
 /** JavaScript awaits each round before it prepares the next, or the round before. */
 const awaitLater: TruthProgram = {
   title: 'awaiting one round later',
-  wish: { kind: 'more-buffers', line: lineOf('await') },
+  proposal: { kind: 'more-buffers', line: lineOf('await') },
   async prepare(device) {
     await prepared(device, small, other)
     const [stream, second] = pairOf(() => new Stream({ device }))
@@ -317,7 +317,7 @@ const awaitLater: TruthProgram = {
 /** Copies within the device all need its memory, wherever they are queued. */
 const withinDevice: TruthProgram = {
   title: 'copies within the device on a stream of their own',
-  wish: { kind: 'own-stream', line: lineOf('within') },
+  proposal: { kind: 'own-stream', line: lineOf('within') },
   async prepare(device) {
     await prepared(device, small)
     const [stream, second] = pairOf(() => new Stream({ device }))
@@ -339,7 +339,7 @@ const withinDevice: TruthProgram = {
 /** Two kernels that each fill three fifths of the device: what is left of one runs beside the other. */
 const largeKernels: TruthProgram = {
   title: 'kernels of three fifths of the device',
-  wish: { kind: 'own-stream', line: lineOf('three fifths') },
+  proposal: { kind: 'own-stream', line: lineOf('three fifths') },
   async prepare(device) {
     await prepared(device, small, other)
     const [stream, second] = pairOf(() => new Stream({ device }))
@@ -361,7 +361,7 @@ const largeKernels: TruthProgram = {
 /** Sixteen streams, of which the driver puts two into each of eight hardware queues. */
 const fewQueues: TruthProgram = {
   title: 'eight hardware queues for thirty-two',
-  wish: { kind: 'queues', count: 8 },
+  proposal: { kind: 'queues', count: 8 },
   variable: ['CUDA_DEVICE_MAX_CONNECTIONS', '8'],
   async prepare(device) {
     await prepared(device, long)

@@ -74,7 +74,7 @@ function timesInProcesses(
   return { before: measured({}), after: measured({ [name]: value }) }
 }
 
-async function compare({ title, wish, variable, prepare }: TruthProgram, index: number): Promise<Result> {
+async function compare({ title, proposal, variable, prepare }: TruthProgram, index: number): Promise<Result> {
   const run = await prepare(device)
   const { before, after } = variable === undefined ? await timesOf(run) : timesInProcesses(title, variable)
   const path = join(folder, `${index}.rec`)
@@ -82,7 +82,7 @@ async function compare({ title, wish, variable, prepare }: TruthProgram, index: 
   // All code is slow at first, that of the driver with a recorder in front of it, too.
   for (let round = 0; round < RECORDED; round += 1) await run(false)
   await recorder.stop()
-  const { recorded, played, unchanged, predictions } = await whatIf(path, [wish], 60)
+  const { recorded, played, unchanged, predictions } = await whatIf(path, [proposal], 60)
   const [prediction] = predictions
   if (prediction === undefined) throw new Error(`${title}: nothing was predicted`)
   const [original = 0, changed = 0] = [median(before), median(after)]

@@ -4,7 +4,7 @@ import { DeviceMemory } from './device-memory.js'
 import { KernelLaunch } from './launch.js'
 import { PtxModule } from './ptx.js'
 
-/** Accesses that are scattered more than this cost more than other cores save. */
+/** The most ranges of accesses that a worker reports: accesses more scattered than this cost more than other cores save. */
 const MOST_RANGES = 1 << 17
 
 export class BlockMachine {
@@ -19,7 +19,7 @@ export class BlockMachine {
     }
     const module = new PtxModule(text, { memory: this.#memory, allocate })
     module.code(kernel, { recorded: true })
-    // A task brings them. Until then their addresses may be other memory: that of another simulation, for which this thread works, too.
+    // The memory of these addresses comes with each task. Until then they may belong to another simulation, for which this thread works, too.
     for (const address of addresses.values()) this.#memory.remove(address)
     this.#modules.set(id, { module, kernel })
   }
@@ -88,7 +88,7 @@ export class BlockMachine {
 const pairs = (ranges: readonly { readonly from: number; readonly to: number }[]): Float64Array =>
   Float64Array.from(ranges.flatMap(({ from, to }) => [from, to]))
 
-/** What blocks print must come in their order, and the value that they set a condition to. */
+/** Throws, since a worker cannot print or set the value of a condition: the output of blocks must come in their order. */
 function cannotTell(): never {
   throw new Error('A worker can tell nothing before the launch is over')
 }

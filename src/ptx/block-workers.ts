@@ -10,41 +10,41 @@ import type { LaunchConfiguration } from './layout.js'
 /** The workers of a kernel; the host makes them. */
 export interface BlockWorkers {
   readonly count: number
-  /** Whether all have compiled the kernel. Does not wait: it starts what is missing. */
+  /** Whether all workers have compiled the kernel. The call does not wait: it starts what is missing. */
   isReady(): boolean
-  /** Memory that all of them reach, from one task to the next. */
+  /** Memory that all workers reach; it is used again from one task to the next. */
   memory(byteLength: number): ArrayBufferLike
-  /** Lets all of them work, and waits; one core would take so many milliseconds. Undefined where one failed. */
+  /** Lets all workers run and waits for them; one core would take `milliseconds`. Undefined if a worker failed. */
   run(task: BlockTask, milliseconds: number): readonly BlockResult[] | undefined
 }
 
-/** What a worker compiles. */
+/** The parts of a kernel from which a worker compiles it. */
 export interface WorkerKernel {
   readonly text: string
   readonly kernel: string
-  /** Of the module's variables, by name. */
+  /** The addresses of the module's variables; keys are their names. */
   readonly addresses: ReadonlyMap<string, number>
 }
 
-/** Blocks to run: all workers take some of them until none is left. */
+/** A range of blocks to run: all workers take some of them until none is left. */
 export interface BlockTask {
   readonly configuration: LaunchConfiguration
   readonly gridId: bigint
   readonly instructionLimit: number
-  /** The number of the next block (i32), then contents of memory. */
+  /** The number of the next block to take (i32), followed by the contents of memory. */
   readonly shared: ArrayBufferLike
   readonly memory: readonly { readonly begin: number; readonly byteLength: number; readonly at: number }[]
   readonly end: number
-  /** So many blocks are taken at a time. */
+  /** The number of blocks that a worker takes at a time. */
   readonly step: number
 }
 
-/** What a worker did. */
+/** The work that one worker did. */
 export interface BlockResult {
   readonly instructions: number
   readonly stops: number
   readonly accesses: readonly BlockAccesses[]
-  /** What was written, one range after the other. */
+  /** The bytes that were written, one range after the other. */
   readonly written: Uint8Array
 }
 
@@ -56,10 +56,10 @@ export interface BlockAccesses {
 }
 
 const HEADER = 64
-/** So many times each worker takes blocks. */
+/** The number of portions that each worker takes, if all are equally fast. */
 const STEPS = 16
 
-/** The memory that a kernel may reach by its parameters and variables; undefined where another thread must not have it. */
+/** The memory that a kernel may reach by its parameters and variables; undefined if another thread must not have it. */
 export function memoryOf(
   memory: DeviceMemory,
   parameters: Uint8Array,
@@ -103,7 +103,7 @@ export function taskFor(
   return { ...launch, shared, memory: places, end: range.end, step }
 }
 
-/** Writes what workers wrote, unless one of them read or wrote what another one wrote: then nothing, and false. */
+/** Copies what workers wrote to the memory of the launch. If one of them read or wrote what another one wrote, copies nothing and returns false. */
 export function mergeInto(memory: DeviceMemory, results: readonly BlockResult[]): boolean {
   for (const [index, one] of results.entries()) {
     for (const other of results.slice(index + 1)) if (conflict(one.accesses, other.accesses)) return false

@@ -15,16 +15,16 @@ interface Product {
 interface Sum {
   readonly index: number
   readonly decoded: Decoded
-  /** The products that it adds, the one that stands first in the instruction before the other. */
+  /** The products that the sum may add; the one that comes first in the instruction comes first here. */
   readonly products: { readonly product: Product; readonly isFirst: boolean }[]
 }
 
-/** Halves in a word are multiplied and added as halves are. */
+/** The types that are fused: two halves in a word are multiplied and added as halves are. */
 const TYPES = /^(f32|f64|b?f16(x2)?)$/
 
 /**
- * What stands in the place of instructions, by their indices: nothing for a product, the fused operation for a sum.
- * @param starts The instructions that something jumps to, and those behind branches: none that are fused stand on both sides of one
+ * The instructions that replace others; keys are indices: no instruction for a product, the fused operation for a sum.
+ * @param starts The instructions that something jumps to, and those behind branches: a product and a sum on both sides of one are not fused
  */
 export function contractionsOf(
   code: readonly Decoded[],
@@ -55,7 +55,7 @@ function findIn(code: readonly Decoded[], starts: ReadonlySet<number>) {
   const reads = new Map<Register, number>()
   const products: Product[] = []
   const sums: Sum[] = []
-  /** By the results: those whose result and factors have not changed since. */
+  /** The products whose result and factors have not changed since they were computed; keys are the results. */
   const current = new Map<Register, Product>()
   for (const [index, decoded] of code.entries()) {
     const accesses = accessesOf(decoded)
@@ -89,10 +89,7 @@ function isAlike(product: Decoded, sum: Decoded): boolean {
   return product.modifiers['T'] === sum.modifiers['T'] && product.modifiers['ftz'] === sum.modifiers['ftz']
 }
 
-/**
- * Which product each sum takes. One that another product is preferred to, in any of its sums, is computed for itself, and is then not taken
- * by its other sums.
- */
+/** The product that each sum takes. If any of a product's sums prefers another product, the product is computed for itself and no sum takes it. */
 function chosen(products: readonly Product[], sums: readonly Sum[]) {
   const left = new Set(products)
   const choiceOf = (sum: Sum) => {
@@ -110,7 +107,7 @@ function chosen(products: readonly Product[], sums: readonly Sum[]) {
   })
 }
 
-/** The register of the product is free: it takes what has to be negated. */
+/** The fused operation that replaces a product and its sum. The register of the product is free then: it takes what has to be negated. */
 function fused({ decoded: product, result }: Product, { decoded: sum }: Sum, isFirst: boolean): readonly Decoded[] {
   const { form, instruction, modifiers, operands } = sum
   const spare: Operand = { kind: 'register', register: result }

@@ -16,7 +16,7 @@ export type Terminator =
   | { readonly kind: 'return' }
   | { readonly kind: 'exit' }
   | { readonly kind: 'trap'; readonly at: Decoded }
-  /** The thread stops, and goes on at `next` once the others are there, or the called function has returned. */
+  /** The thread stops here. It goes on at `next` once the other threads have come, or once the called function has returned. */
   | { readonly kind: 'meeting' | 'call'; readonly at: Decoded; readonly next: number }
 
 export interface Block {
@@ -24,7 +24,7 @@ export interface Block {
   terminator: Terminator
   /** The meeting or call whose results are received at the start of this block. */
   receives: Decoded | undefined
-  /** The line of the first instruction, for messages. */
+  /** The first instruction of the block, whose line messages give. */
   readonly at: Decoded | undefined
 }
 
@@ -34,7 +34,8 @@ export interface ControlFlow {
 }
 
 /**
- * @param stops Says whether a call stops its thread, since the called function may.
+ * The control flow of a function.
+ * @param stops Whether a call stops its thread, since the called function may
  */
 export function controlFlowOf(fn: PtxFunction, stops: (call: Decoded) => boolean): ControlFlow {
   return new FlowBuilder(fn, stops).build()
@@ -42,7 +43,7 @@ export function controlFlowOf(fn: PtxFunction, stops: (call: Decoded) => boolean
 
 class FlowBuilder {
   readonly #blocks: Block[] = []
-  /** The block that begins at an instruction, by its index. */
+  /** The block that begins at each instruction; keys are indices of instructions. */
   readonly #blockAt = new Map<number, number>()
   readonly #decoded: Decoded[]
   #contractions: ReadonlyMap<number, readonly Decoded[]> = new Map()
@@ -88,7 +89,7 @@ class FlowBuilder {
     throw ptxError('ERR_COMPILATION', `The label '${name}' is nowhere`, decoded.instruction)
   }
 
-  /** The labels of a branch, as indices of instructions. */
+  /** The targets of a branch, as indices of instructions. */
   #targets(decoded: Decoded): readonly number[] {
     const { instruction, form, operands } = decoded
     const operand = form.opcode === 'brx' ? operands['b'] : operands['a']
@@ -101,7 +102,7 @@ class FlowBuilder {
     throw ptxError('ERR_COMPILATION', `The list of targets '${operand.name}' is nowhere`, instruction)
   }
 
-  /** Where branches lead, and what stands behind instructions that end a block otherwise than by a meeting. */
+  /** The indices of instructions that start a block: targets of branches, and what follows an instruction that ends a block but is no meeting. */
   #starts(): Set<number> {
     const starts = new Set<number>([0])
     for (const [index, decoded] of this.#decoded.entries()) {
@@ -119,7 +120,7 @@ class FlowBuilder {
       .sort((a, b) => a - b)
   }
 
-  /** The block at an instruction; behind the last one a function returns. */
+  /** The block that begins at an instruction; behind the last instruction it is a block that returns. */
   #at(index: number): number {
     const known = this.#blockAt.get(index)
     if (known !== undefined) return known
@@ -150,7 +151,7 @@ class FlowBuilder {
       const last = this.#terminator(decoded, code, index, next)
       if (guard === undefined) block.terminator = last
       else {
-        // What stands behind a guard and ends a block is branched to.
+        // An instruction with a guard that ends its block gets a block of its own, which a branch skips.
         const own = this.#newBlock(decoded)
         const guarded = this.#blocks[own]
         if (guarded !== undefined) guarded.terminator = last
@@ -175,7 +176,7 @@ class FlowBuilder {
       case 'trap':
         return { kind: 'trap', at: decoded }
       default: {
-        // The block in which a thread goes on is its own, even where a branch leads there, too.
+        // The block in which a thread goes on belongs to this stop alone, even if a branch leads to the same instruction.
         const own = this.#newBlock(this.#decoded[index + 1])
         const resumed = this.#blocks[own]
         if (resumed !== undefined) {
@@ -204,7 +205,7 @@ export function successorsOf({ terminator }: Block): readonly number[] {
   }
 }
 
-/** What a meeting or call leaves in registers when its thread goes on. */
+/** The registers in which a meeting or call leaves its results when its thread goes on. */
 function receivedBy(decoded: Decoded): readonly Register[] {
   return accessesOf(decoded).writes
 }
@@ -225,7 +226,7 @@ export function liveAtStart({ fn, blocks }: ControlFlow): readonly ReadonlySet<n
     for (const decoded of block.instructions) {
       const { reads, writes } = accessesOf(decoded)
       for (const each of reads) use(each)
-      // With a guard, the old value may stay.
+      // An instruction with a guard may leave the old value, so that the register stays live.
       for (const each of writes) {
         if (decoded.instruction.guard !== undefined) use(each)
         else kill(each)
@@ -270,19 +271,19 @@ export function liveAtStart({ fn, blocks }: ControlFlow): readonly ReadonlySet<n
 /** The blocks that are reached from an entry without stopping, and how they nest. */
 export interface Region {
   readonly entry: number
-  /** In reverse postorder. */
+  /** The blocks in reverse postorder. */
   readonly order: readonly number[]
   readonly position: ReadonlyMap<number, number>
-  /** Blocks that several branches reach. */
+  /** The blocks that several branches reach. */
   readonly merges: ReadonlySet<number>
   readonly loops: ReadonlySet<number>
-  /** What each block dominates directly, in the order in which it stands. */
+  /** The blocks that each block dominates directly, in the order of the text. */
   readonly children: ReadonlyMap<number, readonly number[]>
   /** Whether every loop has one entry; if not, branches cannot be nested. */
   readonly reducible: boolean
 }
 
-/** Where control goes within a region: a stop leaves it. */
+/** The blocks to which control goes from a block without leaving the region, which it does at a stop. */
 export function edgesWithin(block: Block): readonly number[] {
   const { kind } = block.terminator
   return kind === 'meeting' || kind === 'call' ? [] : successorsOf(block)
@@ -348,7 +349,7 @@ function reversePostorder(flow: ControlFlow, entry: number): number[] {
   return order.reverse()
 }
 
-/** By Cooper, Harvey and Kennedy; everything is a position in reverse postorder. */
+/** The immediate dominator of each block, by the algorithm of Cooper, Harvey and Kennedy. Blocks are given as positions in reverse postorder. */
 function immediateDominators(
   order: readonly number[],
   position: ReadonlyMap<number, number>,
@@ -388,7 +389,7 @@ function dominates(above: number, below: number, dominators: readonly number[]):
   return at === above
 }
 
-/** The direct callee of a call, or undefined where its address is computed. */
+/** The function that a call names directly; undefined if the address of the callee is computed. */
 export function calleeOf(decoded: Decoded): string | undefined {
   const { target } = callParts(decoded.instruction)
   return target.kind === 'symbol' ? target.name : undefined

@@ -27,6 +27,7 @@ const WAYS_OUT: readonly (readonly [pattern: RegExp, what: string])[] = [
 ]
 
 /**
+ * Finds the form of an instruction and names its operands.
  * @throws ERR_UNSUPPORTED for a form that is not in the table, ERR_COMPILATION for operands that fit none
  */
 export function decode(instruction: Instruction): Decoded {
@@ -44,7 +45,7 @@ export function decode(instruction: Instruction): Decoded {
   throw ptxError('ERR_COMPILATION', `'${opcode}' does not take ${operands.length} operands`, instruction)
 }
 
-/** Gives operands their names; those that may be missing are missed from the end. */
+/** Gives operands their names; if there are too few, the last of those that may be missing are missing. */
 function nameOperands({ form, modifiers }: Match, given: readonly Operand[]): Decoded['operands'] | undefined {
   const { operands: slots } = form
   if (form.meaning.kind === 'code' && form.meaning.code === 'call') return {}
@@ -53,7 +54,7 @@ function nameOperands({ form, modifiers }: Match, given: readonly Operand[]): De
   const skipped = new Set<string>()
   for (let index = slots.length - 1; index >= 0 && missing > 0; index--) {
     const slot = slots[index]
-    // A cache policy stands last, and only where the opcode says so.
+    // A cache policy is the last operand, and is there only if the opcode has the modifier for it.
     if (slot === undefined || !slot.optional || (slot.type === 'b64' && modifiers['hint'] !== undefined)) continue
     skipped.add(slot.name)
     missing--
@@ -68,7 +69,7 @@ function nameOperands({ form, modifiers }: Match, given: readonly Operand[]): De
   return named
 }
 
-/** Adds the registers of an operand. */
+/** Adds the registers of an operand to the list `into`. */
 export function registersOf(operand: Operand | undefined, into: Register[]): void {
   switch (operand?.kind) {
     case 'register':
@@ -90,12 +91,12 @@ export function registersOf(operand: Operand | undefined, into: Register[]): voi
   }
 }
 
-/** What a call names: `call (results), target, (arguments), prototype`. */
+/** The parts of a call: `call (results), target, (arguments), prototype`. */
 export interface CallParts {
   readonly results: readonly Operand[]
   readonly target: Operand
   readonly parameters: readonly Operand[]
-  /** The name of a prototype or of a list of targets. */
+  /** The name of the call's prototype, or of its list of targets. */
   readonly list: string | undefined
 }
 
@@ -122,7 +123,7 @@ export interface Accesses {
   readonly writes: readonly Register[]
 }
 
-/** The registers that an instruction reads and writes. With a guard it may leave the old value. */
+/** The registers that an instruction reads and writes. An instruction with a guard may leave the old value in those that it writes. */
 export function accessesOf({ instruction, form, operands }: Decoded): Accesses {
   const [reads, writes]: [Register[], Register[]] = [[], []]
   if (instruction.guard !== undefined) reads.push(instruction.guard.register)
@@ -137,7 +138,7 @@ export function accessesOf({ instruction, form, operands }: Decoded): Accesses {
   return { reads, writes }
 }
 
-/** For errors: the text of an instruction's opcode, and where it stands. */
+/** An instruction's opcode as it is written, and its line, for messages. */
 export function describeInstruction(instruction: Instruction): string {
   return `'${instruction.opcode}' at ${inWords(instruction)}`
 }

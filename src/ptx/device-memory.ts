@@ -10,9 +10,12 @@ export const ENGINE_BEGIN = 2 ** 47 - 2 ** 33
 
 const HEAP_BEGIN = align(CELLS_END, 4096)
 const ALIGNMENT = 256
-/** What an access needs at most. */
+/** The bytes of the widest access. */
 const WIDEST = 32
-/** Which bytes of shadows a launch has marked is noted by pages of 2 ** PAGE_BITS bytes, so that it need not look at the others. */
+/**
+ * The size of a page, as a power of two. A launch notes the pages in which it has marked bytes of shadows, so that reading the marks skips all other
+ * pages.
+ */
 export const PAGE_BITS = 12
 const PAGE = 2 ** PAGE_BITS
 
@@ -33,41 +36,41 @@ export class OutOfMachineMemory extends Error {
 export interface DeviceBlock {
   readonly begin: number
   readonly byteLength: number
-  /** Where it lies in the WebAssembly memory, once a kernel used it. */
+  /** The offset of the block in the WebAssembly memory; undefined until a kernel uses the block. */
   base: number | undefined
-  /** Its shadow, if accesses are recorded: a byte for each of its own. */
+  /** The offset of the block's shadow, which has a byte for each byte of the block; undefined unless accesses are recorded. */
   shadow: number | undefined
-  /** Memory that is outside, such as pinned memory. */
+  /** Returns the bytes of a block that lies outside the WebAssembly memory, such as pinned memory. */
   readonly external: (() => Uint8Array) | undefined
-  /** The shadow of memory outside, which lies outside, too: of whole words. */
+  /** The shadow of a block that lies outside the WebAssembly memory: it lies outside, too, and is rounded up to whole words. */
   marks: Uint8Array | undefined
-  /** Fills the block when it is used first. */
+  /** Fills the block when a kernel uses it for the first time. */
   readonly load: ((into: Uint8Array) => void) | undefined
-  /** Whether all of it counts as written. */
+  /** Whether all bytes of the block count as written. */
   initialised: boolean
 }
 
-/** The parts of a block, by their offsets, in which launches have marked something. */
+/** The parts of a block in which launches have marked something, as offsets within the block. */
 export interface TouchedBlock {
   readonly block: DeviceBlock
   readonly parts: readonly { readonly from: number; readonly to: number }[]
 }
 
 export interface BlockOptions {
-  /** Writes the contents when a kernel uses the block for the first time; it is zeros otherwise. */
+  /** Writes the contents when a kernel uses the block for the first time; without it the block is zeros. */
   readonly load?: (into: Uint8Array) => void
-  /** Whether reads of bytes that no kernel wrote are right. Default: whether there is `load`. */
+  /** Whether a read of bytes that no kernel wrote is right. Default: whether there is `load`. */
   readonly initialised?: boolean
 }
 
 export class DeviceMemory {
   readonly memory: WasmMemory
   readonly maximumPages: number
-  /** Counts changes after which windows of compiled code are out of date. */
+  /** The number of changes after which the windows of compiled code are out of date. */
   generation = 1
-  /** By where they begin. */
+  /** All blocks, in the order of their addresses. */
   readonly #blocks: DeviceBlock[] = []
-  /** Free pieces of the heap, by where they begin. */
+  /** The free pieces of the heap, in the order of their addresses. */
   readonly #free: { begin: number; byteLength: number }[] = []
   readonly #sizes = new Map<number, number>()
   #end: number
@@ -78,16 +81,16 @@ export class DeviceMemory {
   #words: Int32Array
   #view: DataView
   #recorded = false
-  /** Where the pages are noted whose shadows are marked: a byte for each page of the WebAssembly memory. */
+  /** The offset of a table with a byte for each page of the WebAssembly memory: not 0 if the page has been noted as marked. */
   #touchedTable = 0
-  /** The same pages, in the order in which they were marked first. */
+  /** The pages that have been noted as marked, in the order in which that happened. */
   #touchedPages: number[] = []
-  /** By block outside, the pages of its marks. */
+  /** The pages of `marks` that have been noted as marked, for each block outside the WebAssembly memory. */
   readonly #touchedOutside = new Map<DeviceBlock, Set<number>>()
-  /** The blocks that have a shadow, by where that begins. */
+  /** The blocks that have a shadow, in the order of their shadows. */
   readonly #shadowed: DeviceBlock[] = []
 
-  /** @param maximumBytes Of the WebAssembly memory, at most (and by default) 4 GiB. */
+  /** @param maximumBytes The most bytes that the WebAssembly memory may have. Default, and the most that is possible: 4 GiB */
   constructor(maximumBytes = 2 ** 32) {
     this.maximumPages = Math.min(65536, Math.max(64, Math.floor(maximumBytes / PAGE_BYTES)))
     this.memory = newMemory(16, this.maximumPages)
@@ -98,14 +101,14 @@ export class DeviceMemory {
   }
 
   #refresh(): void {
-    // Growing detaches the buffer that was there.
+    // A memory that grows detaches the buffer that it had.
     if (this.#bytes.length !== 0) return
     this.#bytes = new Uint8Array(this.memory.buffer)
     this.#words = new Int32Array(this.memory.buffer)
     this.#view = new DataView(this.memory.buffer)
   }
 
-  /** Views of the memory: they are good until it grows, so nobody keeps them. */
+  /** The bytes of the memory. They are valid until it grows, so no caller may keep them. */
   get bytes(): Uint8Array {
     this.#refresh()
     return this.#bytes
@@ -123,7 +126,7 @@ export class DeviceMemory {
 
   // The heap ------------------------------------------------------------------------------------------------------------
 
-  /** Takes a piece of the WebAssembly memory; undefined where it is full. The contents are what was there. */
+  /** Allocates a piece of the WebAssembly memory with arbitrary contents; returns undefined if the memory is full. */
   allocate(byteLength: number): number | undefined {
     const size = align(Math.max(byteLength, 1), ALIGNMENT)
     for (const [index, piece] of this.#free.entries()) {
@@ -176,7 +179,7 @@ export class DeviceMemory {
 
   // Blocks --------------------------------------------------------------------------------------------------------------
 
-  /** Makes a block of memory of the device known. */
+  /** Adds a block of device memory, which kernels may access from now on. */
   add(begin: number, byteLength: number, options: BlockOptions = {}): void {
     const { load, initialised = load !== undefined } = options
     this.#insert({
@@ -191,7 +194,7 @@ export class DeviceMemory {
     })
   }
 
-  /** Makes memory known that is visible outside, such as pinned memory. It is never moved; `bytes` is asked at each access. */
+  /** Adds a block of memory that is visible outside, such as pinned memory. It is never copied into the machine: each access calls `bytes`. */
   addExternal(begin: number, byteLength: number, bytes: () => Uint8Array): void {
     this.#insert({
       begin,
@@ -210,7 +213,7 @@ export class DeviceMemory {
     this.#blocks.splice(at + 1, 0, block)
   }
 
-  /** Forgets a block; accesses to it are faults from now on. */
+  /** Removes a block; accesses to it are faults from now on. */
   remove(begin: number): void {
     const at = this.#indexOf(begin)
     const block = this.#blocks[at]
@@ -241,7 +244,7 @@ export class DeviceMemory {
     return low - 1
   }
 
-  /** The block that has this address. */
+  /** The block that contains an address. */
   find(address: number): DeviceBlock | undefined {
     const block = this.#blocks[this.#indexOf(address)]
     return block !== undefined && address < block.begin + block.byteLength ? block : undefined
@@ -253,7 +256,7 @@ export class DeviceMemory {
     return { before: this.#blocks[at], behind: this.#blocks[at + 1] }
   }
 
-  /** Brings a block into the WebAssembly memory; false where that is full. */
+  /** Gives a block its place in the WebAssembly memory; returns false if the memory is full. */
   makeResident(block: DeviceBlock): boolean {
     if (block.external !== undefined) return true
     if (block.base === undefined) {
@@ -277,8 +280,8 @@ export class DeviceMemory {
   }
 
   /**
-   * The bytes of a block, or of a part of it, while nothing else happens: a kernel that runs may move them.
-   * Undefined where the block was never used by a kernel: then its contents are still the host's.
+   * The bytes of a block, or of a part of it, valid until a kernel runs, which may move them. Undefined if no kernel has used the block: then its
+   * contents are still the host's.
    */
   contents(begin: number, byteLength: number): Uint8Array | undefined {
     const block = this.find(begin)
@@ -290,7 +293,7 @@ export class DeviceMemory {
     return this.bytes.subarray(from, from + byteLength)
   }
 
-  /** As `contents`, but brings the block in first. */
+  /** The bytes of a block or of a part of it, as `contents` returns them, after the block has been made resident. */
   use(begin: number, byteLength: number): Uint8Array | undefined {
     const block = this.find(begin)
     if (block === undefined || begin + byteLength > block.begin + block.byteLength) return undefined
@@ -300,7 +303,7 @@ export class DeviceMemory {
   // Recording -----------------------------------------------------------------------------------------------------------
 
   /**
-   * From now on blocks have shadows.
+   * Gives blocks shadows from now on.
    * @throws OutOfMachineMemory
    */
   record(): void {
@@ -313,25 +316,25 @@ export class DeviceMemory {
     this.#recorded = true
   }
 
-  /** Where a byte lies for each page of the memory: not 0 if `pageTouched()` was called for it. */
+  /** The offset of the table with a byte for each page of the memory: not 0 if `pageTouched()` was called for the page. */
   get touchedTable(): number {
     return this.#touchedTable
   }
 
-  /** A launch has marked something in this page of a shadow, which was not noted yet. */
+  /** Notes that a launch has marked something in this page of a shadow. The page must not have been noted before. */
   pageTouched(page: number): void {
     this.bytes[this.#touchedTable + page] = 1
     this.#touchedPages.push(page)
   }
 
-  /** A launch has marked these bytes of a shadow. */
+  /** Notes that a launch has marked these bytes of a shadow. */
   shadowTouched(at: number, byteLength: number): void {
     for (const page of pagesOf(at, byteLength)) {
       if (this.bytes[this.#touchedTable + page] === 0) this.pageTouched(page)
     }
   }
 
-  /** A launch has marked these bytes of memory outside. */
+  /** Notes that a launch has marked these bytes of a block outside the WebAssembly memory. */
   marksTouched(block: DeviceBlock, offset: number, byteLength: number): void {
     const pages = this.#touchedOutside.get(block) ?? new Set()
     this.#touchedOutside.set(block, pages)
@@ -371,7 +374,7 @@ export class DeviceMemory {
     return [...parts].map(([block, each]) => ({ block, parts: each })).sort((a, b) => a.block.begin - b.block.begin)
   }
 
-  /** How many shadows begin at an address of the WebAssembly memory or before. */
+  /** The number of shadows that begin at an offset in the WebAssembly memory or before it. */
   #shadowedBefore(address: number): number {
     let [low, high] = [0, this.#shadowed.length]
     while (low < high) {
@@ -382,11 +385,11 @@ export class DeviceMemory {
     return low
   }
 
-  /** The host wrote these bytes: reads of them are right. */
+  /** Notes that the host wrote these bytes, so that reads of them are right. */
   markInitialised(begin: number, byteLength: number): void {
     const block = this.find(begin)
     if (block === undefined) return
-    // Before recording nothing notes which of its bytes.
+    // Without recording there is no shadow that could say which bytes were written, so the whole block counts as written.
     if (byteLength >= block.byteLength || !this.#recorded) block.initialised = true
     if (block.shadow === undefined && (block.initialised || !this.makeResident(block))) return
     if (block.shadow === undefined) return
@@ -425,7 +428,7 @@ export class DeviceMemory {
   }
 }
 
-/** The numbers of the pages that have some of these bytes: an access that is not aligned may have two. */
+/** The numbers of the pages that contain some of these bytes: two if an access that is not aligned crosses from one to the next. */
 function pagesOf(at: number, byteLength: number): readonly number[] {
   const [first, last] = [at >>> PAGE_BITS, (at + byteLength - 1) >>> PAGE_BITS]
   return first === last ? [first] : [first, last]

@@ -1,5 +1,5 @@
 /**
- * What an instruction computes, as a formula: WebAssembly's text format, folded, in which operands are names.
+ * The value that an instruction computes, as a formula: WebAssembly's text format, folded, in which operands are names.
  * `(i32.add a (i32.shl b 3))`. Beyond the text format there are: `T.` for the WebAssembly type of the instruction;
  * integers for constants of i32, `5L` of i64; `f:1.5` and `d:1.5` for floats, `f#7fffffff` and `d#7ff8000000000000` for
  * their bits; `(let x value body)`; `(if type condition then otherwise)`; `($name ..)` for a function of helpers.ts.
@@ -9,7 +9,7 @@ import type { FunctionBody, Signature, ValueType } from './wasm-encoder.js'
 
 export type Formula = string | readonly Formula[]
 
-/** What the names of a formula stand for. */
+/** The meaning of the names in a formula. */
 export interface Environment {
   readonly body: FunctionBody
   /** The WebAssembly type that `T.` means. */
@@ -17,7 +17,7 @@ export interface Environment {
   /** The type of an operand, or undefined where there is none of that name. */
   typeOf(name: string): ValueType | undefined
   push(name: string): void
-  /** The value of an operand that is an integer in the text. */
+  /** The value of an operand that the text gives as an integer. */
   constant(name: string): bigint | undefined
   helper(name: string): { readonly index: number; readonly signature: Signature }
   /** Writes a part of the formula where it is computed once for many threads; returns the local, or undefined if it cannot. */
@@ -153,7 +153,7 @@ export class FormulaWriter {
     else body.op(head)
   }
 
-  /** Products within a formula are worth to be taken once where their factors are the same for many threads. */
+  /** Computes a product within a formula once for many threads, if its factors are the same for all of them. */
   #part(formula: Formula): void {
     if (typeof formula === 'string' || !/^i(?:32|64)\.mul$/.test(this.#head(formula))) {
       this.write(formula)
@@ -168,7 +168,7 @@ export class FormulaWriter {
     else this.environment.body.get(local)
   }
 
-  /** Whether an operand given as a constant is below a limit: shifts ask that. */
+  /** The value of a comparison of a constant operand with a limit, as the formulas of shifts have it; undefined for any other condition. */
   #folded(condition: Formula): boolean | undefined {
     if (typeof condition === 'string' || condition[0] !== 'i32.lt_u') return undefined
     const [, operand = '', limit = ''] = condition

@@ -1,10 +1,10 @@
-/** What the text of a kernel says without running it: its parameters, what it does to memory through them, its size. */
+/** The properties of a kernel that its text shows without running it: its parameters, what it does to memory through them, its size. */
 import { liveAtStart } from './control-flow.js'
 import { accessesOf, callParts, type Decoded } from './decoding.js'
 import { HOST_FUNCTIONS, type KernelProgram } from './program.js'
 import { bitsOf, type Operand, type Register, type Variable } from './syntax.js'
 
-/** What a kernel does to the memory that a parameter points to. */
+/** The accesses of a kernel to the memory that a parameter points to. */
 export type PointerUse = 'none' | 'read' | 'write' | 'read-write' | 'unknown'
 
 export interface ParameterFacts {
@@ -14,9 +14,12 @@ export interface ParameterFacts {
   readonly offset: number
   readonly byteLength: number
   readonly alignment: number
-  /** Whether it is, or contains, an address: the text says `.ptr`, or memory is accessed through it. */
+  /** Whether the parameter is, or contains, an address: the text says `.ptr`, or memory is accessed through it. */
   readonly pointer: boolean
-  /** 'unknown' where its address is stored, passed to another function, or computed with in ways that are not followed. */
+  /**
+   * The accesses through the parameter. 'unknown' if its address is stored, passed to another function, or computed with in ways that are not
+   * followed.
+   */
   readonly use: PointerUse
   /** Whether atomics change the memory. */
   readonly atomic: boolean
@@ -24,36 +27,36 @@ export interface ParameterFacts {
   readonly onlyAtomic: boolean
 }
 
-/** Bytes of shared memory that a kernel may declare on any GPU: more is dynamic, and given at the launch. */
+/** The bytes of shared memory that a kernel may declare on any GPU. A kernel that needs more uses dynamic shared memory, given at the launch. */
 export const MOST_STATIC_SHARED = 48 * 1024
 
 export interface KernelFacts {
   readonly name: string
   readonly parameters: readonly ParameterFacts[]
   readonly parameterBytes: number
-  /** Shared memory of a given size; dynamic shared memory lies behind it. */
+  /** The bytes of shared memory with a declared size; dynamic shared memory lies behind them. */
   readonly staticSharedBytes: number
   readonly usesDynamicShared: boolean
-  /** Local memory of a thread, with its stack. */
+  /** The bytes of local memory that a thread has, with its stack. */
   readonly localBytes: number
-  /** Words that live at once at most, about what a GPU needs as registers. */
+  /** The most words that live at the same time, about as many as a GPU needs registers. */
   readonly registers: number
-  /** `.maxntid`: the threads of a block at most. CUDA's attribute of a function does not tell those of `.reqntid`: exactly so many. */
+  /** The most threads of a block, from `.maxntid`. CUDA's function attribute does not report `.reqntid`, which requires exactly so many. */
   readonly maxThreads: number | undefined
   readonly requiredThreads: readonly number[] | undefined
-  /** `.minnctapersm`. */
+  /** The number that `.minnctapersm` gives. */
   readonly minBlocks: number | undefined
-  /** Of the kernel and all functions that it calls. */
+  /** The number of instructions of the kernel and of all functions that it calls. */
   readonly instructions: number
-  /** Whether variables of the module are read or written. */
+  /** Whether the kernel reads or writes variables of the module. */
   readonly variables: boolean
-  /** Whether memory is accessed through addresses that come from no parameter and no variable of the module. */
+  /** Whether the kernel accesses memory through addresses that come from no parameter and no variable of the module. */
   readonly otherMemory: boolean
-  /** Whether threads meet: barriers, shuffles, votes, matrices. */
+  /** Whether threads meet: barriers, shuffles, votes, operations on matrices. */
   readonly hasMeetings: boolean
 }
 
-/** For an address of a global variable, and for one that is read from memory. */
+/** The origin, in place of a parameter's index, of the address of a global variable; ELSEWHERE is that of an address read from memory. */
 const MODULE = -1
 const ELSEWHERE = -2
 
@@ -105,7 +108,7 @@ function pressureOf({ kernel }: KernelProgram): number {
     }
     most = Math.max(most, words)
   }
-  // Within blocks a few more live.
+  // The assembler needs a few more registers within blocks of code than live at their starts.
   return Math.min(255, 16 + most)
 }
 
@@ -115,7 +118,7 @@ class PointerFlow {
   readonly #reads = new Set<number>()
   readonly #writes = new Set<number>()
   readonly #atomics = new Set<number>()
-  /** Accessed by instructions that are no atomics. */
+  /** The origins of addresses that instructions other than atomics access. */
   readonly #plain = new Set<number>()
   readonly #escaped = new Set<number>()
   readonly #parameters: readonly Variable[]
@@ -227,7 +230,7 @@ class PointerFlow {
           this.#give(writes, this.#originsOf(address))
         } else if (!local) {
           this.#access(operands['a'], [this.#reads])
-          // An address that is read from memory may be any.
+          // An address that is read from memory may point anywhere.
           if (writes.some(({ type }) => bitsOf(type) === 64)) this.#give(writes, new Set([ELSEWHERE]))
         }
         return
@@ -267,7 +270,7 @@ class PointerFlow {
         for (const { name, written } of form.operands) {
           if (!written) for (const origin of this.#originsOf(operands[name])) origins.add(origin)
         }
-        // Half of an address, or a compared one, is followed no further.
+        // The half of an address, or the result of comparing one, is not followed as an address.
         this.#give(writes, origins)
       }
     }

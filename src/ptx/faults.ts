@@ -1,4 +1,4 @@
-/** How a launch ends that does not end well. */
+/** The faults that end a launch, and the findings of the checks. */
 import { type Decoded, describeInstruction } from './decoding.js'
 import type { SourceLine } from './syntax.js'
 
@@ -21,26 +21,26 @@ export type FaultCode = keyof typeof FAULTS
 
 export interface FaultPlace {
   readonly kernel: string
-  /** ctaid of the block, and tid of the thread. */
+  /** The index of the block in the grid (ctaid) and of the thread in the block (tid). */
   readonly block: Triple
   readonly thread: Triple
   readonly at: Decoded | undefined
 }
 
-/** A fault of a kernel, as the driver would report it, with the place that the driver does not tell. */
+/** A fault of a kernel, as the driver would report it, with the place in the code, which the driver does not give. */
 export class KernelFault extends Error {
-  /** The CUresult's name. */
+  /** The name of the CUresult. */
   readonly code: FaultCode
-  /** The CUresult. */
+  /** The number of the CUresult. */
   readonly number: number
   readonly kernel: string
   readonly block: Triple
   readonly thread: Triple
-  /** The line of the PTX, or 0 where it is not known. */
+  /** The line of the PTX, or 0 if it is not known. */
   readonly line: number
-  /** The line of the source, where the PTX has `.loc`. */
+  /** The line of the source, if the PTX has `.loc`. */
   readonly source: SourceLine | undefined
-  /** What was accessed. */
+  /** The address that was accessed. */
   readonly address: number | undefined
 
   constructor(code: FaultCode, what: string, place: FaultPlace, address?: number) {
@@ -74,7 +74,7 @@ export interface KernelFinding {
   readonly message: string
   readonly kernel: string
   readonly block: Triple
-  /** Threads of the block, by their number. */
+  /** The threads of the block that take part, as numbers within the block. */
   readonly threads: readonly number[]
   readonly line: number
   readonly source: SourceLine | undefined

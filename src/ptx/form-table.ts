@@ -1,12 +1,12 @@
 /** The table of forms as Markdown, for docs/internals/ptx.md. */
 import { FORMS, type Form } from './forms.js'
 
-/** How many forms a row stands for: each choice of modifiers is one. */
+/** The number of forms that a row of the table stands for: each choice of modifiers is one. */
 export function countForms({ slots }: Form): number {
   return slots.reduce((product, { options, optional }) => product * (options.length + (optional ? 1 : 0)), 1)
 }
 
-/** One line for each opcode: its patterns, with modifiers that may be left out in braces, and choices with strokes. */
+/** The rows of the table, one for each opcode: its patterns, with optional modifiers in braces and alternatives separated by strokes. */
 export function formTable(): string {
   const rows = new Map<string, Set<string>>()
   for (const form of FORMS) {

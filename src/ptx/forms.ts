@@ -31,11 +31,11 @@ export interface OperandSlot {
   readonly optional: boolean
 }
 
-/** What a form does: a formula (expression.ts) for its result, or the name of what the code generator writes. */
+/** The effect of a form: a formula (expression.ts) for its result, or the name of what the code generator writes. */
 export type Meaning =
   | { readonly kind: 'formula'; readonly formula: (m: Modifiers) => string; readonly arithmetic: boolean }
   | { readonly kind: 'code'; readonly code: string }
-  /** Threads of a warp or block meet here: warp-operations.ts. */
+  /** Threads of a warp or block meet at this instruction; warp-operations.ts carries it out. */
   | { readonly kind: 'meeting'; readonly operation: string }
   | { readonly kind: 'nothing' }
 
@@ -180,7 +180,7 @@ form('mad24.hi.sat.T=s32', 'd:T a:T b:T c:T', () =>
 )
 form(`sad.T=${INTEGER}`, 'd:T a:T b:T c:T', (m) => `(T.add c (select (T.sub a b) (T.sub b a) (T.gt_${su(m)} a b)))`)
 
-/** What a division by zero gives has all bits set, as on NVIDIA's GPUs. */
+/** The result of a division by zero has all bits set, as on NVIDIA's GPUs. */
 form(`div.T=${INTEGER}`, 'd:T a:T b:T', (m) => {
   const quotient = `(T.div_${su(m)} a b)`
   const negated =
@@ -233,7 +233,7 @@ form('shf.D=l|r.M=clamp|wrap.T=b32', 'd:T a:T b:T c:u32', (m) => {
   const count = m['M'] === 'wrap' ? '(i32.and c 31)' : '(select c 32 (i32.lt_u c 32))'
   const both = '(i64.or (i64.shl (i64.extend_i32_u b) 32L) (i64.extend_i32_u a))'
   const distance = `(i64.extend_i32_u ${count})`
-  // To the left the upper half is kept. A shift by 32 of 64 bits needs no care.
+  // A shift to the left keeps the upper half. Shifting 64 bits by 32 is a valid shift in WebAssembly.
   if (m['D'] === 'l') return `(i32.wrap_i64 (i64.shr_u (i64.shl ${both} ${distance}) 32L))`
   return `(i32.wrap_i64 (i64.shr_u ${both} ${distance}))`
 })
@@ -248,7 +248,7 @@ form('bfind.?shiftamt.T=u32|u64|s32|s64', 'd:u32 a:T', (m) => {
   const value = signed(m) ? `(T.xor a (T.shr_s a ${wide(m) ? '63L' : '31'}))` : 'a'
   const zeros = wide(m) ? `(i32.wrap_i64 (i64.clz ${value}))` : `(i32.clz ${value})`
   const limit = wide(m) ? 64 : 32
-  // The shift amount of a value without such a bit is -1, as its position is.
+  // If no bit is found the position is -1, and the shift amount is -1 as well.
   return m['shiftamt'] ? `(let z ${zeros} (select z -1 (i32.lt_u z ${limit})))` : `(i32.sub ${limit - 1} ${zeros})`
 })
 form('bfe.T=u32|s32|u64|s64', 'd:T a:T b:u32 c:u32', (m) => `($bfe_${m['T']} a b c)`)
@@ -366,7 +366,7 @@ code(`setp.cmp=${COMPARISONS}.bool=and|or|xor.?ftz.T=f16|bf16`, 'd:pred a:T b:T 
 code(`setp.cmp=${COMPARISONS}.?ftz.T=f16x2|bf16x2`, 'd:pred a:T b:T', 'setp')
 code(`setp.cmp=${COMPARISONS}.bool=and|or|xor.?ftz.T=f16x2|bf16x2`, 'd:pred a:T b:T c:pred', 'setp')
 
-/** set writes -1 or 1.0, in the type of the result. */
+/** The formula of the instruction `set`, which writes -1 or 1.0 for true, in the type of the result. */
 function setResult(condition: string, m: Modifiers): string {
   const combined = m['bool'] === undefined ? condition : `(i32.${m['bool']} ${condition} c)`
   switch (m['T']) {
@@ -403,20 +403,20 @@ form(`slct.?ftz.T=${ANY}.S=f32`, 'd:T a:T b:T c:S', (m) => `(select a b (f32.ge 
 
 // Floating point ------------------------------------------------------------------------------------------------------
 
-/** Denormal numbers become zeros of their sign. */
+/** Replaces a denormal number by a zero of the same sign. */
 function flushed(value: string): string {
   return `(let v ${value} (select (f32.copysign f:0 v) v (f32.lt (f32.abs v) f:1.1754943508222875e-38)))`
 }
 
-/** From 0 to 1; NaN is 0. */
+/** Limits a value to the range from 0 to 1; NaN becomes 0. */
 function clamped(value: string, t: 'f32' | 'f64'): string {
   const [zero, one] = t === 'f32' ? ['f:0', 'f:1'] : ['d:0', 'd:1']
   return `(let v ${value} (let w (select v ${zero} (${t}.gt v ${zero})) (select w ${one} (${t}.lt w ${one}))))`
 }
 
 /**
- * What `.sat` and `.ftz` do to a result of f32. A GPU flushes what is less than the smallest normal number when it is rounded to
- * 24 bits. A denormal result has fewer, so that it may be rounded up to that number: then `again` rounds it to 24 bits.
+ * The effect of `.sat` and `.ftz` on a result of f32. A GPU flushes what is less than the smallest normal number when it is rounded to 24 bits. A
+ * denormal result has fewer bits, so that it may be rounded up to that number: then `again` rounds it to 24 bits.
  */
 function finished(value: string, m: Modifiers, again?: string): string {
   const flat = !m['ftz'] ? value : again === undefined ? flushed(value) : flushedAgain(value, again)
@@ -435,7 +435,7 @@ for (const operation of ['add', 'sub', 'mul']) {
   float(`${operation}.${ROUND}.?ftz.?sat.T=f32`, 'd:T a:T b:T', (m) => {
     const [a, b] = [operand('a', m), operand('b', m)]
     const direction = mode(m)
-    // Sums are exact where they are that small.
+    // A denormal sum is exact, so that only a product needs to be rounded again.
     const again = operation === 'mul' ? `($mul32_ftz ${a} ${b} ${direction})` : undefined
     if (direction === 0) return finished(`(f32.${operation} ${a} ${b})`, m, again)
     const other = operation === 'sub' ? `(f32.neg ${b})` : b
@@ -447,7 +447,9 @@ for (const operation of ['add', 'sub', 'mul']) {
   })
 }
 
-/** a * b + c in f64 is rounded twice: only next to the middle between two f32, or below the normal ones, is that wrong. */
+/**
+ * The formula of a * b + c, computed in f64. It is rounded twice, which is wrong only next to the middle between two f32, or below the normal ones.
+ */
 function fused32(a: string, b: string, c: string): string {
   const product = `(f64.mul (f64.promote_f32 ${a}) (f64.promote_f32 ${b}))`
   const tie = '(i32.eq (i32.and (i32.wrap_i64 k) 0x1fffffff) 0x10000000)'
@@ -470,14 +472,14 @@ for (const opcode of ['fma', 'mad']) {
   )
 }
 
-/** `(fma32 a b c)` and `(fma64 a b c)` of formulas, where the machine has no instruction for them. */
+/** Replaces `(fma32 a b c)` and `(fma64 a b c)` in a formula by arithmetic for machines without an instruction for them. */
 export function softwareFma(formula: string): string {
   return formula
     .replace(/\(fma32 ([\w~]+) ([\w~]+) ([\w~]+)\)/g, (_, a: string, b: string, c: string) => fused32(a, b, c))
     .replace(/\(fma64 /g, '($fma64 ')
 }
 
-/** The same by relaxed SIMD, which has a fused multiply-add where the processor has one. */
+/** Replaces `(fma32 a b c)` and `(fma64 a b c)` in a formula by instructions of relaxed SIMD, for processors that have a fused multiply-add. */
 export function hardwareFma(formula: string): string {
   return formula.replace(
     /\(fma(32|64) ([\w~]+) ([\w~]+) ([\w~]+)\)/g,
@@ -494,11 +496,11 @@ float(`div.rnd=rn|rz|rm|rp.?ftz.T=f32`, 'd:T a:T b:T', (m) => {
   const quotient = mode(m) === 0 ? `(f32.div ${a} ${b})` : `($div32_mode ${a} ${b} ${mode(m)})`
   return finished(quotient, m, `($div32_ftz ${a} ${b} ${mode(m)})`)
 })
-/** Both approximations multiply by a reciprocal of 24 bits: of .approx it is an f32, and none of 2^-126 or less. */
+/** The approximations .approx and .full both multiply by a reciprocal of 24 bits. The one of .approx is an f32, so it is never 2^-126 or less. */
 float('div.M=approx|full.?ftz.T=f32', 'd:T a:T b:T', (m) => {
   const [a, b] = [operand('a', m), operand('b', m)]
   if (m['M'] === 'approx') {
-    // A divisor below 2^-126 is made larger first, and the quotient after.
+    // A divisor below 2^-126 is scaled up before the division, and the quotient afterwards.
     const product = (divisor: string): string => `(f32.mul ${a} ${flushed(`(f32.div f:1 ${divisor})`)})`
     if (m['ftz'])
       return `(let q ${flushed(`(f32.div f:1 ${b})`)} ${finished(`(f32.mul ${a} q)`, m, `($mul32_ftz ${a} q 0)`)})`
@@ -521,7 +523,7 @@ float('rcp.rnd=approx|rn|rz|rm|rp.?ftz.T=f32', 'd:T a:T', (m) => {
 float('rcp.rnd=rn|rz|rm|rp.T=f64', 'd:T a:T', (m) =>
   mode(m) === 0 ? '(f64.div d:1 a)' : `($div64_mode d:1 a ${mode(m)})`,
 )
-/** The approximations of f64 read the upper 32 bits of an operand, and have those of a result, cut off; .ftz is for both. */
+/** The upper 32 bits of an f64: its approximations read only these of an operand, and give only these of a result. `.ftz` applies to both. */
 function upperHalf(value: string): string {
   const flat = (x: string): string =>
     `(let v ${x} (select (f64.copysign d:0 v) v (f64.lt (f64.abs v) d:2.2250738585072014e-308)))`
@@ -552,15 +554,16 @@ float('ex2.approx.?ftz.T=f32', 'd:T a:T', (m) => finished(`($exp2 ${operand('a',
 float('tanh.approx.T=f32', 'd:T a:T', '($tanh a)')
 float('neg.?ftz.T=f32', 'd:T a:T', (m) => `(f32.neg ${operand('a', m)})`)
 float('abs.?ftz.T=f32', 'd:T a:T', (m) => `(f32.abs ${operand('a', m)})`)
-// Both leave a NaN what it is, with its sign, but quiet.
+// The two instructions leave a NaN its sign and payload, but make it quiet.
 form('neg.T=f64', 'd:T a:T', '(select (f64.neg a) (f64.add a a) (f64.eq a a))')
 form('abs.T=f64', 'd:T a:T', '(select (f64.abs a) (f64.add a a) (f64.eq a a))')
 
-/** The one that is a number, where only one is. */
+/** The smaller or the larger of two values; if only one of them is a number, that one. */
 function extremum(operation: string, t: string, a: string, b: string, m: Modifiers): string {
   const plain = `(${t}.${operation} ${a} ${b})`
   if (m['NaN']) return plain
-  // Zeros of different signs are equal, and only the instruction tells them apart; it is slower than a comparison.
+  // Zeros of different signs are equal, so a comparison cannot order them. WebAssembly's min and max can, but are slower, so they are used only
+  // there.
   const first = `(i32.or (${t}.${operation === 'min' ? 'lt' : 'gt'} ${a} ${b}) (${t}.ne ${b} ${b}))`
   return `(if ${t} (${t}.eq ${a} ${b}) ${plain} (select ${a} ${b} ${first}))`
 }
@@ -585,7 +588,7 @@ for (const operation of ['min', 'max']) {
   })
 }
 
-/** Two f32 in 64 bits. */
+/** A form on two f32 in 64 bits. */
 function pairs32(
   names: string,
   each: (m: Modifiers) => string,
@@ -631,7 +634,7 @@ form(
   ),
 )
 
-/** The sign of the first operand, the size of the second. */
+/** PTX takes the sign of the first operand and the magnitude of the second, WebAssembly the other way round. */
 form('copysign.T=f32|f64', 'd:T a:T b:T', '(T.copysign b a)')
 form('testp.M=finite|infinite|number|notanumber|normal|subnormal.T=f32|f64', 'd:pred a:T', (m) => {
   const infinite = m['T'] === 'f32' ? 'f:Infinity' : 'd:Infinity'
@@ -646,7 +649,7 @@ form('testp.M=finite|infinite|number|notanumber|normal|subnormal.T=f32|f64', 'd:
       return '(T.eq a a)'
     case 'notanumber':
       return '(T.ne a a)'
-    // Zero is normal on a GPU.
+    // A zero counts as normal on a GPU.
     case 'normal':
       return `(i32.and (i32.or (T.ge ${size} ${least}) (T.eq a (T.sub a a))) (T.lt ${size} ${infinite}))`
     default:
@@ -675,14 +678,14 @@ function fromFloat(type: string, value: string, from: 'f32' | 'f64', m: Modifier
   const clipped = m['sat'] ? clamped(value, from) : m['relu'] ? relu(value, from) : value
   const isBf16 = type.startsWith('bf16')
   if (m['ftz'] && !isBf16) {
-    // A result of f16 becomes zero if it is denormal when it is rounded to eleven bits, as denormal ones are not.
+    // The result of f16 becomes zero if it is still denormal after rounding to eleven bits; denormal numbers themselves are rounded to fewer.
     const isLess = `(${from}.lt (${from}.abs s) ${from === 'f32' ? 'f' : 'd'}:${2 ** -14 - 2 ** -26})`
     return `(let s ${clipped} (let h ($${from}_to_half s) (select (i32.and h 0x8000) h ${isLess})))`
   }
   return `($${from}_to_${isBf16 ? 'bf16' : 'half'} ${clipped})`
 }
 
-/** Negative values become zero, and NaN the canonical one. */
+/** Replaces a negative value by zero, and NaN by the canonical one. */
 function relu(value: string, t: 'f32' | 'f64'): string {
   const zero = t === 'f32' ? 'f:0' : 'd:0'
   return `(let v ${value} (if ${t} (${t}.ne v v) v (${t}.max v ${zero})))`
@@ -744,7 +747,7 @@ function packedSign(operation: 'xor' | 'and', m: Modifiers): string {
   return `(i32.or ${signOf(operation, half('a', 0), m)} (i32.shl ${signOf(operation, half('a', 1), m)} 16))`
 }
 
-/** Approximations of halves are those of f32, cut off. */
+/** The approximations of halves are those of f32, cut off to the bits of a half. */
 const cutOff = (m: Modifiers, value: string): string =>
   `($f32_to_${m['T']?.startsWith('bf16') ? 'bf16' : 'half'}_cut ${m['ftz'] ? flushed(value) : value})`
 halves('ex2.approx.?ftz', 'a', (m, [a]) => cutOff(m, `($exp2 ${a})`))
@@ -763,7 +766,7 @@ function integerToInteger(m: Modifiers): string {
     if (to === 64) return widened
     return from === 64 ? '(i32.wrap_i64 a)' : 'a'
   }
-  // Compared in 64 bits; of a u64 the sign bit counts as very large.
+  // The comparison is made in 64 bits, where a u64 with its sign bit set counts as very large.
   const most = signed(m) ? (1n << BigInt(to - 1)) - 1n : (1n << BigInt(to)) - 1n
   const least = signed(m) ? -(1n << BigInt(to - 1)) : 0n
   const unsignedSource = from === 64 && !signed(m, 'S')
@@ -784,7 +787,7 @@ for (const source of ['f32', 'f64', 'f16', 'bf16']) {
     const value = source === 'f32' ? operand('a', m) : source === 'f64' ? 'a' : toF32(source, 'a', m)
     const whole = `(${t}.${ROUND_TO_INTEGER[m['rnd'] ?? 'rzi']} ${value})`
     const size = bits(m)
-    // NaN becomes 0 from narrow to narrow types, otherwise the highest bit alone.
+    // A NaN becomes 0 in conversions between narrow types, otherwise the highest bit alone.
     const nanBits = t === 'f64' || size === 64
     if (size >= 32) {
       const converted = `(i${size}.trunc_sat_${t}_${su(m)} r)`
@@ -831,7 +834,7 @@ form(`cvt.rnd=rn|rz|rm|rp.?sat.T=f16|bf16.S=${INTEGERS}`, 'd:T a:S', (m) => {
   return narrow(m['T'] ?? '', value, 'f64', m)
 })
 
-/** To f16 or bf16, with any rounding. */
+/** The bits of a value as f16 or bf16, with any rounding. */
 function narrow(type: string, value: string, from: 'f32' | 'f64', m: Modifiers): string {
   const name = type.startsWith('bf16') ? 'bf16' : 'half'
   if (mode(m) === 0) return `($${from}_to_${name} ${value})`
@@ -854,7 +857,7 @@ form('cvt.?ftz.?sat.T=f64.S=f32', 'd:T a:S', (m) => {
   return m['sat'] ? clamped(value, 'f64') : value
 })
 form('cvt.rnd=rn|rz|rm|rp.?ftz.?sat.T=f32.S=f64', 'd:T a:S', (m) =>
-  // Where numbers pass through JavaScript, Bun's engine changes the bits of a NaN.
+  // A NaN is converted by WebAssembly alone: Bun's engine changes the bits of a NaN that passes through JavaScript.
   finished(
     mode(m) === 0 ? '(f32.demote_f64 a)' : `(if f32 (f64.eq a a) ($f64_to_f32_mode a ${mode(m)}) (f32.demote_f64 a))`,
     m,
@@ -874,7 +877,7 @@ for (const type of ['f16', 'bf16']) {
       return m['sat'] ? clamped(value, 'f32') : value
     })
   else {
-    // The bits are moved, those of a NaN, too; .ftz converts.
+    // The bits are moved unchanged, even those of a NaN; only `.ftz` makes it a conversion.
     form('cvt.T=f32.S=bf16', 'd:T a:S', () => toF32(type, 'a', {}))
     float('cvt.ftz.T=f32.S=bf16', 'd:T a:S', () => toF32(type, 'a', {}))
   }
@@ -883,7 +886,7 @@ for (const type of ['f16', 'bf16']) {
     return m['sat'] ? clamped(value, 'f64') : value
   })
   form(`cvt.rnd=rn|rz|rm|rp.?relu.?satfinite.?ftz.?sat.T=${type}.S=f32`, 'd:T a:S', (m) =>
-    // .ftz changes nothing here: a denormal operand is rounded as it is.
+    // The modifier .ftz changes nothing here: a denormal operand is rounded as it is.
     narrow(type, prepared('a', 'f32', type, m), 'f32', m),
   )
   form(`cvt.rnd=rn|rz|rm|rp.?sat.T=${type}.S=f64`, 'd:T a:S', (m) =>
@@ -901,7 +904,7 @@ for (const type of ['f16', 'bf16']) {
         ? '(select 0x7fff a (i32.gt_u (i32.and a 0x7fff) 0x7f80))'
         : 'a',
   )
-  /** The first operand goes into the upper half. */
+  /** The packed conversion puts the first operand into the upper half. */
   form(`cvt.rnd=rn|rz.?relu.?satfinite.T=${type}x2.S=f32`, 'd:T a:S b:S', (m) => {
     const of = (x: string): string => narrow(type, prepared(x, 'f32', type, m), 'f32', m)
     return `(i32.or ${of('b')} (i32.shl ${of('a')} 16))`
@@ -919,7 +922,7 @@ function prepared(x: string, t: 'f32', type: string, m: Modifiers): string {
 
 form('cvt.rnd=rn|rna|rz.?satfinite.?relu.T=tf32.S=f32', 'd:b32 a:f32', (m) => {
   const value = m['relu'] ? relu('a', 'f32') : 'a'
-  // .rna cuts off the bits of a NaN, which makes an infinity of some.
+  // Rounding by .rna cuts off the bits of a NaN, which turns some NaNs into infinities.
   const nan = m['rnd'] === 'rna' ? '(i32.and (i32.reinterpret_f32 a) 0xffffe000)' : '0x7fffe000'
   return `(let r ($f32_to_tf32_mode ${value} ${mode(m)}) (select (i32.reinterpret_f32 r) ${nan} (f32.eq r r)))`
 })
@@ -1204,7 +1207,7 @@ export function matchForms(opcode: string): readonly Match[] {
       if (modifiers !== undefined) found.push({ form: each, modifiers })
     }
   }
-  // Texts of strangers must not fill the memory.
+  // The cache has a limit, so that texts from unknown sources cannot fill the memory.
   if (matches.size < 10_000) matches.set(opcode, found)
   return found
 }

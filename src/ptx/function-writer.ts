@@ -16,7 +16,7 @@ import { i32, i64, memory, set, tee } from './wasm-encoder.js'
 
 type Label = { readonly kind: 'block' | 'loop' | 'threads' | 'end' | 'other'; readonly block: number }
 
-/** What a turn of a loop costs: of the thread's own turn, and in instructions. */
+/** The cost of one turn of a loop: `weight` is taken from the thread's own turn, `instructions` is added to those of the launch. */
 interface LoopWeight {
   readonly weight: number
   readonly instructions: number
@@ -29,9 +29,9 @@ export class FunctionWriter {
   readonly #instructions: InstructionWriter
   readonly #fuel: number
   readonly #state: number
-  /** Of an entry, where it adds up what its loops do. */
-  /** All threads pass it: its branch is not written. */
+  /** The guard that all threads of the current row pass, so that its branch is not written. */
   #passes: RowGuard | undefined
+  /** The local in which an entry adds up the instructions of its loops. */
   #spent: number | undefined
   #loopWeights = new Map<number, LoopWeight>()
   #counts = false
@@ -59,7 +59,7 @@ export class FunctionWriter {
   #writeDirect(): void {
     const { body } = this.#values
     body.write(i32(1 << 29), set(this.#fuel))
-    // A recursion that goes too deep must end before it leaves the stack.
+    // A check of the stack ends a recursion that goes too deep before its frames leave the stack.
     body.write(
       this.#values.stack,
       i32(this.fn.frame.byteLength),
@@ -89,7 +89,7 @@ export class FunctionWriter {
     return undefined
   }
 
-  /** Where the code uses `alloca`, the end of the frame is kept in the frame. */
+  /** Initialises the word of the frame that holds the end of the frame, in functions that use `alloca`. */
   #initialTop(): void {
     if (!this.#values.usesAlloca) return
     const { body } = this.#values
@@ -102,7 +102,7 @@ export class FunctionWriter {
     )
   }
 
-  /** Parameters that are registers come in memory as all others do. */
+  /** Loads the parameters that are registers from memory, in which all parameters are passed. */
   #receiveParameters(): void {
     for (const { offset, variable } of this.fn.call.parameters) {
       const register = this.fn.fn.parameterRegisters.get(variable.name)
@@ -112,7 +112,7 @@ export class FunctionWriter {
     }
   }
 
-  /** Results that are registers are left in memory. */
+  /** Stores the results that are registers to memory, in which all results are passed. */
   #leaveResults(): void {
     for (const { offset, variable } of this.fn.call.results) {
       const register = this.fn.fn.parameterRegisters.get(variable.name)
@@ -121,10 +121,7 @@ export class FunctionWriter {
     }
   }
 
-  /**
-   * entry(block, from, to): runs the threads `from` to `to`, and returns the state that all of them have afterwards, or
-   * MIXED.
-   */
+  /** Writes entry(block, from, to), which runs the threads `from` to `to` and returns the state that all of them have afterwards, or MIXED. */
   #writeEntry(stop: Stop): void {
     const { body } = this.#values
     const { threadBytes } = this.context.program
@@ -144,7 +141,7 @@ export class FunctionWriter {
         set(this.#values.frame),
       )
     })
-    // Where no thread can stop, all have ended when they come back.
+    // If no thread can stop, all threads have ended when they come back.
     const stops = this.context.program.stopsThreads
     const end = this.#openRows()
     const ranges = stop.kind === 'start' ? this.#rangesOf(stop) : undefined
@@ -160,7 +157,7 @@ export class FunctionWriter {
     } else body.i32(EXITED)
   }
 
-  /** What each thread does, from the current one to that at `end`. */
+  /** Writes the code that each thread runs, from the current thread to the one at `end`. */
   #writeThreads(
     stop: Stop,
     end: number,
@@ -219,7 +216,7 @@ export class FunctionWriter {
     if (this.context.checked || this.#values.row === undefined) return undefined
     const { flow } = this.fn
     const blocks = regionFrom(flow, block).order.flatMap((id) => flow.blocks[id] ?? [])
-    // What is called may give memory back.
+    // A called function may free memory that a range lies in, so blocks with calls are not checked by rows.
     const calls = ({ form }: Decoded): boolean => form.meaning.kind === 'code' && form.meaning.code === 'call'
     const instructions = blocks.flatMap((each) => each.instructions)
     if (instructions.some(calls) || blocks.some(({ terminator }) => terminator.kind === 'call')) return undefined
@@ -230,7 +227,7 @@ export class FunctionWriter {
     return ranges.isEmpty ? undefined : ranges
   }
 
-  /** Threads of a row that was checked as a whole need no checks of their own. */
+  /** Writes the code of the threads twice: with checks, and without them for rows that were checked as a whole. */
   #writeTwice(ranges: RowRanges, end: number, threads: () => void): void {
     const { body, thread } = this.#values
     const count = body.temporary('i32')
@@ -263,7 +260,7 @@ export class FunctionWriter {
     body.end()
   }
 
-  /** Whether the code reads %tid: then its threads run by rows, which differ in %tid.x alone. */
+  /** Whether the code reads %tid: then its threads run in rows, whose threads differ in %tid.x alone. */
   get #hasRows(): boolean {
     const reads = (operand: Operand): boolean => {
       if (operand.kind === 'special') return operand.name.startsWith('tid.')
@@ -286,7 +283,7 @@ export class FunctionWriter {
     return end
   }
 
-  /** tid.x counts up to ntid.x, then tid.y. */
+  /** Ends the loop over rows: tid.x has counted up to ntid.x, so the next row has the next tid.y or tid.z. */
   #closeRows(): void {
     if (this.#values.row === undefined) return
     const { body, thread } = this.#values
@@ -300,7 +297,7 @@ export class FunctionWriter {
     body.end()
   }
 
-  /** Stores the state in which a thread stopped, and compares it with that of the first one. */
+  /** Stores the state in which a thread stopped, and compares it with the state of the first thread. */
   #noteState(first: number, different: number): void {
     const { body } = this.#values
     body.write(this.#values.frame, this.#state, memory('i32.store', FRAME.state), this.#values.thread, 1, 'i32.eq')
@@ -310,7 +307,7 @@ export class FunctionWriter {
     body.write(different, first, this.#state, 'i32.xor', 'i32.or', set(different))
   }
 
-  /** Registers that are read before they are written start as zero, for every thread. */
+  /** Sets registers that are read before they are written to zero, for every thread. */
   #clearUndefined(block: number): void {
     for (const id of this.fn.live[block] ?? []) {
       const type = this.#values.typeOfId(id)
@@ -395,8 +392,8 @@ export class FunctionWriter {
   }
 
   /**
-   * What a turn of a loop costs: the number of its instructions, or much where it may wait for another thread. Blocks before its
-   * first one are none of its own: they lead to a loop that is entered in the middle.
+   * The cost of one turn of a loop: the number of its instructions, or more if it may wait for another thread. Blocks before its first one do not
+   * belong to it: they lead to a loop that is entered in the middle.
    */
   #weigh(region: Region, header: number, predecessors: ReadonlyMap<number, readonly number[]>): LoopWeight {
     const inside = new Set<number>([header])
@@ -412,13 +409,13 @@ export class FunctionWriter {
     const waits = (decoded: Decoded): boolean => mayWait(decoded) || waiting.has(functionCalledBy(decoded, text) ?? '')
     const spins = all.length < 60 && all.some(waits)
     const count = Math.max(1, all.length)
-    // What looks for the work of others accesses memory that no cache has.
+    // A loop that waits for another thread reads memory past the caches, so each of its instructions counts for several.
     return { weight: spins ? SLICE / SPIN_TURNS : count, instructions: spins ? 8 * count : count, spins }
   }
 
   /**
-   * Nests blocks by the tree of dominators (Ramsey, "Beyond Relooper"): what several branches reach stands behind the
-   * block of WebAssembly that they leave. A list of tasks takes the place of recursion, which kernels may make too deep.
+   * Nests blocks by the tree of dominators (Ramsey, "Beyond Relooper"): a block that several branches reach is written behind the block of
+   * WebAssembly that they leave. A list of tasks takes the place of recursion, which kernels may make too deep.
    */
   #nest(region: Region, entry: number): void {
     const tasks: (() => void)[] = [() => this.#tree(region, entry, tasks)]
@@ -437,7 +434,7 @@ export class FunctionWriter {
         this.#turn(id)
       })
     }
-    // Those that come last are outermost.
+    // The block that comes last must be the outermost block of WebAssembly.
     const outermostFirst = [...behind].sort((a, b) => (region.position.get(b) ?? 0) - (region.position.get(a) ?? 0))
     for (const merge of outermostFirst) {
       steps.push(() => {
@@ -503,7 +500,7 @@ export class FunctionWriter {
     }
   }
 
-  /** brx: targets that are reached from here alone get a block each, those elsewhere are branched to. */
+  /** Writes a `brx`: targets that only this branch reaches get a block of WebAssembly each, to the others it branches. */
   #switch(region: Region, id: number, index: Operand, targets: readonly number[], tasks: (() => void)[]): void {
     const { body } = this.#values
     const distinct = [...new Set(targets)]
@@ -512,7 +509,7 @@ export class FunctionWriter {
       this.#labels.push({ kind: 'other', block: target })
     }
     this.#values.push(index, 'u32')
-    // The innermost block is that of the last target.
+    // The innermost block of WebAssembly belongs to the last target.
     const depths = targets.map((target) => distinct.length - 1 - distinct.indexOf(target))
     body.brTable(depths, depths.at(-1) ?? 0)
     const steps: (() => void)[] = []
@@ -551,11 +548,11 @@ export class FunctionWriter {
     const { weight = 1, instructions = 1 } = this.#loopWeights.get(loop) ?? {}
     body.write(this.#fuel, i32(weight), 'i32.sub', set(this.#fuel))
     if (this.#spent === undefined || weight === instructions) return
-    // What is used up is counted below: this takes back what was no instruction.
+    // The weight is counted as instructions below, so the difference between both is taken back here.
     body.write(this.#spent, i64(BigInt(weight - instructions)), 'i64.sub', set(this.#spent))
   }
 
-  /** At the start of a loop: whoever has used up its turn lets others go on. */
+  /** Writes the check at the start of a loop: a thread that has used up its turn lets others go on. */
   #turn(id: number): void {
     const { body } = this.#values
     body.write(this.#fuel, i32(0), 'i32.lt_s')
@@ -572,14 +569,14 @@ export class FunctionWriter {
     return this.fn.flow.blocks[id]?.instructions[0] ?? this.#firstDecoded()
   }
 
-  /** For loops with several entries: a loop around all blocks, and the number of the next one. */
+  /** Writes a region whose loops have several entries: a loop around all blocks, which branches to the block with the current number. */
   #dispatch(region: Region): void {
     const { body } = this.#values
     const next = body.local('i32')
     body.write(i32(0), set(next))
     body.loop()
     this.#labels.push({ kind: 'loop', block: -2 })
-    // The first block is innermost, so that its number is also the depth of its label.
+    // The first block is the innermost, so that its number is also the depth of its label.
     for (const id of [...region.order].reverse()) {
       body.block()
       this.#labels.push({ kind: 'other', block: id })
@@ -654,7 +651,7 @@ export class FunctionWriter {
     }
   }
 
-  /** The ends of a block that leave the region. */
+  /** Writes the ends of a block that leave the region. */
   #leave({ terminator }: Block): void {
     const { body } = this.#values
     switch (terminator.kind) {
@@ -663,7 +660,7 @@ export class FunctionWriter {
         return
       case 'exit':
         if (this.stop === undefined) {
-          // From a function that was called directly, only the whole block of threads could be left.
+          // An `exit` in a function that was called directly would have to leave the whole block of threads, so it fails.
           this.#values.fail('exit', this.#firstDecoded())
           return
         }
@@ -693,7 +690,7 @@ export class FunctionWriter {
     if (this.fn.fn.entry) {
       body.write(i32(EXITED), set(this.#state))
     } else {
-      // The link in the frame has the state of the caller, and its frame.
+      // The link in the frame consists of the caller's state and the caller's frame.
       body.write(
         this.#values.stack,
         memory('i32.load', 0),
@@ -725,7 +722,7 @@ export class FunctionWriter {
     this.#values.push(operand, 'u64')
     if (operand.kind !== 'address') return
     const variable = operand.base.kind === 'symbol' ? this.#values.variableOf(operand.base) : undefined
-    // Which space a name lies in is known here; the run time gets generic addresses for all but what the opcode says.
+    // The compiler knows the address space of a name; the run time gets generic addresses unless the opcode says the space.
     if (variable?.space === 'local' && decoded.modifiers['space'] === undefined) {
       this.#values.body.i64(LOCAL_WINDOW)
       this.#values.body.op('i64.add')

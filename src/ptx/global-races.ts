@@ -1,21 +1,21 @@
 /**
- * Finds accesses of one launch to the same bytes of global memory, of which nothing says which comes first. Lanes of a warp
- * count as one: what they do to each other is not looked at.
+ * Finds accesses of one launch to the same bytes of global memory whose order nothing determines. Lanes of a warp count as one: accesses of the same
+ * warp are not compared.
  */
 import type { Decoded } from './decoding.js'
 import { SHADOW } from './layout.js'
 
-/** What a block of threads has done to be in order with others. */
+/** The barriers, releases and acquisitions of a block of threads, which order it with other blocks. */
 export class BlockOrder {
-  /** Of barriers of the block. */
+  /** The number of barriers that the block has passed. */
   epoch = 0
-  /** Of each fence or release, in the time of the launch. What was done before the first of them is in segment 0. */
+  /** The time of each fence or release, counted within the launch. Accesses before the first of them are in segment 0. */
   readonly releases: number[] = []
-  /** When the block last did something by which it may have learned what others released. */
+  /** The time at which the block last did something by which it may see what others released. */
   acquired = 0
-  /** Whether it has accessed memory since the latest release. */
+  /** Whether the block has accessed memory since its latest release. */
   hasAccessed = false
-  /** By warp, who accesses memory now; undefined until it does, and after each barrier and release. */
+  /** The accessor that each warp is at present; undefined until the warp accesses memory, and again after each barrier and release. */
   readonly accessors: (Accessor | undefined)[] = []
 
   /** @param number The place of the block in the grid. */
@@ -27,7 +27,7 @@ export class BlockOrder {
   }
 }
 
-/** A warp, between two barriers and two releases of its block. */
+/** A warp of a block between two barriers and two releases: accesses of one accessor are ordered alike with those of others. */
 interface Accessor {
   readonly id: number
   readonly order: BlockOrder
@@ -39,11 +39,11 @@ interface Accessor {
 export interface GlobalRace {
   readonly other: { readonly block: number; readonly warp: number }
   readonly before: Decoded | undefined
-  /** Whether both write, and nothing else is wrong: that does no harm if they write the same. */
+  /** Whether both accesses are plain writes that conflict in nothing else: they do no harm if they write the same values. */
   readonly isOfWrites: boolean
 }
 
-/** Who accessed the cells of a page last, by their identity, and where in the code. */
+/** The latest accesses to the cells of a page: for each cell, the number of the accessor and that of the instruction. */
 class Slot {
   readonly ids: Int32Array
   readonly sites: Int32Array
@@ -53,7 +53,7 @@ class Slot {
     this.sites = new Int32Array(cells)
   }
 
-  /** The same for single bytes. */
+  /** A copy of the slot that has a cell for each byte, in place of each word. */
   widened(): Slot {
     const wide = new Slot(PAGE_BYTES)
     for (let byte = 0; byte < PAGE_BYTES; byte++) {
@@ -65,13 +65,13 @@ class Slot {
 }
 
 const PAGE_BYTES = 4096
-/** A launch with more is not looked at to its end. */
+/** The most accessors that are kept: a launch with more is not checked any further. */
 const MOST_ACCESSORS = 2 ** 22
 
 /**
- * The slots of a page: the last weak write, which is enough since it was compared with the one before; and of weak reads, strong
- * writes, strong reads, and atomics that are tried by a weak read first, the last one, the last one of another warp of its
- * block, and the last one of another block.
+ * The slots of a page. One is the last weak write, which is enough since it was compared with the write before. For weak reads, strong writes, strong
+ * reads, and atomics that are tried by a weak read first there are three each: the last one, the last one of another warp of its block, and the last
+ * one of another block.
  */
 const WRITES = 0
 const READS = [1, 2, 3] as const
@@ -79,7 +79,7 @@ const STRONG_WRITES = [4, 5, 6] as const
 const STRONG_READS = [7, 8, 9] as const
 const TRIED = [10, 11, 12] as const
 
-/** A kind of access: the first of its slots, and those that it must be in order with. */
+/** A kind of access: the first of its slots, and the slots of accesses with which it must be in order. */
 interface Kind {
   readonly slot: number
   readonly conflicts: readonly number[]
@@ -93,24 +93,27 @@ const READ: Kind = { slot: READS[0], conflicts: [WRITES, ...STRONG_WRITES] }
 const STRONG_WRITE: Kind = { slot: STRONG_WRITES[0], conflicts: [WRITES, ...READS] }
 const STRONG_READ: Kind = { slot: STRONG_READS[0], conflicts: [WRITES] }
 const TRY: Kind = { slot: TRIED[0], conflicts: [WRITES] }
-/** Programs look by a plain load whether such an atomic would change anything, as in a search of a graph: that does no harm. */
+/**
+ * The atomics that programs often try by a plain load first, as in a search of a graph, to find out whether they would change anything: that does no
+ * harm.
+ */
 const TRIED_FIRST = /^(?:atom|red)\..*\b(?:cas|min|max|and|or)\b/
 
 interface Page {
-  /** 2 where cells are words, 0 where something accesses single bytes. */
+  /** The size of the page's cells, as a power of two: 2 for words, 0 once something accesses single bytes. */
   shift: number
   readonly slots: (Slot | undefined)[]
 }
 
-/** How an access takes part in the order of a launch. */
+/** The properties of an access that decide how it is ordered with others. */
 interface Strength {
-  /** Accesses that are atomic, volatile, or have an order, do not race with each other. */
+  /** Whether the access is atomic, volatile, or has a memory order: such accesses do not race with each other. */
   readonly isStrong: boolean
   readonly releases: boolean
   readonly isTried: boolean
 }
 
-/** An instruction that accesses memory, by its number. */
+/** The number and the strength of an instruction that accesses memory. */
 export interface SiteFacts {
   readonly site: number
   readonly strength: Strength
@@ -123,14 +126,14 @@ export class GlobalRaces {
   readonly #accessors: (Accessor | undefined)[] = [undefined]
   readonly #sites: (Decoded | undefined)[] = [undefined]
   readonly #siteOf = new Map<Decoded, SiteFacts>()
-  /** Counts what orders blocks. */
+  /** The number of events so far that order blocks. */
   #time = 0
-  /** Whether there were more accessors than are kept: accesses since then were not looked at. */
+  /** Whether there were more accessors than are kept: accesses since then were not checked. */
   isFull = false
 
-  /** A fence, or an access that releases: what the block did before can be learned by others from now on. */
+  /** Notes a fence, or an access that releases: from now on others can see what the block did before. */
   release(order: BlockOrder): void {
-    // Without an access since the last one there is nothing to learn.
+    // If the block has not accessed memory since the last release, another one would change nothing.
     if (!order.hasAccessed) return
     order.hasAccessed = false
     order.releases.push(++this.#time)
@@ -180,7 +183,7 @@ export class GlobalRaces {
     return race
   }
 
-  /** The race with the access in this slot, if there is one, and none that is worse is known. */
+  /** The race of an access with the one in this slot, unless there is none or a worse one has been found. */
   #compare(
     known: GlobalRace | undefined,
     { slots }: Page,
@@ -231,7 +234,7 @@ export class GlobalRaces {
     return page
   }
 
-  /** What is to be known of an instruction that accesses memory. */
+  /** The number and the strength of an instruction that accesses memory, computed once. */
   factsOf(at: Decoded | undefined): SiteFacts {
     if (at === undefined) return UNKNOWN
     const known = this.#siteOf.get(at)
@@ -250,7 +253,7 @@ function strengthOf({ modifiers, form, instruction }: Decoded): Strength {
   return { isStrong, releases: /^(release|acq_rel)$/.test(order), isTried: TRIED_FIRST.test(instruction.opcode) }
 }
 
-/** Whether an earlier access is in order with what a warp does now. */
+/** Whether an earlier access is ordered before what a warp does now. */
 function isBefore(earlier: Accessor, order: BlockOrder, warp: number): boolean {
   if (earlier.order === order && (earlier.warp === warp || earlier.epoch !== order.epoch)) return true
   const released = earlier.order.releases[earlier.segment]

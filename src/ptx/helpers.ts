@@ -7,7 +7,7 @@ import type { Signature, ValueType } from './wasm-encoder.js'
 export interface Helper {
   readonly parameters: readonly { readonly name: string; readonly type: ValueType }[]
   readonly result: ValueType
-  /** Undefined for a function in JavaScript. */
+  /** The formula of the function; undefined for a function in JavaScript. */
   readonly formula: string | undefined
 }
 
@@ -23,7 +23,7 @@ export function signatureOf({ parameters, result }: Helper): Signature {
   return { parameters: parameters.map(({ type }) => type), results: [result] }
 }
 
-/** The next f32 in direction of zero, of a value that is not zero. */
+/** The next f32 towards zero from a value that is not zero. */
 const TOWARDS_ZERO = (value: string): string => `(f32.reinterpret_i32 (i32.sub (i32.reinterpret_f32 ${value}) 1))`
 
 const MANTISSA_MASK = (bits: 32 | 64, length: string): string =>
@@ -32,8 +32,8 @@ const MANTISSA_MASK = (bits: 32 | 64, length: string): string =>
     : `(select (i64.sub (i64.shl 1L (i64.extend_i32_u ${length})) 1L) -1L (i32.lt_u ${length} 64))`
 
 /**
- * Cuts a field out, and what reaches beyond the word is cut off. Position and length are the lowest bytes of their operands
- * for words of 32 bits; for 64 bits a GPU takes the operands whole.
+ * The formula that cuts out a field; bits beyond the word are dropped. Position and length are the lowest bytes of their operands for words of 32
+ * bits; for 64 bits a GPU takes the operands whole.
  */
 function extract(bits: 32 | 64, signed: boolean): string {
   const t = `i${bits}`
@@ -43,7 +43,7 @@ function extract(bits: 32 | 64, signed: boolean): string {
     const cut = `(${t}.and (${t}.shr_u a ${wide('p')}) ${MANTISSA_MASK(bits, 'l')})`
     return `${position}(select ${cut} (${t}.const 0) (i32.lt_u p ${bits}))))`
   }
-  // The field is moved to the top, and back with its sign.
+  // The field is moved to the top of the word, and moved back with its sign.
   const room = `(i32.sub ${bits} p)`
   const taken = `(select l ${room} (i32.lt_u l ${room}))`
   const up = wide(`(i32.sub (i32.sub ${bits} p) n)`)
@@ -70,25 +70,25 @@ const TWO_SUM = (a: string, b: string, sum: string): string =>
 
 const SPLIT = (value: string): string => `(let big (f64.mul ${value} d:134217729) (f64.sub big (f64.sub big ${value})))`
 
-/** The error of the product p of a and b, by Dekker. */
+/** The error of the product p of a and b, by Dekker's algorithm. */
 const PRODUCT_ERROR = `(let ah ${SPLIT('a')} (let al (f64.sub a ah) (let bh ${SPLIT('b')} (let bl (f64.sub b bh)
   (f64.add (f64.add (f64.add (f64.sub (f64.mul ah bh) p) (f64.mul ah bl)) (f64.mul al bh)) (f64.mul al bl))))))`
 
 const LARGE = 'd:1e+298'
 
 /**
- * p + c in two parts, s and t, then s + (t + e). That is right where t or e is 0, and where a small change of t + e
- * changes nothing; otherwise the sum lies next to the middle between two numbers, and is computed exactly.
+ * The formula of a fused p + c: in two parts, s and t, then s + (t + e). That is right if t or e is 0, and if a small change of t + e changes
+ * nothing; otherwise the sum lies next to the middle between two numbers, and is computed exactly.
  */
 const FUSED = `(let s (f64.add p c) (let t ${TWO_SUM('p', 'c', 's')} (let e ${PRODUCT_ERROR} (let w (f64.add t e)
   (if f64 (i32.or (i32.or (f64.eq t d:0) (f64.eq e d:0))
       (f64.eq (f64.add s (f64.mul w d:1.0000000000000009)) (f64.add s (f64.mul w d:0.9999999999999991))))
     (f64.add s w) ($fma64_exact a b c))))))`
 
-/** 1.5 * 2^52: a number added to it is rounded to an integer, which its lowest bits have. */
+/** The constant 1.5 * 2^52: a number added to it is rounded to an integer, which its lowest bits contain. */
 const NEAREST = 'd:6755399441055744'
 
-/** 2^g for |g| <= 1/2, to 28 bits: the terms in pairs, so that they do not wait for each other. */
+/** The polynomial 2^g for |g| <= 1/2, to 28 bits, with its terms in pairs so that they do not wait for each other. */
 const EXP2_SERIES = exp2Series()
 
 function exp2Series(): string {
@@ -103,8 +103,8 @@ function exp2Series(): string {
 }
 
 /**
- * Steps f32 `d`, the nearest to the sum s of p and q, down where it lies above; only if it is s, the rest of s decides.
- * Which way it was rounded cannot be foretold, so it is no branch.
+ * Steps f32 `d`, the nearest to the sum s of p and q, down if it lies above; if it equals s, the rest of s decides. The direction of rounding cannot
+ * be predicted, so the code has no branch.
  */
 const DOWN = `(let x (f64.sub (f64.promote_f32 d) s) (let i (i32.reinterpret_f32 d)
   (let below (select -2147483647 (i32.add i (select 1 -1 (i32.lt_s i 0))) (i32.eqz (i32.shl i 1)))
@@ -112,14 +112,14 @@ const DOWN = `(let x (f64.sub (f64.promote_f32 d) s) (let i (i32.reinterpret_f32
       (select below i (f64.lt ${TWO_SUM('p', 'q', 's')} d:0))
       (select below i (f64.gt x d:0)))))))`
 
-/** Round to odd: what is rounded again afterwards comes out as if it had been rounded once. */
+/** Rounds to odd, so that a result that is rounded again afterwards comes out as if it had been rounded once. */
 const ODD = (value: string): string => `(let d (f32.demote_f64 ${value}) (let wide (f64.promote_f32 d)
   (if f32 (i32.or (f64.eq wide ${value}) (f64.ne ${value} ${value})) d
     (let m (if f32 (f64.gt (f64.abs wide) (f64.abs ${value})) ${TOWARDS_ZERO('d')} d)
       (f32.reinterpret_i32 (i32.or (i32.reinterpret_f32 m) 1))))))`
 
 export const HELPERS: Readonly<Record<string, Helper>> = {
-  // Floating point in WebAssembly.
+  // Functions on floating-point numbers, in WebAssembly.
   half_to_f32: helper(
     'h:i32',
     'f32',
@@ -137,7 +137,7 @@ export const HELPERS: Readonly<Record<string, Helper>> = {
         (i32.or s (i32.sub (i32.reinterpret_f32 (f32.add (f32.reinterpret_i32 m) f:0.5)) 0x3f000000))
         (i32.or s (i32.shr_u (i32.sub (i32.add (i32.add m 0xfff) (i32.and (i32.shr_u m 13) 1)) 0x38000000) 13))))))))`,
   ),
-  // To zero, but for what a half has no exponent for.
+  // Rounds towards zero, except where a half has no exponent for the value.
   f32_to_half_cut: helper(
     'x:f32',
     'i32',
@@ -166,7 +166,7 @@ export const HELPERS: Readonly<Record<string, Helper>> = {
       ${FUSED}
       (if f64 (i32.or (f64.eq a d:0) (f64.eq b d:0)) (f64.add p c) ($fma64_exact a b c))))`,
   ),
-  // a * b + c, where rounding the sum in f64 to f32 may be wrong: the sum is rounded to odd first.
+  // The fused a * b + c for values where rounding the sum in f64 to f32 may be wrong: the sum is rounded to odd first.
   fma32_near: helper(
     'a:f32 b:f32 c:f32',
     'f32',
@@ -185,13 +185,13 @@ export const HELPERS: Readonly<Record<string, Helper>> = {
   exp2: helper(
     'x:f32',
     'f32',
-    // Beyond 200 all is infinite or zero. A GPU reads 23 bits behind the point: less is no exponent at all.
+    // An exponent beyond 200 gives infinity or zero. A GPU reads 23 bits behind the point, so that anything smaller counts as exponent 0.
     `(let u (select x f:200 (f32.lt x f:200)) (let y (f64.promote_f32 (select u f:-200 (f32.gt u f:-200)))
       (let k (f64.add y ${NEAREST}) (let g (f64.sub y (f64.sub k ${NEAREST})) (let r (f32.demote_f64 (f64.mul ${EXP2_SERIES}
         (f64.reinterpret_i64 (i64.shl (i64.add (i64.reinterpret_f64 k) 1023L) 52L))))
           (select (select f:1 r (f32.lt (f32.abs x) f:1.1920928955078125e-7)) x (f32.eq x x)))))))`,
   ),
-  // Bits.
+  // Functions on bits.
   bfe_u32: helper('a:i32 pos:i32 len:i32', 'i32', extract(32, false)),
   bfe_s32: helper('a:i32 pos:i32 len:i32', 'i32', extract(32, true)),
   bfe_u64: helper('a:i64 pos:i32 len:i32', 'i64', extract(64, false)),
@@ -233,7 +233,7 @@ export const HELPERS: Readonly<Record<string, Helper>> = {
       (i32.or (i32.or ($prmt_byte w s) (i32.shl ($prmt_byte w (i32.shr_u s 4)) 8))
         (i32.or (i32.shl ($prmt_byte w (i32.shr_u s 8)) 16) (i32.shl ($prmt_byte w (i32.shr_u s 12)) 24))))`,
   ),
-  // In JavaScript: numbers.ts.
+  // Functions in JavaScript (numbers.ts).
   prmt_mode: helper('a:i32 b:i32 s:i32 mode:i32', 'i32'),
   fns: helper('mask:i32 base:i32 offset:i32', 'i32'),
   video: helper('operation:i32 a:i32 b:i32 c:i32', 'i32'),

@@ -1,4 +1,4 @@
-/** Writes the instructions that are no formulas: memory, atomics, carries, calls and a few others. */
+/** Writes the instructions that are not given as formulas: memory, atomics, carries, calls and a few others. */
 import { calleeOf } from './control-flow.js'
 import { accessesOf, callParts, type Decoded } from './decoding.js'
 import { conditionOf, hardwareFma, packedConditions, softwareFma } from './forms.js'
@@ -23,23 +23,23 @@ import { bitsOf, type Operand, ptxError, type Variable } from './syntax.js'
 import type { ValueWriter } from './value-writer.js'
 import { call, type FunctionBody, f32, i32, i64, memory, set, tee, type ValueType } from './wasm-encoder.js'
 
-/** Accesses of one block of code through the same register, that are checked together before the first of them. */
+/** Accesses of one block of code through the same register, which are checked together before the first of them. */
 interface AccessGroup {
   readonly members: Decoded[]
   readonly space: 'global' | 'shared'
   readonly bytes: number
   least: bigint
   most: bigint
-  /** Has where the least of them lies, or 0 where each must be looked at by itself. */
+  /** The local with the location of the access at the least offset, or 0 if each access must be checked by itself. */
   local: number
 }
 
-/** Orders accesses for other blocks, too. */
+/** The fences that order accesses for other blocks, too. */
 const FENCE_OF_BLOCKS = /^(?:membar\.(?:gl|sys)|fence\.(?!proxy|mbarrier).*(?:cluster|gpu|sys))/
-/** Accesses further apart are not checked together. */
+/** The greatest distance of accesses that are checked together. */
 const GROUP_REACH = 1n << 20n
 
-/** a * b + c where a * b is exact unless it is very small or large: then there is nothing to fuse. */
+/** The formula of a * b + c for a product that is exact unless it is very small or large: then fusing changes nothing. */
 const SCALED_SUM = `(let p (f64.mul a b) (if f64
   (i32.lt_u (i32.sub (i32.and (i32.wrap_i64 (i64.shr_u (i64.reinterpret_f64 p) 52L)) 2047) 100) 1900)
   (f64.add p c) ($fma64 a b c)))`
@@ -56,12 +56,12 @@ export class InstructionWriter {
   }
 
   readonly #groups = new Map<Decoded, AccessGroup>()
-  /** Accesses that were checked for all threads of the row. */
+  /** The accesses that were checked for all threads of the row. */
   ranges: RowRanges | undefined
 
   /**
-   * Finds accesses of a block of code that can be checked together: same register, same width, nothing in between that
-   * changes the register or takes memory away.
+   * Finds accesses of a block of code that can be checked together: they have the same register and the same width, and nothing in between changes
+   * the register or frees memory.
    */
   groupAccesses(instructions: readonly Decoded[]): void {
     const { recorded, checked } = this.writer.context
@@ -181,7 +181,7 @@ export class InstructionWriter {
 
   // Arithmetic of several words -----------------------------------------------------------------------------------------
 
-  /** Any function of three bits, by its table: f(a, b, c) from f(0, b, c) and f(1, b, c). */
+  /** Writes lop3: any function of three bits by its table, f(a, b, c) from f(0, b, c) and f(1, b, c). */
   #lop3(decoded: Decoded): void {
     const table = this.#operand(decoded, 'e')
     if (table.kind !== 'integer') throw this.#error('The table of lop3 must be a constant', decoded)
@@ -205,7 +205,7 @@ export class InstructionWriter {
       this.writer.pop(target, 'b32')
       return
     }
-    // lop3.or and lop3.and also give a predicate.
+    // The forms lop3.or and lop3.and also give a predicate.
     if (target.kind !== 'pair') throw this.#error('lop3 with a predicate writes d|p', decoded)
     const result = this.#body.temporary('i32')
     this.#body.write(tee(result), i32(0), 'i32.ne')
@@ -218,8 +218,8 @@ export class InstructionWriter {
   }
 
   /**
-   * add, sub and mad with the carry in and out. The flag after a subtraction is that of adding the complement, as GPUs have it:
-   * 1 where nothing was borrowed. Code that takes it by `addc` sees that, as the division of 128 bits by NVRTC does.
+   * Writes add, sub and mad with the carry in and out. The flag after a subtraction is that of adding the complement, as GPUs have it: 1 if nothing
+   * was borrowed. Code that reads it by `addc` depends on that, as the division of 128 bits by NVRTC does.
    */
   #carry(decoded: Decoded): void {
     const { form, modifiers } = decoded
@@ -259,7 +259,7 @@ export class InstructionWriter {
     if (modifiers['cc'] !== undefined || decoded.form.pattern.includes('.cc.')) {
       const writes = decoded.instruction.opcode.split('.').includes('cc')
       if (writes) {
-        // A carry out: the sum is less than an operand, or equal to it with a carry in. Also a borrow.
+        // A carry out means that the sum is less than an operand, or equal to it with a carry in. The same comparison finds a borrow.
         body.write(
           subtracts ? x : sum,
           subtracts ? y : x,
@@ -314,7 +314,7 @@ export class InstructionWriter {
     const c = body.temporary('i32')
     this.writer.formula(conditionOf(modifiers), decoded)
     body.set(condition)
-    // The first predicate may be the Boolean operand itself.
+    // The register of the first predicate may be that of the Boolean operand, too.
     if (boolean !== undefined) {
       this.writer.push(this.#operand(decoded, 'c'), 'pred')
       body.set(c)
@@ -334,7 +334,7 @@ export class InstructionWriter {
     body.release('i32', c)
   }
 
-  /** cvt.pack: two integers, saturated, beside each other and in front of the third operand. */
+  /** Writes cvt.pack: two integers, saturated, beside each other and in front of the third operand. */
   #pack(decoded: Decoded): void {
     const type = decoded.modifiers['T'] ?? 'u8'
     const bits = Number(type.slice(1))
@@ -360,7 +360,7 @@ export class InstructionWriter {
     if (target.kind === 'vector') this.#unpack(target.items, source, type, decoded)
     else if (source.kind === 'vector') this.#packVector(target, source.items, type, decoded)
     else {
-      // A register keeps what it has: mov of b32 from a float to a float changes no type.
+      // A register keeps its bits: mov of b32 from a float to a float changes no type.
       if (source.kind === 'register' && target.kind === 'register') {
         const [from, to] = [this.writer.typeOf(source.register), this.writer.typeOf(target.register)]
         if (from === to && bitsOf(source.register.type) === bitsOf(target.register.type)) {
@@ -450,12 +450,12 @@ export class InstructionWriter {
   #window(space: string): bigint {
     if (space.startsWith('shared')) return SHARED_WINDOW
     if (space === 'local') return LOCAL_WINDOW
-    // A parameter of a function lies in its frame.
+    // Parameters of a function lie in its frame, those of a kernel in a window of their own.
     if (space.startsWith('param')) return this.writer.fn.fn.entry ? PARAMETER_WINDOW : LOCAL_WINDOW
     return 0n
   }
 
-  /** To and from generic addresses: the windows of shared and local memory lie above all memory of the device. */
+  /** Converts an address to or from a generic one: the windows of shared and local memory lie above all memory of the device. */
   #cvta(decoded: Decoded): void {
     const type = decoded.modifiers['T'] ?? 'u64'
     const window = this.#window(decoded.modifiers['space'] ?? 'global')
@@ -473,7 +473,7 @@ export class InstructionWriter {
     const window = this.#window(space)
     this.writer.push(this.#operand(decoded, 'a'), 'u64')
     if (space === 'const') {
-      // Constant variables are blocks like others; the run time knows which.
+      // Constant variables are blocks of device memory; the run time knows which of the blocks are constant.
       body.write('drop', i32(0))
     } else if (window === 0n) {
       body.write(i64(SHARED_WINDOW), 'i64.lt_u')
@@ -495,15 +495,15 @@ export class InstructionWriter {
     if (space.startsWith('shared')) return 'shared'
     if (space === 'local') return 'local'
     if (space === 'global' || space === 'const') return 'global'
-    // A name in a generic access means the variable where it is.
+    // The name of a variable in a generic access means the address space of the variable.
     if (variable?.space === 'shared') return 'shared'
     if (variable?.space === 'local') return 'local'
     return variable === undefined ? 'generic' : 'global'
   }
 
   /**
-   * Computes where in WebAssembly's memory an access goes, after all checks.
-   * @returns A local that has the address; to be released.
+   * Computes the location of an access in WebAssembly's memory, after all checks.
+   * @returns A local that has the location; the caller releases it
    */
   #address(operand: Operand, space: Space, bytes: number, access: number, decoded: Decoded): number {
     const body = this.#body
@@ -537,7 +537,7 @@ export class InstructionWriter {
     return result
   }
 
-  /** Before the first access of a group: one check for all. */
+  /** Writes the common check of a group before its first access. */
   #enterGroup(group: AccessGroup, operand: Extract<Operand, { kind: 'address' }>, decoded: Decoded): void {
     if (group.members[0] !== decoded) return
     const body = this.#body
@@ -589,7 +589,7 @@ export class InstructionWriter {
     if (group.members.at(-1) === decoded) this.#body.release('i32', group.local)
   }
 
-  /** How many accesses fit into shared memory that have so many bytes behind them. */
+  /** Pushes the number of accesses that fit into shared memory with `span` bytes behind the first. */
   #sharedLimit(bytes: number, span: number): void {
     const body = this.#body
     body.write(
@@ -706,7 +706,7 @@ export class InstructionWriter {
       body.write(i32(Number(BigInt.asIntN(32, operand.offset))), 'i32.add')
     }
     body.set(address)
-    // The first bytes of a frame are no memory of the program's.
+    // The first bytes of a frame are the simulator's own; the program must not access them.
     body.write(
       address,
       i32(FRAME.cells),
@@ -728,8 +728,8 @@ export class InstructionWriter {
   }
 
   /**
-   * The window of this place says which block it used last. An address that lies in it and is aligned is found with one
-   * comparison: its distance from the start is rotated by the width of the access, so that one that is not aligned
+   * Writes the translation of a global address. The window of this place in the code says which block it used last. An address that lies in the block
+   * and is aligned is found with one comparison: its distance from the start is rotated by the width of the access, so that one that is not aligned
    * becomes very large.
    */
   #globalAddress(
@@ -757,7 +757,7 @@ export class InstructionWriter {
     body.release('i64', distance)
   }
 
-  /** Where a variable of the module lies for good, if the access stays within it. */
+  /** The location in WebAssembly's memory of an access to a variable of the module; undefined if the access does not stay within the variable. */
   #fixedAddress(operand: Extract<Operand, { kind: 'address' }>, bytes: number, decoded: Decoded): number | undefined {
     const variable = this.writer.variableOf(operand.base)
     if (variable === undefined || this.writer.context.recorded) return undefined
@@ -768,7 +768,7 @@ export class InstructionWriter {
     return base === undefined ? undefined : base + offset
   }
 
-  /** Leaves the address, its distance from the start of the window, and on the stack whether the window has it. */
+  /** Computes an address and its distance from the start of the window, and pushes whether the window contains it. */
   #openWindow(
     operand: Extract<Operand, { kind: 'address' }>,
     bytes: number,
@@ -804,7 +804,7 @@ export class InstructionWriter {
     body.release('i32', shadow)
   }
 
-  /** Marks the bytes of an access in the shadow of its block; looks whether what is read was written, unless that is known. */
+  /** Marks the bytes of an access in the shadow of its block; checks whether bytes that are read were written, unless that is known. */
   #record(shadow: number, offset: number, bytes: number, access: number, decoded: Decoded, isWritten = false): void {
     const body = this.#body
     const bits = access & SHADOW.written ? access | SHADOW.initialised : access
@@ -825,7 +825,7 @@ export class InstructionWriter {
     }
     const seen = body.temporary(t)
     for (let step = 0; step < steps; step++) {
-      // Most bytes that are accessed again are marked already.
+      // The marks are written only if they change, since most bytes that are accessed again are marked already.
       body.write(shadow, memory(load, offset + 8 * step), tee(seen))
       spread(bits)
       body.op(`${t}.and`)
@@ -853,7 +853,7 @@ export class InstructionWriter {
     body.release(t, seen)
   }
 
-  /** An i64 as its lower and its upper half. */
+  /** Splits an i64 into its lower and its upper half. */
   #split(): void {
     const body = this.#body
     const value = body.temporary('i64')
@@ -861,7 +861,7 @@ export class InstructionWriter {
     body.release('i64', value)
   }
 
-  /** Lets the run time find an address, which it moves the window to, or which is a fault. */
+  /** Calls the run time to find an address. It moves the window to the block of the address, or ends the launch with a fault. */
   #slow(address: number, bytes: number, access: number, decoded: Decoded): void {
     this.#body.get(address)
     this.#slowFromStack(bytes, access, decoded)
@@ -882,7 +882,7 @@ export class InstructionWriter {
     )
   }
 
-  /** After a write: what went to memory outside is carried there. */
+  /** Copies the bytes of a write to memory outside WebAssembly, after the write. */
   #flush(address: number, space: Space): void {
     if (space !== 'generic' && space !== 'global') return
     const body = this.#body
@@ -892,14 +892,14 @@ export class InstructionWriter {
     body.end()
   }
 
-  /** Of an access that was checked for all threads of the row: how far it lies behind the least of its range. */
+  /** The distance of an access from the least one of its range; undefined unless it was checked for all threads of the row. */
   #offsetInRange(decoded: Decoded): number | undefined {
     const range = this.ranges?.of(decoded)
     const address = decoded.operands['a']
     return range === undefined || address?.kind !== 'address' ? undefined : Number(address.offset - range.least)
   }
 
-  /** @returns A local that has where the least of the range lies; to be released. */
+  /** @returns A local that has the location of the least access of the range; the caller releases it */
   #addressInRange(decoded: Decoded, bytes: number, access: number): number {
     const address = this.#body.temporary('i32')
     const range = this.ranges?.of(decoded)
@@ -962,7 +962,7 @@ export class InstructionWriter {
     body.get(address)
     const own = item.kind === 'register' ? this.writer.typeOf(item.register) : 'i32'
     const bits = Math.max(8, bitsOf(type))
-    // A float register takes its bits directly.
+    // A register of f32 takes its bits directly.
     if (bits === 32 && own === 'f32') {
       body.memory('f32.load', offset)
       this.writer.pop(item, 'f32')
@@ -1007,7 +1007,9 @@ export class InstructionWriter {
     this.#body.release('i32', address)
   }
 
-  /** What the window has is written at once; elsewhere it may be memory outside, to which it has to be carried. */
+  /**
+   * Writes a store to global memory: directly if the window contains the address; elsewhere it may be memory outside, to which it has to be copied.
+   */
   #globalStore(
     operand: Extract<Operand, { kind: 'address' }>,
     bytes: number,
@@ -1084,7 +1086,7 @@ export class InstructionWriter {
     }
   }
 
-  /** A value as an integer with the bits of its type. */
+  /** Pushes a value as an integer with the bits of its type. */
   #pushBits(item: Operand, type: string): void {
     const body = this.#body
     if (item.kind !== 'register' && /^f(32|64)$/.test(type)) {
@@ -1133,7 +1135,7 @@ export class InstructionWriter {
     const t = isHalf ? 'i32' : wasmTypeOf(type)
     const suffix = bitsOf(type) === 16 ? '16' : ''
     const [old, value] = [body.temporary(t), body.temporary(t)]
-    // The value is read first: it may be the register that gets the old one.
+    // The value is read first, since its register may be the one that gets the old value.
     this.writer.push(source, type)
     body.write(set(value), address, memory(`${t}.load${suffix === '' ? '' : '16_u'}`, offset), set(old))
     if (modifiers['op'] === 'cas') {
@@ -1170,7 +1172,7 @@ export class InstructionWriter {
       return
     }
     if (operation === 'inc' || operation === 'dec') {
-      // inc: old >= value ? 0 : old + 1; dec: old == 0 or old > value ? value : old - 1.
+      // The new value for inc is old >= value ? 0 : old + 1; for dec it is old == 0 or old > value ? value : old - 1.
       if (operation === 'inc') {
         body.write(i32(0), old, i32(1), 'i32.add', old, value, 'i32.ge_u')
       } else {
@@ -1186,7 +1188,7 @@ export class InstructionWriter {
     }
     body.op(`${t}.${operation}`)
     if (t !== 'f32') return
-    // The bits of a NaN are the GPU's.
+    // A NaN gets the bits that a GPU gives it.
     const sum = body.temporary('f32')
     body.write(tee(sum), f32(0x7fffffff), sum, sum, 'f32.eq', 'select')
     body.release('f32', sum)
@@ -1245,7 +1247,7 @@ export class InstructionWriter {
     body.release('i64', oldHigh)
   }
 
-  /** cp.async: copied at once, which is one of the orders that the GPU may take. */
+  /** Writes cp.async, which copies at once: that is one of the orders that a GPU may take. */
   #copy(decoded: Decoded): void {
     const body = this.#body
     const size = this.#operand(decoded, 'c')
@@ -1257,13 +1259,13 @@ export class InstructionWriter {
     const count = body.temporary('i32')
     if (given === undefined) body.i32(bytes)
     else if (given.kind === 'register' && given.register.type === 'pred') {
-      // ignore-src: nothing is read.
+      // If ignore-src is set nothing is read.
       body.write(i32(0), i32(bytes))
       this.writer.push(given, 'pred')
       body.op('select')
     } else this.writer.push(given, 'u32')
     body.set(count)
-    // What is not read is filled with zeros.
+    // Bytes that are not read are filled with zeros.
     for (let at = 0; at < bytes; at += 4) {
       body.write(to, i32(0), memory('i32.store', at))
     }
@@ -1278,11 +1280,11 @@ export class InstructionWriter {
   }
 
   /**
-   * An mbarrier is a word of 64 bits: arrivals that are missing (bits 0 to 19), arrivals of each phase (20 to 39), bytes
-   * that are missing (40 to 62, signed), and the parity of the phase (63).
+   * Writes the operations of an mbarrier, a word of 64 bits: arrivals that are missing (bits 0 to 19), arrivals of each phase (20 to 39), bytes that
+   * are missing (40 to 62, signed), and the parity of the phase (63).
    */
   #mbarrier(decoded: Decoded): void {
-    // The arrival of copies is awaited besides, unless it says noinc: here they are done, and nothing changes.
+    // Copies count as an additional arrival unless the opcode says noinc. They are done already here, so neither changes anything.
     if (decoded.form.opcode === 'cp' && decoded.modifiers['noinc'] === undefined) return
     const body = this.#body
     const operation = decoded.modifiers['op'] ?? 'arrive'
@@ -1332,7 +1334,7 @@ export class InstructionWriter {
           arrivals()
           body.op('i64.sub')
           if (operation === 'arrive_drop') {
-            // Whoever drops out is not awaited in later phases.
+            // A thread that drops out is not awaited in later phases either.
             arrivals()
             body.write(i64(20n), 'i64.shl', 'i64.sub')
           }
@@ -1346,14 +1348,14 @@ export class InstructionWriter {
     body.release('i32', address)
   }
 
-  /** Adds to the bytes that are awaited, or takes away those that came. */
+  /** Adds to the bytes that are awaited, or subtracts those that have come. */
   #transactions(decoded: Decoded, came: boolean): void {
     const body = this.#body
     this.writer.push(this.#operand(decoded, 'b'), 'u32')
     body.write('i64.extend_i32_u', i64(40n), 'i64.shl', came ? 'i64.sub' : 'i64.add')
   }
 
-  /** A phase is over when the parity is another one than that of the phase that is waited for. */
+  /** Pushes whether the awaited phase is over: then the parity of the mbarrier differs from that of the phase. */
   #waitResult(decoded: Decoded, now: number): void {
     const body = this.#body
     body.write(now, i64(63n), 'i64.shr_u', 'i32.wrap_i64')
@@ -1371,7 +1373,7 @@ export class InstructionWriter {
 
   // Calls ---------------------------------------------------------------------------------------------------------------
 
-  /** Pushes where the frame of a called function begins. */
+  /** Pushes the location at which the frame of a called function begins. */
   #pushTop(): void {
     const body = this.#body
     body.get(this.writer.stack)
@@ -1394,7 +1396,7 @@ export class InstructionWriter {
     return layout
   }
 
-  /** Copies the arguments into the frame of the function that is called, which begins at `top`. */
+  /** Copies the arguments into the frame of the called function, which begins at `top`. */
   #passParameters(decoded: Decoded, layout: CallLayout, top: number): void {
     const { parameters } = callParts(decoded.instruction)
     if (parameters.length < layout.parameters.length)
@@ -1444,7 +1446,7 @@ export class InstructionWriter {
     }
   }
 
-  /** Takes the results out of the frame of the function that was called. */
+  /** Copies the results out of the frame of the function that was called. */
   receiveResults(decoded: Decoded): void {
     this.writer.current = decoded
     const body = this.#body
@@ -1513,7 +1515,7 @@ export class InstructionWriter {
     body.write(this.writer.block, this.writer.frame, this.writer.thread, top)
   }
 
-  /** The number in the address of a function; what is no address of one is a fault. */
+  /** Pushes the number in the address of a function; an address that is not one of a function is a fault. */
   #pushFunctionNumber(decoded: Decoded): void {
     const body = this.#body
     const number = body.temporary('i64')
@@ -1557,8 +1559,8 @@ export class InstructionWriter {
   }
 
   /**
-   * A call of a function that may stop: the thread goes on there, and the function's frame links back to this one. Leaves
-   * the state of the thread on the stack of operands.
+   * Writes a call of a function that may stop: the thread goes on there, and the function's frame links back to this one. Pushes the state of the
+   * thread.
    */
   callStopping(decoded: Decoded): void {
     this.writer.current = decoded
@@ -1568,7 +1570,7 @@ export class InstructionWriter {
     const top = body.temporary('i32')
     this.#pushTop()
     body.set(top)
-    // The frame must fit, with the room that is kept for calls of the run time.
+    // The frame must fit on the stack, with the room that is kept for calls of the run time.
     body.write(
       top,
       i32(layout.end),

@@ -38,10 +38,10 @@ import {
 } from './wasm-encoder.js'
 import { compileWasm, instantiateWasm, isValidWasm, type WasmFunction } from './web-assembly.js'
 
-/** What compiled code calls; bound to the launch that runs. */
+/** The functions that compiled code calls; bound to the launch that runs. */
 export interface RunTime {
   fail(site: number, kind: number, thread: number): void
-  /** Finds what the table does not have; returns where to access. */
+  /** Finds an address that the table of blocks does not have; returns the location to access. */
   resolve(
     low: number,
     high: number,
@@ -71,7 +71,7 @@ export type Entry = (block: number, from: number, to: number) => number
 
 const I = 'i32' as const
 
-/** Functions of the run time that modules import, all of them always: their number does not matter. */
+/** The functions of the run time that modules import. Every module imports all of them: their number does not matter. */
 const IMPORTS: Readonly<Record<string, Signature>> = {
   fail: { parameters: [I, I, I], results: [] },
   resolve: { parameters: [I, I, I, I, I, I, I, I], results: [I] },
@@ -94,7 +94,7 @@ const IMPORTS: Readonly<Record<string, Signature>> = {
 
 let hardware: boolean | undefined
 
-/** Whether there is a fused multiply-add, and it is fused. */
+/** Whether the machine has a relaxed multiply-add whose result is fused. */
 function hasHardwareFma(): boolean {
   hardware ??= detectFma()
   return hardware
@@ -132,15 +132,15 @@ export class KernelCode {
   readonly #entries: (Entry | undefined)[] = []
   readonly #imports: Record<string, unknown>
   readonly #fma: boolean
-  /** Where the windows of the sites lie; two for each instruction of the program. */
+  /** The location of the windows, two for each instruction of the program. */
   readonly windows: number
   readonly windowBytes: number
   #generation = 0
-  /** The launch that runs. */
+  /** The launch that runs at present. */
   runTime: RunTime | undefined
-  /** The module's variables that the code uses, and where they lie. */
+  /** The addresses of the module's variables that the code uses; keys are their names. */
   readonly variables = new Map<string, number>()
-  /** Its blocks may need what others write, as the text says or as other cores have found. */
+  /** Whether all blocks have to run on one core: they may need what others write, as the text says or as other cores have found. */
   runsAlone: boolean
 
   /** @throws ERR_UNSUPPORTED, ERR_COMPILATION, and OutOfMachineMemory */
@@ -164,7 +164,7 @@ export class KernelCode {
     this.#compile(program.stops.filter(({ kind }) => kind !== 'turn'))
   }
 
-  /** Gives the memory of the code back. */
+  /** Frees the memory of the code. */
   close(): void {
     this.memory.release(this.windows)
     for (const at of [...this.#pending.map((each) => each.at), ...this.#latest.values()]) this.memory.release(at)
@@ -216,14 +216,14 @@ export class KernelCode {
     return { ...bound, ...NUMBERS, m: this.memory.memory }
   }
 
-  /** Clears the windows if blocks came or went since, or if each launch looks for races in other blocks. */
+  /** Clears the windows if blocks of memory were added or removed, or if each launch looks for races in other blocks of memory. */
   renewWindows(): void {
     if (this.#generation === this.memory.generation && !this.options.checked) return
     this.#generation = this.memory.generation
     this.memory.bytes.fill(0, this.windows, this.windows + this.windowBytes)
   }
 
-  /** The function that goes on at a stop. */
+  /** The function that runs threads from a stop on. */
   entry(stop: number): Entry {
     const known = this.#entries[stop]
     if (known !== undefined) return known
@@ -237,8 +237,8 @@ export class KernelCode {
   }
 
   /**
-   * Moves the values of a shuffle by the routes in memory, for whole warps: each lane's value lies at `value` in its frame,
-   * and goes to `result`; whether it came from within the segment goes to `inside`; -1 stands for nowhere.
+   * Moves the values of a shuffle by the routes in memory, for whole warps: each lane's value lies at `value` in its frame, and goes to `result`;
+   * whether it came from within the segment goes to `inside`. An offset of -1 means that this result is not stored.
    */
   shuffle(frames: number, warps: number, value: number, result: number, inside: number): void {
     this.#shuffle?.(frames, warps, value, result, inside)
@@ -246,7 +246,7 @@ export class KernelCode {
 
   #shuffle: WasmFunction | undefined
 
-  /** Runs blocks of a kernel that never stops one after the other, from that in the cells on, which becomes the next one. */
+  /** Runs `count` blocks of a kernel that never stops one after the other, starting with the block in the cells, which then hold the next one. */
   blocks(cells: number, threads: number, count: number): void {
     this.#blocks?.(cells, threads, count)
   }
@@ -262,7 +262,7 @@ export class KernelCode {
   #settle: WasmFunction | undefined
   readonly #pending: { readonly at: number; readonly bits: number }[] = []
 
-  /** By their bits, where the latest marks lie. */
+  /** The locations of the latest marks; keys are the bits of the marks. */
   readonly #latest = new Map<number, number>()
 
   #newPending(bits: number): { readonly waiting: number; readonly latest: number } {
@@ -303,7 +303,7 @@ export class KernelCode {
     for (const [name, helper] of Object.entries(HELPERS)) {
       if (helper.formula === undefined) indices.set(`$${name}`, module.import(name, signatureOf(helper)))
     }
-    /** Bodies that are still to be written, by the index of their function. */
+    /** The bodies of functions that are still to be written, with the functions' indices. */
     const queue: { readonly index: number; readonly write: () => Uint8Array }[] = []
     const once = (key: string, signature: Signature, write: () => Uint8Array): number => {
       const known = indices.get(key)
@@ -394,9 +394,8 @@ function asEntry(compiled: WasmFunction): Entry {
 const FIND_SIGNATURE: Signature = { parameters: ['i64', I, I, I, I, I, I, I], results: [I] }
 
 /**
- * find(address, site, window, bytes, access, block, frame, thread): where an address lies that the window of its place
- * does not have. A block of the table becomes the window; the windows of shared and local memory do not, since they are
- * other memory for each thread.
+ * Writes find(address, site, window, bytes, access, block, frame, thread), which returns the location of an address that the window of its place does
+ * not contain. A block of the table becomes the window; the windows of shared and local memory do not, since they are other memory for each thread.
  */
 function writeFind(context: ModuleContext, resolve: number): Uint8Array {
   const body = new FunctionBody(FIND_SIGNATURE.parameters)
@@ -404,7 +403,7 @@ function writeFind(context: ModuleContext, resolve: number): Uint8Array {
   const distance = body.local('i64')
   const found = body.local(I)
   const { program } = context
-  /** Returns base + distance if `distance` lies in a window of so many bytes and is aligned. */
+  /** Returns base + distance if `distance` is aligned and lies in a window of the given length. */
   const within = (begin: bigint, length: () => void, base: () => void, least: number): void => {
     body.write(address, i64(begin), 'i64.sub', tee(distance), i64(BigInt(least)), 'i64.sub')
     length()
@@ -468,7 +467,7 @@ function writeFind(context: ModuleContext, resolve: number): Uint8Array {
 
 const SEARCH_SIGNATURE: Signature = { parameters: ['i64'], results: [I] }
 
-/** search(address): where the row of the last block lies that begins at the address or before, or 0. */
+/** Writes search(address), which returns the row of the last block that begins at the address or before, or 0. */
 function writeSearch(): Uint8Array {
   const body = new FunctionBody(SEARCH_SIGNATURE.parameters)
   const address = 0
@@ -503,7 +502,10 @@ function writeSearch(): Uint8Array {
 
 const COVER_SIGNATURE: Signature = { parameters: ['i64', I, I], results: [I] }
 
-/** cover(address, bytes, window): whether one block of the table has so many bytes from there on; it becomes the window. */
+/**
+ * Writes cover(address, bytes, window), which returns whether one block of the table contains so many bytes from the address on; it becomes the
+ * window.
+ */
 function writeCover(context: ModuleContext): Uint8Array {
   const body = new FunctionBody(COVER_SIGNATURE.parameters)
   const [address, bytes, window, row] = [0, 1, 2, body.local(I)]
@@ -517,7 +519,7 @@ function writeCover(context: ModuleContext): Uint8Array {
   body.write(i32(0), 'return')
   body.end()
   if (context.recorded) {
-    // The shadow is made when the block is looked up by itself.
+    // A shadow is made when its block is looked up by itself.
     body.write(row, memory('i32.load', 20), 'i32.eqz')
     body.if()
     body.write(i32(0), 'return')
@@ -533,12 +535,12 @@ function writeCover(context: ModuleContext): Uint8Array {
 
 const INITIALISED_SIGNATURE: Signature = { parameters: [I, I], results: [I] }
 
-/** initialised(shadow, bytes): whether so many bytes from there on were all written. */
+/** Writes initialised(shadow, bytes), which returns whether so many bytes from the given one on have all been written. */
 function writeInitialised(): Uint8Array {
   const body = new FunctionBody(INITIALISED_SIGNATURE.parameters)
   const [at, bytes] = [0, 1]
   const all = EACH_BYTE * BigInt(SHADOW.initialised)
-  /** Goes on as long as there are so many bytes, and all of them were written. */
+  /** Writes a loop that goes on as long as `width` bytes are left and all of them have been written. */
   const each = (width: number, load: () => void): void => {
     body.block()
     body.loop()
@@ -561,7 +563,7 @@ function writeInitialised(): Uint8Array {
 
 const TOUCH_SIGNATURE: Signature = { parameters: [I, I], results: [] }
 
-/** touch(shadow, bytes): notes the pages of these bytes of a shadow, which are marked, unless they are noted already. */
+/** Writes touch(shadow, bytes), which notes the pages of these bytes of a shadow as marked, unless they are noted already. */
 function writeTouch(pageTouched: number, table: number): Uint8Array {
   const body = new FunctionBody(TOUCH_SIGNATURE.parameters)
   const [at, bytes, last] = [0, 1, body.local(I)]
@@ -584,12 +586,12 @@ function writeTouch(pageTouched: number, table: number): Uint8Array {
 
 const MARK_SIGNATURE: Signature = { parameters: [I, I, 'i64'], results: [] }
 
-/** mark(shadow, bytes, bits): sets these bits in so many bytes; most of them have been set before. */
+/** Writes mark(shadow, bytes, bits), which sets these bits in so many bytes; most of them have been set before. */
 function writeMark(touch: number): Uint8Array {
   const body = new FunctionBody(MARK_SIGNATURE.parameters)
   const [at, bytes, bits] = [0, 1, 2]
   body.write(at, bytes, call(touch))
-  /** As long as there are so many bytes, in words of 8 or 1. */
+  /** Writes a loop that goes on as long as `width` bytes are left, in words of 8 bytes or 1. */
   const each = (width: number, word: number): void => {
     const [load, store] = word === 8 ? ['i64.load', 'i64.store'] : ['i64.load8_u', 'i64.store8']
     const words = Array.from({ length: width / word }, (_, index) => word * index)
@@ -616,14 +618,17 @@ function writeMark(touch: number): Uint8Array {
   return body.encode()
 }
 
-/** Rows of threads of a block that are checked as a whole have four threads at least. */
+/**
+ * The bytes of the marks that wait: two words for each row of a block, and 256 rows at most, as only rows of four threads and more are checked as a
+ * whole.
+ */
 const PENDING_BYTES = 256 * 8
 const NOTE_SIGNATURE: Signature = { parameters: [I, I, I, I, I, 'i64'], results: [] }
 
 /**
- * note(pending, latest, shadow, bytes, mayWait, bits): as mark(shadow, bytes, bits), but later if it may wait: mostly the same row of
- * the next block goes on where this one ends, and then it is one long range. Rows that overlap, as those of a stencil, read the
- * same: what was marked lately is not marked again.
+ * Writes note(pending, latest, shadow, bytes, mayWait, bits), which marks as mark(shadow, bytes, bits) does, but later if it may wait: mostly the
+ * same row of the next block goes on where this one ends, and then it is one long range. Rows that overlap, as those of a stencil, read the same:
+ * what was marked lately is not marked again.
  */
 function writeNote(mark: number): Uint8Array {
   const body = new FunctionBody(NOTE_SIGNATURE.parameters)
@@ -650,7 +655,7 @@ function writeNote(mark: number): Uint8Array {
 
 const SETTLE_SIGNATURE: Signature = { parameters: [I, 'i64'], results: [] }
 
-/** settle(pending, bits): marks all that waits there. */
+/** Writes settle(pending, bits), which marks all ranges that wait there. */
 function writeSettle(mark: number): Uint8Array {
   const body = new FunctionBody(SETTLE_SIGNATURE.parameters)
   const [pending, bits, end] = [0, 1, body.local(I)]
@@ -667,8 +672,8 @@ function writeSettle(mark: number): Uint8Array {
 const LOOKUP_SIGNATURE: Signature = { parameters: ['i64', I, I, I], results: [I] }
 
 /**
- * lookup(address, window, bytes, span): where an access lies in the memory of WebAssembly, or 0 if no block of the table
- * has it and `span` bytes behind. The block becomes the window, for all accesses that have as many bytes behind them.
+ * Writes lookup(address, window, bytes, span), which returns the location of an access, or 0 if no block of the table contains the access and `span`
+ * bytes behind it. The block becomes the window, for all accesses that have as many bytes behind them.
  */
 function writeLookup(context: ModuleContext): Uint8Array {
   const body = new FunctionBody(LOOKUP_SIGNATURE.parameters)
@@ -694,7 +699,7 @@ function writeLookup(context: ModuleContext): Uint8Array {
     memory('i64.load', 8),
     'i64.le_u',
   )
-  // Both the block and the address must be aligned for the comparison with the window to be right.
+  // The comparison with the window is right only if both the block and the address are aligned.
   body.write(
     address,
     row,
@@ -747,7 +752,7 @@ function writeBlocks(entry: number, { hasLocalMemory, threadBytes }: KernelProgr
   const body = new FunctionBody(BLOCKS_SIGNATURE.parameters)
   const [block, threads, count] = [0, 1, 2]
   const [launch, next] = [body.local(I), body.local(I)]
-  /** Counts a cell up; leaves whether it has come to its end, where it starts again. */
+  /** Counts a cell up, back to zero at the limit that `end` pushes; leaves on the stack whether it reached the limit. */
   const countUp = (cell: number, end: () => void): void => {
     body.write(block, memory('i32.load', cell), i32(1), 'i32.add', set(next), block, i32(0), next, next)
     end()
@@ -786,7 +791,7 @@ function writeShuffle(threadBytes: number): Uint8Array {
   const body = new FunctionBody(SHUFFLE_SIGNATURE.parameters)
   const [frames, warps, value, result, inside] = [0, 1, 2, 3, 4]
   const [lane, frame] = [body.local(I), body.local(I)]
-  /** `each` runs for every lane, with its frame, and its number times four. */
+  /** Writes a loop in which `each` runs for every lane, with its frame, and its number times four. */
   const lanes = (each: () => void): void => {
     body.write(i32(0), set(lane), frames, set(frame))
     body.loop()
@@ -823,7 +828,7 @@ function writeShuffle(threadBytes: number): Uint8Array {
 
 const PHASE_SIGNATURE: Signature = { parameters: ['i64'], results: ['i64'] }
 
-/** phase(state): where no arrival and no byte of an mbarrier is missing, its next phase begins. */
+/** Writes phase(state), which begins the next phase of an mbarrier if no arrival and no byte is missing. */
 function writePhase(): Uint8Array {
   const body = new FunctionBody(['i64'])
   body.write(0, i64(0x7fffff00000fffffn), 'i64.and', 'i64.eqz')

@@ -44,107 +44,111 @@ import { FAILURES } from './value-writer.js'
 import { Gathering, maskOperand, WARP_OPERATIONS } from './warp-operations.js'
 
 export interface LaunchOptions {
-  /** Gets what kernels print. Default: it is dropped. */
+  /** Receives the text that kernels print. Default: the text is dropped. */
   readonly print?: (text: string) => void
-  /** Sets the condition of a graph. Default: there is none. */
+  /** Sets the value of a graph's condition. Default: kernels have no condition to set. */
   readonly setConditional?: (handle: bigint, value: number) => void
   /**
    * Picks one of so many blocks that could run next, and of the warps of a block. Default: in order, and in turns where blocks
    * wait. With it, and with `report`, shared memory that nothing wrote has a pattern.
    */
   readonly choose?: (count: number) => number
-  /** Whether the launch may write the memory with these addresses: races between blocks and warps are looked for there. Default: nowhere. */
+  /** Whether the launch may write the memory with these addresses: only there are races between blocks and warps looked for. Default: no memory. */
   readonly mayWrite?: (begin: number, byteLength: number) => boolean
-  /** After about so many instructions the launch ends with CUDA_ERROR_LAUNCH_TIMEOUT. Default: 2e11. */
+  /** The number of instructions, about, after which the launch ends with CUDA_ERROR_LAUNCH_TIMEOUT. Default: 2e11. */
   readonly instructionLimit?: number
-  /** How many blocks are on the device at once. Default: what 132 multiprocessors of 2048 threads take. */
+  /** The number of blocks that are on the device at once. Default: as many as 132 multiprocessors of 2048 threads hold. */
   readonly residentBlocks?: number
-  /** Nanoseconds, for %globaltimer. Default: a clock that goes on with the instructions. */
+  /** The clock that %globaltimer reads, in nanoseconds. Default: a clock that advances with the instructions. */
   readonly now?: () => number
-  /** Gets what the checks find. Without it there are none, though the code be made for them. */
+  /** Receives what the checks find. Without it nothing is checked, even in code that was compiled for checks. */
   readonly report?: (finding: KernelFinding) => void
-  /** Run blocks of a long launch, if that changes nothing but the time. Default: this thread runs all. */
+  /** The workers that run blocks of a long launch, if that changes nothing but the time. Default: this thread runs all blocks. */
   readonly workers?: BlockWorkers | undefined
-  /** For %gridid. Default: a number of its own. */
+  /** The value of %gridid. Default: a number that no other launch has. */
   readonly gridId?: bigint
 }
 
-/** Bytes `from` up to `to` of the machine's addresses. */
+/** The bytes from the address `from` up to, and without, the address `to` of the machine. */
 export interface ByteRange {
   readonly from: number
   readonly to: number
 }
 
-/** What a launch did to one block of memory. */
+/** The accesses of a launch to one block of memory. */
 export interface RecordedAccesses {
-  /** Where the block begins. */
+  /** The address at which the block of memory begins. */
   readonly block: number
   readonly reads: readonly ByteRange[]
   readonly writes: readonly ByteRange[]
-  /** Of both, those by atomics. */
+  /** The bytes that atomics accessed; `reads` and `writes` contain them, too. */
   readonly atomics: readonly ByteRange[]
 }
 
-/** What a launch took, for a model of time. */
+/** The work that a launch did, for a model of time. */
 export interface LaunchStatistics {
-  /** Instructions of all threads, about: loops are counted by turns, branches as if all were taken. */
+  /** The instructions of all threads, about: each turn of a loop counts, and a branch counts as if both its sides ran. */
   readonly instructions: number
-  /** Bytes of global memory that were accessed, about. */
+  /** The bytes of global memory that were accessed, about. */
   readonly bytes: number
   readonly blocks: number
   readonly threads: number
 }
 
-/** Of a launch: so much, and so much more for each thread, up to a limit that takes about a minute. */
+/** The default limit of a launch's instructions: a fixed number and so many for each thread, at most as many as take about a minute. */
 const DEFAULT_LIMIT = { least: 1e10, ofThread: 1e6, most: 2e11 }
-/** What it takes to stop threads and to let them go on, in instructions. */
+/** The cost of stopping a thread and letting it go on, in instructions. */
 const STOP_EFFORT = 2000
-/** After how much another block, or another warp of the block, has its turn, though no loop within the code used up its own. */
+/** The effort after which another block, or another warp of the block, has its turn, even if no loop in the code has ended the turn before. */
 const TURN = { ofBlock: 2 ** 28, whereItMayWait: 2 ** 18 }
 
-/** So many blocks run before anybody looks at the time; fewer at first where workers may take over. */
+/** The most blocks that run before the clock is read; the first portion is smaller where workers may take over. */
 const MOST_BLOCKS = 256
 const FIRST_BLOCKS = 16
 
-/** Milliseconds that a launch has taken, and that the rest of it will take, before workers get it. */
+/** The milliseconds that a launch must have taken, and that the rest of it must be expected to take, before workers get the rest. */
 const SPREAD = { after: 4, least: 20 }
-/** Bytes that are copied to workers for each millisecond of the rest: what moves memory more than it computes is as fast on one core. */
+/**
+ * The bytes that may be copied to workers for each millisecond of the rest: a kernel that moves memory more than it computes is as fast on one core.
+ */
 const MOST_BYTES = 200_000
-/** In all: each worker has a copy, and as many bytes to record accesses. */
+/** The most bytes that are copied to all workers together: each has a copy, and as many bytes again to record accesses. */
 const MOST_COPIED = 2 ** 29
 
-/** What a thread of a block in different states does. */
+/** The states of a thread while the threads of its block are in different states. */
 const READY = 0
 const WAITING = 1
 const GONE = 2
-/** It used up its turn, and has another in the next round. */
+/** The state of a thread that has used up its turn and goes on in the next round. */
 const YIELDED = 3
-/** So many turns a lane has to come to a meeting without a mask, where others of its warp wait. It may itself wait for them. */
+/**
+ * The turns for which lanes that meet without a mask wait for lanes of their warp that used up their turn, since those may themselves wait for them.
+ */
 const MOST_PATIENCE = 16
 
-/** Blocks that wait for none are begun in any order; it is picked among so many. */
+/** The number of blocks among which a schedule picks the one that starts next, where blocks do not wait for each other. */
 const UPCOMING = 32
-/** What shared memory has that nothing wrote, where that shall show: a number that is large in each type. */
+/** The byte that fills shared memory, where a read of bytes that nothing wrote shall be noticed: a large number in each type. */
 const UNWRITTEN = 0x7f
 
 interface Resident {
-  /** Where its cells lie. */
+  /** The address of the block's cells (BLOCK in layout.ts). */
   readonly cells: number
   readonly shared: number
   readonly frames: number
-  /** The state of all threads, or MIXED. */
+  /** The state that all threads have in common, or MIXED. */
   uniform: number
-  /** By thread, where states are mixed. */
+  /** The state of each thread, while `uniform` is MIXED. */
   readonly status: Uint8Array
-  /** Threads that arrived at a barrier without waiting, by its number. */
+  /** The number of threads that arrived at each barrier without waiting; keys are the barriers' numbers. */
   readonly arrived: Map<number, number>
-  /** By warp: how often lanes that meet without a mask have waited for others that used up their turn. */
+  /** The turns for which each warp's lanes that meet without a mask have waited for lanes that used up their turn. */
   readonly patience: Uint8Array
   races: SharedRaces | undefined
   order: BlockOrder | undefined
 }
 
-/** A value that a shuffle takes: its word within the frame, or -1 and a constant. */
+/** The place of an operand of a shuffle: the index of its word within the frame, or -1 if it is the constant. */
 interface CellPlace {
   readonly at: number
   readonly constant: number
@@ -158,19 +162,19 @@ interface Shuffle {
   readonly mode: number
   readonly result: number
   readonly inside: number
-  /** By lane, from which one it reads, then whether that lies within its segment, where they are the same for all warps. */
+  /** The lane from which each lane reads, then whether each of these lies within its segment; undefined if that may differ from warp to warp. */
   readonly routes: Int32Array | undefined
 }
 
-/** What a thread that stopped there does. */
+/** The properties of a stop that decide what its threads wait for. */
 interface StopFacts {
   readonly status: number
   readonly isBarrier: boolean
-  /** It arrives at a barrier, and goes on. */
+  /** Whether the thread arrives at a barrier and goes on without waiting. */
   readonly arrives: boolean
-  /** The number of a barrier that is a constant and takes all threads. */
+  /** The number of the barrier, if it is a constant and the barrier takes all threads of the block. */
   readonly barrier: number | undefined
-  /** The mask of an operation of warps, where it is a constant. */
+  /** The mask of an operation of warps, if it is a constant. */
   readonly mask: number | undefined
 }
 
@@ -191,7 +195,7 @@ export class KernelLaunch implements RunTime {
   readonly #threads: number
   readonly #total: number
   readonly #sharedBytes: number
-  /** Of these, what the kernel itself asked for. */
+  /** The part of the shared memory that the kernel itself asked for; the rest is reserved for CUDA. */
   readonly #ownSharedBytes: number
   readonly #cells: number
   readonly #workspace: number
@@ -207,16 +211,16 @@ export class KernelLaunch implements RunTime {
   #instructions = 0
   #stopped = 0
   readonly #turn: number
-  /** Whether its blocks may wait in a loop for those before them. */
+  /** Whether blocks start in the order of their numbers, since they may wait in a loop for blocks before them. */
   readonly #startsInOrder: boolean
   readonly #globalRaces: GlobalRaces | undefined
   readonly #gridId: bigint
-  /** For other blocks, or it is a schedule's turn: then blocks go on in turns wherever a thread has used up its own. */
+  /** Whether a thread that has used up its turn ends the turn of its block: its loop may wait for other blocks, or a schedule picks the order. */
   readonly #mayWait: boolean
   #workers: BlockWorkers | undefined
-  /** Blocks up to this one are run here. */
+  /** The number of the first block that is not run here. */
   #end: number
-  /** Of the effort: when another block, or another warp of the block, has its turn. */
+  /** The effort at which another block, or another warp of the block, has its turn. */
   #turnEnd = 0
   #reads = 0
   #slept = 0
@@ -229,9 +233,7 @@ export class KernelLaunch implements RunTime {
   readonly #matrixMemory: MatrixMemory
   static #workspaces = 0
 
-  /**
-   * @throws OutOfMachineMemory, and ERR_OUT_OF_RANGE for a grid, a block or parameters that cannot be
-   */
+  /** @throws OutOfMachineMemory, and ERR_OUT_OF_RANGE for an invalid grid, block or list of parameters */
   constructor(
     private readonly code: KernelCode,
     private readonly configuration: LaunchConfiguration,
@@ -275,7 +277,7 @@ export class KernelLaunch implements RunTime {
     this.#gridId = options.gridId ?? BigInt(KernelLaunch.#workspaces)
     const { choose, workers } = options
     if (choose === undefined && !configuration.cooperative && !code.runsAlone) this.#workers = workers
-    // It changes the table of blocks, which launches without a barrier over the grid leave as it is.
+    // The workspace is added to the table of blocks for cooperative launches only, so that other launches leave the table unchanged.
     if (configuration.cooperative) this.#memory.add(this.#workspace, 256, { initialised: true })
     this.#writeCells(dynamicSharedBytes)
     this.#gathering = new Gathering(this.#memory.words)
@@ -310,8 +312,8 @@ export class KernelLaunch implements RunTime {
   }
 
   /**
-   * Runs until about `budget` instructions are done, or all.
-   * @throws KernelFault where the kernel does what a GPU reports as an error
+   * Runs until about `budget` instructions are done, or all blocks are.
+   * @throws KernelFault if the kernel does what a GPU reports as an error
    */
   run(budget = Number.POSITIVE_INFINITY): 'done' | 'more' {
     if (this.#closed) return 'done'
@@ -320,7 +322,7 @@ export class KernelLaunch implements RunTime {
     return 'done'
   }
 
-  /** Runs these blocks and no others. Throws as `run` does. */
+  /** Runs these blocks and no others. Throws the errors that `run` throws. */
   runBlocks(begin: number, end: number): void {
     this.#started = begin
     this.#finished = begin
@@ -355,7 +357,7 @@ export class KernelLaunch implements RunTime {
     return 'done'
   }
 
-  /** Lets workers run the blocks that have not started, if that is worth it; a block takes so many milliseconds. */
+  /** Lets workers run the blocks that have not started, if that is worth it; `milliseconds` is the time that one block takes here. */
   #spread(workers: BlockWorkers, milliseconds: number): void {
     const rest = (this.#end - this.#finished) * milliseconds
     if (rest < SPREAD.least || !workers.isReady()) return
@@ -385,12 +387,12 @@ export class KernelLaunch implements RunTime {
     this.#finished = this.#end
   }
 
-  /** What it took so far. */
+  /** The instructions and stops of the launch so far. */
   get effort(): { readonly instructions: number; readonly stops: number } {
     return { instructions: this.#instructions, stops: this.#stopped }
   }
 
-  /** What WebAssembly itself throws becomes a fault of the kernel. */
+  /** Converts an error that WebAssembly itself throws to a fault of the kernel. */
   #asFault(error: unknown): unknown {
     if (error instanceof RangeError && /call stack/i.test(error.message)) {
       return this.#fault('CUDA_ERROR_HARDWARE_STACK_ERROR', 'A recursion of the kernel goes too deep', -1, 0)
@@ -401,7 +403,7 @@ export class KernelLaunch implements RunTime {
     return error
   }
 
-  /** Gives the memory of the launch back; it runs no further. */
+  /** Frees the memory of the launch, which must not run any further. */
   close(): void {
     if (this.#closed) return
     this.#closed = true
@@ -424,7 +426,7 @@ export class KernelLaunch implements RunTime {
     return this.#started < this.#end && this.#resident.length < this.#residentLimit
   }
 
-  /** Lets one block run until it is over or its threads wait for others. */
+  /** Lets one block run until it has ended or its threads wait for other blocks. */
   #step(): void {
     const count = this.#resident.length + (this.#canStart() ? 1 : 0)
     const { choose } = this.options
@@ -479,7 +481,10 @@ export class KernelLaunch implements RunTime {
     return number
   }
 
-  /** Shared memory is what a block before has left there; zeros hide that nothing was written. */
+  /**
+   * Fills a block's shared memory before it starts. A GPU leaves what an earlier block wrote; the checks want a pattern, as zeros hide missing
+   * writes.
+   */
   #clearShared(begin: number): void {
     if (this.#sharedBytes === 0) return
     const { bytes } = this.#memory
@@ -489,7 +494,7 @@ export class KernelLaunch implements RunTime {
     if (this.#sharedBytes > this.#ownSharedBytes) bytes.fill(0, own, begin + this.#sharedBytes)
   }
 
-  /** Makes a block that of this number in the grid. */
+  /** Gives a resident block its number in the grid and resets its counters. */
   #place(resident: Resident, number: number): void {
     const { words } = this.#memory
     const cells = resident.cells >> 2
@@ -500,14 +505,14 @@ export class KernelLaunch implements RunTime {
     words[cells + (BLOCK.spent >> 2) + 1] = 0
   }
 
-  /** Where the block of this number lies in the grid. */
+  /** The coordinates in the grid of the block with this number. */
   #tripleOf(number: number): Triple {
     const { grid } = this.configuration
     const row = Math.floor(number / grid[0])
     return [number - row * grid[0], row % grid[1], Math.floor(row / grid[1])]
   }
 
-  /** Where a block lies in the grid. */
+  /** The coordinates in the grid of a resident block. */
   #ctaid(resident: Resident | undefined): Triple {
     if (resident === undefined) return [0, 0, 0]
     const at = (resident.cells + BLOCK.ctaid) >> 2
@@ -566,7 +571,7 @@ export class KernelLaunch implements RunTime {
     }
   }
 
-  /** Adds up what the code counted. */
+  /** Adds the instructions that compiled code has counted in the block's cells to those of the launch. */
   #account({ cells }: Resident): void {
     const { words } = this.#memory
     const at = (cells + BLOCK.spent) >> 2
@@ -579,7 +584,7 @@ export class KernelLaunch implements RunTime {
 
   #share: number | undefined
 
-  /** Of the instructions of the kernel, how many bytes of global memory one accesses on average. */
+  /** The bytes of global memory that one instruction of the kernel accesses on average. */
   #bytesPerInstruction(): number {
     if (this.#share !== undefined) return this.#share
     let [instructions, bytes] = [1, 0]
@@ -593,13 +598,13 @@ export class KernelLaunch implements RunTime {
     return this.#share
   }
 
-  /** The instructions from a stop up to the next ones, as if all branches were taken once. */
+  /** The number of instructions from a stop up to the next stops, as if every branch were taken once. */
   #cost(stop: number): number {
     const known = this.#costs[stop]
     if (known !== undefined) return known
     const { fn, block } = this.#stop(stop)
     const { order, loops } = regionFrom(fn.flow, block)
-    // What belongs to loops is counted as they turn.
+    // Instructions in loops are left out here: the code counts them at each turn.
     const first = order.findIndex((id) => loops.has(id))
     const counted = first < 0 ? order : order.slice(0, Math.max(1, first))
     let cost = 1
@@ -627,14 +632,14 @@ export class KernelLaunch implements RunTime {
     return state
   }
 
-  /** Runs all threads of a block from one place: in order, or in that of a schedule, warp by warp. */
+  /** Runs all threads of a block from one stop, in the order of their numbers or, warp by warp, in the order of a schedule. */
   #runAll(resident: Resident, stop: number): number {
     const { choose } = this.options
     if (choose === undefined || this.#threads <= 32) return this.#run(resident, stop, 0, this.#threads)
     let state: number | undefined
     for (const first of this.#warps(choose)) {
       const next = this.#run(resident, stop, first, Math.min(first + 32, this.#threads))
-      // It is one stop of the block, as without a schedule.
+      // Starting from one place counts as one stop of the block, as it does without a schedule.
       if (state !== undefined) this.#stopped--
       state = state === undefined || state === next ? next : MIXED
     }
@@ -665,7 +670,7 @@ export class KernelLaunch implements RunTime {
     return this.#effort >= this.#turnEnd
   }
 
-  /** Lets the threads of a block run; whether all are over. */
+  /** Lets the threads of a block run for one turn; returns whether all have ended. */
   #round(resident: Resident): boolean {
     this.#turnEnd = this.#effort + this.#turn
     for (let first = true; ; first = false) {
@@ -711,14 +716,14 @@ export class KernelLaunch implements RunTime {
     return this.#memory.words[(this.#frame(resident, thread) + FRAME.state) >> 2] ?? EXITED
   }
 
-  /** Whether it is an operation without a mask, of those lanes that came to it together: not from different calls. */
+  /** Whether a stop is an operation without a mask inside a function, where lanes meet only if they came by the same calls. */
   #comesTogether(stop: Stop): boolean {
     const { at, fn } = stop
     const operation = this.#operationOf(stop)
     return at !== undefined && !fn.fn.entry && maskOperand(at) === undefined && !(operation in MATRIX_OPERATIONS)
   }
 
-  /** Where the functions that a thread is in were called, from the innermost on. */
+  /** The calls by which a thread came into the function that it is in, the innermost first. */
   #callersOf(resident: Resident, thread: number, { fn }: Stop): readonly Stop[] {
     const { words } = this.#memory
     let link = words[(this.#frame(resident, thread) + FRAME.stack) >>> 2] ?? 0
@@ -740,7 +745,7 @@ export class KernelLaunch implements RunTime {
 
   readonly #orders = new Map<PreparedFunction, Int32Array>()
 
-  /** Where a stop stands in the order of its function. */
+  /** The position of a stop in the program order of its function. */
   #placeOf({ fn, block }: Stop): number {
     let order = this.#orders.get(fn)
     if (order === undefined) {
@@ -750,7 +755,7 @@ export class KernelLaunch implements RunTime {
     return order[block] ?? 0
   }
 
-  /** Whether a thread is behind another one: in the kernel, or in what both have called. */
+  /** Whether a thread is behind another one in program order: in the kernel, or in the functions that both have called. */
   #isBehind(resident: Resident, thread: number, other: number): boolean {
     const placesOf = (each: number): readonly number[] => {
       const stop = this.#stop(this.#stateOf(resident, each))
@@ -773,7 +778,7 @@ export class KernelLaunch implements RunTime {
     return true
   }
 
-  /** All threads of a block meet at one instruction; false where that takes a closer look. */
+  /** Lets all threads of a block meet at one instruction; false if they have to be looked at one by one. */
   #meetAll(resident: Resident, stop: Stop): boolean {
     const operation = this.#operationOf(stop)
     if (operation === 'barrier') {
@@ -799,7 +804,7 @@ export class KernelLaunch implements RunTime {
     }
   }
 
-  /** Threads of whole warps, or all that are left of one, meet at an operation of warps; false where a lane is missing. */
+  /** Lets the threads of whole warps, or all that are left of one warp, meet at an operation of warps; false if a lane is missing. */
   #meetRange(resident: Resident, stop: Stop, from: number, to: number): boolean {
     const maskName = stop.at === undefined ? undefined : maskOperand(stop.at)
     if (this.#comesTogether(stop) && !this.#haveSameCallers(resident, stop, from, to)) return false
@@ -828,7 +833,7 @@ export class KernelLaunch implements RunTime {
   }
 
   readonly #values = new Int32Array(32)
-  /** By lane: from which one it reads, and whether that lies within its segment. */
+  /** The lane from which each lane reads; `#insides` says whether that lane lies within the segment of the reading one. */
   readonly #sources = new Int32Array(32)
   readonly #insides = new Int32Array(32)
 
@@ -849,7 +854,7 @@ export class KernelLaunch implements RunTime {
     this.#insides[lane] = inside ? 1 : 0
   }
 
-  /** The most frequent meeting, for whole warps, without gathering. */
+  /** Carries out a shuffle of whole warps without gathering their values first, since no other meeting is as frequent. */
   #shuffleRange(resident: Resident, stop: Stop, maskName: string | undefined, from: number, to: number): boolean {
     if (from % 32 !== 0 || to % 32 !== 0) return false
     const { words } = this.#memory
@@ -863,7 +868,7 @@ export class KernelLaunch implements RunTime {
     } else if (mask.constant !== -1) return false
     const start = resident.frames + from * this.code.program.threadBytes
     if (routes !== undefined) {
-      // Where the lane to read from is the same for all warps, compiled code moves the values.
+      // If the lane to read from is the same for all warps, compiled code moves the values.
       words.set(routes, ROUTES >> 2)
       this.code.shuffle(start, (to - from) >> 5, 4 * value.at, result, inside)
     } else
@@ -871,7 +876,7 @@ export class KernelLaunch implements RunTime {
     return true
   }
 
-  /** What a shuffle takes, and from where; worked out once. */
+  /** The places of a shuffle's operands and results, computed once for each stop. */
   #shuffleOf(stop: Stop, maskName: string | undefined): Shuffle {
     const known = this.#shuffles[stop.id]
     if (known !== undefined) return known
@@ -1021,7 +1026,7 @@ export class KernelLaunch implements RunTime {
     return this.#memory.words[(this.#frame(resident, thread) + cell.offset) >> 2]
   }
 
-  /** Lets each warp run as far as it comes. True: the block is over; false: others shall run; undefined: it goes on. */
+  /** Lets each warp run as far as it can. Returns true if the block has ended, false if others shall run, and undefined if it goes on. */
   #mixedRound(resident: Resident): boolean | undefined {
     const { status } = resident
     for (let progress = true; progress; ) {
@@ -1056,7 +1061,7 @@ export class KernelLaunch implements RunTime {
     return true
   }
 
-  /** Whether all threads of the block can go on from the same place; then they do so together. */
+  /** Whether all threads of the block can go on from the same stop; if so, they do so together. */
   #unite(resident: Resident): boolean {
     const state = this.#stateOf(resident, 0)
     for (let thread = 0; thread < this.#threads; thread++) {
@@ -1087,7 +1092,7 @@ export class KernelLaunch implements RunTime {
     }
   }
 
-  /** Runs threads that go on from the same place for as long as they stay together, and notes where they stopped. */
+  /** Runs threads that go on from the same stop for as long as they stay together, and notes where they stopped. */
   #runTogether(resident: Resident, state: number, from: number, to: number, first: number, end: number): void {
     const { status } = resident
     for (let at = this.#run(resident, state, from, to); ; at = this.#run(resident, at, from, to)) {
@@ -1137,7 +1142,7 @@ export class KernelLaunch implements RunTime {
     let [live, yielded] = [0, 0]
     const groups = new Map<string, { mask: number; lanes: number }>()
     const withoutMask = new Map<string, { readonly thread: number; lanes: number }>()
-    // Most lanes wait where the one before does.
+    // The group of the lane before is tried first, since most lanes wait where that one does.
     let [last, lastGroup]: [number, { mask: number; lanes: number } | undefined] = [EXITED, undefined]
     for (let thread = first; thread < end; thread++) {
       const lane = thread - first
@@ -1155,7 +1160,7 @@ export class KernelLaunch implements RunTime {
       const operation = this.#operationOf(stop)
       if (name === undefined) {
         if (operation in MATRIX_OPERATIONS) {
-          // All lanes take part.
+          // A meeting whose mask is -1 takes all lanes.
           const group = groups.get(operation)
           if (group === undefined) groups.set(operation, { mask: -1, lanes: 1 << lane })
           else group.lanes |= 1 << lane
@@ -1190,7 +1195,7 @@ export class KernelLaunch implements RunTime {
         return true
       }
     }
-    // The lanes that are behind go first, as on a GPU: those ahead of them wait where the branches come together.
+    // The lanes that are behind in program order go first, as on a GPU: those ahead of them wait where the branches come together.
     let chosen: { readonly thread: number; lanes: number } | undefined
     for (const group of withoutMask.values()) {
       if (chosen === undefined || this.#isBehind(resident, group.thread, chosen.thread)) chosen = group
@@ -1234,7 +1239,7 @@ export class KernelLaunch implements RunTime {
     const { status } = resident
     const groups = new Map<number, BarrierGroup>()
     let live = 0
-    // Most wait at the barrier of the thread before.
+    // The group of the thread before is tried first, since most threads wait at the same barrier.
     let [last, lastGroup]: [number, BarrierGroup | undefined] = [EXITED, undefined]
     for (let thread = 0; thread < this.#threads; thread++) {
       if (status[thread] !== GONE) live++
@@ -1280,7 +1285,7 @@ export class KernelLaunch implements RunTime {
     return any
   }
 
-  /** Threads count with those of their warp that are gone. */
+  /** The number of arrivals that these threads count as at a barrier: each arrives together with the threads of its warp that have ended. */
   #arrivals(resident: Resident, threads: readonly number[]): number {
     const warps = new Set(threads.map((thread) => thread >> 5))
     let count = threads.length
@@ -1310,7 +1315,7 @@ export class KernelLaunch implements RunTime {
     }
   }
 
-  // What goes wrong -----------------------------------------------------------------------------------------------------
+  // Faults and findings -----------------------------------------------------------------------------------------------------
 
   #tid(thread: number): Triple {
     const [x, y] = this.configuration.block
@@ -1355,7 +1360,7 @@ export class KernelLaunch implements RunTime {
     })
   }
 
-  /** Threads wait, and none can go on. */
+  /** Ends the launch with a fault, since threads wait and none can go on. */
   #deadlock(resident: Resident): never {
     const places = new Map<string, number[]>()
     let at: Decoded | undefined
@@ -1487,7 +1492,7 @@ export class KernelLaunch implements RunTime {
   }
 
   #moveWindow(window: number, block: DeviceBlock, bytes: number): void {
-    // Where the block itself is not aligned the window stays closed.
+    // A block of memory that is not aligned itself keeps its window closed: each access to it is looked up.
     if (block.begin % bytes !== 0) return
     const { view } = this.#memory
     view.setBigUint64(window, BigInt(block.begin), true)
@@ -1558,7 +1563,7 @@ export class KernelLaunch implements RunTime {
     return this.#faultAt('CUDA_ERROR_ILLEGAL_ADDRESS', what, at, thread, address)
   }
 
-  /** Carries what was written to the bounce cells to the memory that they stand for. */
+  /** Copies what was written to the bounce cells to the memory that they stand for. */
   flush(): void {
     const pending = this.#pending
     if (pending === undefined) return
@@ -1576,11 +1581,12 @@ export class KernelLaunch implements RunTime {
     if (resident === undefined || this.options.report === undefined) return
     this.#settleWrite()
     resident.races ??= new SharedRaces(this.#sharedBytes)
-    // What CUDA's headers have for themselves is made for them.
+    // Reserved shared memory is not checked: CUDA's own headers use it, as it is meant to be used.
     if (address < this.#ownSharedBytes) {
       resident.races.noteContents(address, bytes, isInitialisation(at) ? SHADOW.written : access, thread, at)
     }
-    // Who waits at an mbarrier is behind all that arrived there: which ones they are, is not followed.
+    // A thread that waits at an mbarrier is ordered after all that arrived there. Which threads did is not followed, so it counts as a barrier of the
+    // block.
     if (at?.form.opcode === 'mbarrier' && /_wait$/.test(at.modifiers['op'] ?? '')) resident.races.barrier()
     const race = resident.races.access(address, bytes, access, thread, at)
     if (race === undefined) return
@@ -1593,7 +1599,7 @@ export class KernelLaunch implements RunTime {
 
   readonly #lookedAt = new Map<DeviceBlock, boolean>()
 
-  /** Whether races are looked for in a block: what the launch cannot write has none. */
+  /** Whether races are looked for in a block of memory: there are none where the launch cannot write. */
   #isLookedAt(block: DeviceBlock): boolean {
     if (this.#globalRaces === undefined) return false
     const known = this.#lookedAt.get(block)
@@ -1611,7 +1617,7 @@ export class KernelLaunch implements RunTime {
     this.#global(address, bytes, access, thread, at, this.#siteFacts[site], undefined)
   }
 
-  /** By the number of a place in the code. */
+  /** The facts about each place in the code that accesses memory; indices are the places' numbers. */
   readonly #siteFacts: (SiteFacts | undefined)[] = []
 
   #global(
@@ -1658,14 +1664,14 @@ export class KernelLaunch implements RunTime {
     if (order !== undefined) this.#globalRaces?.release(order)
   }
 
-  /** A write that is under way and races with one before it, if it writes something else. */
+  /** A write under way that races with an earlier one. It is reported only if it changes the bytes. */
   #unsettled: { readonly at: number; readonly before: Uint8Array; readonly report: () => void } | undefined
 
   #reportIfChanged(at: number, bytes: number, report: () => void): void {
     this.#unsettled = { at, before: this.#memory.bytes.slice(at, at + bytes), report }
   }
 
-  /** After that write: threads that write the same do no harm. */
+  /** Reports the race of the write before, unless it left the bytes as they were: threads that write the same values do no harm. */
   #settleWrite(): void {
     const unsettled = this.#unsettled
     if (unsettled === undefined) return
@@ -1749,19 +1755,19 @@ export class KernelLaunch implements RunTime {
     this.code.renewWindows()
   }
 
-  /** Whether races in global memory were looked for in a part of the launch only: it has more barriers and releases than are kept. */
+  /** Whether races in global memory were looked for in a part of the launch only, since it has more barriers and releases than are kept. */
   get isCheckedInPart(): boolean {
     return this.#globalRaces?.isFull === true
   }
 
-  /** What the launch did to memory since the last call, if its code records that. */
+  /** The accesses of the launch to memory since the last call, if its code records them. */
   accesses(): readonly RecordedAccesses[] {
     const all: RecordedAccesses[] = []
     for (const { block, parts } of this.#memory.takeTouched()) {
       const { begin, shadow, marks } = block
       const words = marks === undefined ? this.#memory.words : new Int32Array(marks.buffer)
       const found = takeMarks(words, shadow ?? 0, parts, begin)
-      // Marks of the compiler's own memory are cleared, too.
+      // Marks of the compiler's own memory are cleared as well, but not returned.
       if (begin >= ENGINE_BEGIN) continue
       if (found.reads.length + found.writes.length > 0) all.push(found)
     }
@@ -1769,7 +1775,7 @@ export class KernelLaunch implements RunTime {
   }
 }
 
-/** Collects the marks in parts of a shadow, and clears them. Words that have none are skipped. */
+/** Collects the marks in parts of a shadow and clears them. Words without marks are skipped. */
 function takeMarks(words: Int32Array, shadow: number, parts: TouchedBlock['parts'], begin: number): RecordedAccesses {
   const kinds = [SHADOW.read, SHADOW.written, SHADOW.atomic].map((mask) => ({
     mask,
@@ -1783,7 +1789,7 @@ function takeMarks(words: Int32Array, shadow: number, parts: TouchedBlock['parts
     }
   }
   for (const { from, to } of parts) {
-    // A word of four equal bytes: while others follow that are the same, no range begins or ends.
+    // A word of four equal bytes is kept here: while equal words follow it, no range begins or ends.
     let same = -1
     for (let at = from; at < to; at += 4) {
       const word = words[(shadow + at) >>> 2] ?? 0
@@ -1813,17 +1819,17 @@ function takeMarks(words: Int32Array, shadow: number, parts: TouchedBlock['parts
   return { block: begin, reads, writes, atomics }
 }
 
-/** What is said of a race of the earlier of its two instructions, where that is known. */
+/** The part of a message about a race that names the earlier of its two instructions, if that is known. */
 function firstBy(before: Decoded | undefined): string {
   return before === undefined ? '' : `, first by ${describeInstruction(before.instruction)}`
 }
 
-/** Whether an instruction writes its memory, though it is one of those that read it, too. */
+/** Whether an instruction only writes its memory, although others with the same opcode also read theirs. */
 function isInitialisation(at: Decoded | undefined): boolean {
   return at?.form.opcode === 'mbarrier' && at.modifiers['op'] === 'init'
 }
 
-/** A word of a shadow whose bytes are written and nothing else. */
+/** The bits of a shadow word which say that its bytes have been written, and nothing else. */
 const ALL_INITIALISED = 0x01010101 * SHADOW.initialised
 
 function pickFrom(count: number, choose: (count: number) => number): number {

@@ -1,37 +1,34 @@
 /**
- * Where things lie. The memory of a machine holds the blocks of the device, and for each launch its parameters, for each
- * resident block its shared memory, and for each thread a frame with its state, its saved registers and its stack.
+ * The layout of a machine's memory. It holds the blocks of the device, and for each launch its parameters, for each resident block its shared memory,
+ * and for each thread a frame with its state, its saved registers and its stack.
  */
 import type { Triple } from './faults.js'
 import { bitsOf, type PtxFunction, type Variable } from './syntax.js'
 
-/** Cells at the start of the memory; no block of the device lies there. */
+/** The offsets of cells at the start of the memory; no block of the device lies there. */
 export const TABLE_POINTER = 16
 export const TABLE_COUNT = 20
-/** A window that nobody looks through, for accesses that have none of their own. */
+/** A window that no access is compared with, for accesses that have none of their own. */
 export const NO_WINDOW = 64
-/** A few bytes that stand for memory outside WebAssembly, while one access is under way. */
+/** The offset of a few bytes that stand for memory outside WebAssembly, while one access is under way. */
 export const BOUNCE = 256
 export const BOUNCE_END = 1024
-/** For a shuffle: by lane, from which one it reads; whether that lies within its segment; and the values of a warp. */
+/** The offset of a shuffle's routes: the lane from which each lane reads, whether that lies within its segment, and the values of a warp. */
 export const ROUTES = 1024
 export const SHUFFLED = ROUTES + 256
 export const CELLS_END = SHUFFLED + 128
-/**
- * Lengths of the rows in the table of blocks: begin (i64), length (i64), where it lies (i32), its shadow (i32), whether all
- * of it counts as written (i32).
- */
+/** The bytes of a row in the table of blocks: begin (i64), length (i64), location (i32), shadow (i32), whether all of it counts as written (i32). */
 export const TABLE_ROW = 32
 /**
- * A window of a place that accesses memory: begin (i64), count of accesses that fit (i64), base (i32), shadow (i32), and,
- * behind a word, whether races are looked for there (i32). That for a whole row of threads is as a row of the table of blocks.
+ * The bytes of a window of a place that accesses memory: begin (i64), count of accesses that fit (i64), base (i32), shadow (i32), and, behind a word,
+ * whether races are looked for there (i32). The window for a whole row of threads has the layout of a row in the table of blocks.
  */
 export const WINDOW_BYTES = 32
 
-/** What an access does, in the bits of a shadow byte. */
+/** The bits of a shadow byte, which say what accesses did to the byte. */
 export const SHADOW = { read: 1, written: 2, initialised: 4, atomic: 8 } as const
 
-/** Generic addresses from here on are no memory of the device: no pointer of the simulator is as large. */
+/** The first generic addresses that are not device memory: no pointer of the simulator is as large. */
 export const SHARED_WINDOW = 1n << 47n
 export const LOCAL_WINDOW = (1n << 47n) + (1n << 33n)
 export const PARAMETER_WINDOW = (1n << 47n) + (2n << 33n)
@@ -43,11 +40,11 @@ export interface LaunchConfiguration {
   readonly dynamicSharedBytes?: number
   /** The parameters, each at the offset that the kernel's facts give. */
   readonly parameters: Uint8Array
-  /** All blocks are resident at once, so that a barrier over the grid ends. */
+  /** Whether all blocks are resident at once, so that a barrier over the grid ends. */
   readonly cooperative?: boolean
 }
 
-/** Of a launch: grid, block, shared memory, registers of the environment, then the parameters. */
+/** The offsets in the cells of a launch: grid, block, shared memory, registers of the environment, then the parameters. */
 export const LAUNCH = {
   ntid: 0,
   nctaid: 12,
@@ -62,10 +59,10 @@ export const LAUNCH = {
   parameters: 64,
 } as const
 
-/** What a block has of shared memory besides its own, for headers of CUDA, as on GPUs since sm_80. */
+/** The bytes of shared memory that a block has besides its own, for CUDA's own headers, as on GPUs since sm_80. */
 export const RESERVED_SHARED_BYTES = 1024
 
-/** Of a resident block. */
+/** The offsets in the cells of a resident block. */
 export const BLOCK = {
   ctaid: 0,
   launch: 12,
@@ -73,28 +70,28 @@ export const BLOCK = {
   sharedBytes: 20,
   frames: 24,
   smid: 28,
-  /** What was used of the budget, added up by the code (i64). */
+  /** The budget used so far, which the code adds up (i64). */
   spent: 32,
   bytes: 48,
 } as const
 
-/** Blocks are given to them in turns. */
+/** The number of simulated multiprocessors, to which blocks are given in turns. */
 export const MULTIPROCESSORS = 132
 
-/** Of a thread: where it goes on, and where the frame of the function that it is in begins. */
+/** The offsets in the frame of a thread: the stop at which it goes on, and the location of the frame of the function that it is in. */
 export const FRAME = { state: 0, stack: 4, cells: 8 } as const
 export const EXITED = -1
-/** What an entry returns when its threads ended in different states. */
+/** The value that an entry returns when its threads ended in different states. */
 export const MIXED = -2
 
-/** Of what a thread may use up before another has its turn. */
+/** The budget that a thread may use up before another has its turn. */
 export const SLICE = 1 << 17
-/** A spin loop uses it up in so many turns. */
+/** The number of turns of a spin loop that use up a thread's budget. */
 export const SPIN_TURNS = 64
 
 export const align = (offset: number, to: number): number => Math.ceil(offset / to) * to
 
-/** Where results and parameters of a function lie in its frame, behind the link to its caller. */
+/** The offsets of a function's results and parameters in its frame, behind the link to its caller. */
 export interface CallLayout {
   readonly offsets: ReadonlyMap<string, number>
   readonly results: readonly { readonly offset: number; readonly variable: Variable }[]
@@ -118,7 +115,7 @@ export function callLayout(fn: Pick<PtxFunction, 'results' | 'parameters'>): Cal
   return { offsets, results, parameters, end: align(end, 16) }
 }
 
-/** Where the parameters of a kernel lie. */
+/** The offsets of a kernel's parameters. */
 export interface ParameterLayout {
   readonly offsets: ReadonlyMap<Variable, number>
   readonly byteLength: number
@@ -138,9 +135,9 @@ export function parameterLayout(parameters: readonly Variable[]): ParameterLayou
 /** The frame of a function: variables of its own, parameters of the calls it makes, and saved registers. */
 export interface FrameLayout {
   readonly variables: ReadonlyMap<Variable, number>
-  /** By register. */
+  /** The offsets of saved registers; keys are the registers' ids. */
   readonly saved: ReadonlyMap<number, number>
-  /** Where the end of the frame, which `alloca` moves, is kept. */
+  /** The offset of the word that holds the end of the frame, which `alloca` moves. */
   readonly top: number
   readonly byteLength: number
 }
@@ -148,7 +145,7 @@ export interface FrameLayout {
 export function frameLayout(fn: PtxFunction, begin: number, saved: Iterable<number>): FrameLayout {
   let end = begin + 8
   const variables = new Map<Variable, number>()
-  // Parameters of calls in different braces have the same names, and do not live at the same time.
+  // Parameters of calls in different braces may have the same name; they share their bytes, as they do not live at the same time.
   const byName = new Map<string, { offset: number; byteLength: number }>()
   for (const each of fn.variables) {
     if (each.space !== 'local' && each.space !== 'param') continue

@@ -21,7 +21,7 @@ import {
 import { bitsOfFloat32, floatOfBits, type Gathering } from './warp-operations.js'
 
 export interface MatrixMemory {
-  /** A value of 1, 2 or 4 bytes as an integer; of 8 bytes as f64. The address is of the space that the opcode names. */
+  /** Reads a value of 1, 2 or 4 bytes as an integer, or one of 8 bytes as f64. The address is in the space that the opcode names. */
   read(lane: number, address: number, bytes: number, decoded: Decoded): number
   write(lane: number, address: number, bytes: number, value: number, decoded: Decoded): void
 }
@@ -103,7 +103,7 @@ function shapeOf({ modifiers }: Decoded): Shape {
   return { m, n, k }
 }
 
-/** Where an element of a fragment stands: its row and its column, by lane and by its number in the lane's registers. */
+/** The row and the column of each element of a fragment, given the lane and the number of the element in the lane's registers. */
 interface Layout {
   a(
     lane: number,
@@ -122,7 +122,7 @@ interface Layout {
   c(lane: number, element: number, shape: Shape, perLane: number): readonly [row: number, column: number]
 }
 
-/** As PTX specifies for mma: a group of four lanes has a row of a, and a column of b. */
+/** The layout that PTX specifies for mma: a group of four lanes has a row of a, and a column of b. */
 const MMA_LAYOUT: Layout = {
   a: (lane, element, _, perWord) => {
     const register = Math.floor(element / perWord)
@@ -136,7 +136,7 @@ const MMA_LAYOUT: Layout = {
   c: (lane, element) => [(lane >> 2) + 8 * (element >> 1), (lane & 3) * 2 + (element & 1)],
 }
 
-/** The fragments of wmma have no specified layout: here lanes have one element after the other. */
+/** The layout for wmma, whose fragments PTX leaves open: lanes have one element after the other. */
 const WMMA_LAYOUT: Layout = {
   a: (lane, element, { m, k }, _, perLane) => place(lane, element, perLane, m, k),
   b: (lane, element, { n, k }, _, perLane) => place(lane, element, perLane, k, n),
@@ -150,7 +150,7 @@ function place(
   rows: number,
   columns: number,
 ): readonly [number, number] {
-  // Where the registers have more room than the matrix has elements, several lanes have the same.
+  // If the registers have more room than the matrix has elements, several lanes have the same element.
   const index = (lane * perLane + element) % (rows * columns)
   return [Math.floor(index / columns), index % columns]
 }
@@ -245,7 +245,7 @@ function multiply(gathering: Gathering, layout: Layout): void {
   }
 }
 
-/** With `.satfinite`, infinity becomes the largest number, and NaN zero. */
+/** The value that `.satfinite` gives: infinity becomes the largest number, and NaN zero. */
 function finite(value: number, largest: number): number {
   return Number.isNaN(value) ? 0 : Math.min(largest, Math.max(-largest, value))
 }
@@ -254,7 +254,7 @@ function wrapped(value: number): number {
   return Number(BigInt.asIntN(32, BigInt(value)))
 }
 
-/** Rows and columns of the matrix that a fragment of wmma holds. */
+/** The numbers of rows and columns of the matrix that a fragment of wmma holds. */
 function fragmentShape({ m, n, k }: Shape, which: string): readonly [rows: number, columns: number] {
   return which === 'a' ? [m, k] : which === 'b' ? [k, n] : [m, n]
 }

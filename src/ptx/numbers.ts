@@ -3,18 +3,18 @@
  * formats of floating point, and instructions that are rare.
  */
 
-/** How a result is rounded: to the nearest (ties to even), to zero, down, up, or to the nearest with ties away from zero. */
+/** The ways to round a result: to the nearest (ties to even), to zero, down, up, or to the nearest with ties away from zero. */
 export const ROUNDINGS = { rn: 0, rz: 1, rm: 2, rp: 3, rna: 4 } as const
 
 interface Format {
-  /** Of the significand, with the hidden bit. */
+  /** The bits of the significand, with the hidden bit. */
   readonly precision: number
   readonly leastExponent: number
   readonly greatestExponent: number
 }
 
 const F32: Format = { precision: 24, leastExponent: -149, greatestExponent: 127 }
-/** As if an f32 had exponents without end: a GPU decides by such a result whether `.ftz` makes it zero. */
+/** An f32 with exponents without end: a GPU decides by such a result whether `.ftz` makes it zero. */
 const ENDLESS_F32: Format = { precision: 24, leastExponent: -900, greatestExponent: 127 }
 const F64: Format = { precision: 53, leastExponent: -1074, greatestExponent: 1023 }
 const HALF: Format = { precision: 11, leastExponent: -24, greatestExponent: 15 }
@@ -81,7 +81,7 @@ function rounded({ negative, magnitude, exponent, sticky = false }: Exact, forma
   return sign * scaled(kept, unit)
 }
 
-/** An integer of up to 53 bits times a power of two, exactly. */
+/** The value of an integer of up to 53 bits times a power of two, exactly. */
 function scaled(magnitude: bigint, exponent: number): number {
   const value = Number(magnitude)
   if (exponent < -1022) return value * 2 ** -1022 * 2 ** (exponent + 1022)
@@ -122,7 +122,7 @@ function fma(a: number, b: number, c: number, format: Format, mode: number): num
   return rounded(sum(product(exact(a), exact(b)), exact(c), mode), format, mode)
 }
 
-/** a * b + c in f64, rounded once: by exact sums where they are exact, otherwise by integers. */
+/** Computes a * b + c in f64, rounded once: by exact sums where they are exact, otherwise by integers. */
 export function fma64(a: number, b: number, c: number, mode: number = ROUNDINGS.rn): number {
   if (mode !== ROUNDINGS.rn) return fma(a, b, c, F64, mode)
   const p = a * b
@@ -191,7 +191,7 @@ function ofInteger(low: number, high: number, signed: number, format: Format, mo
   return rounded({ negative: value < 0n, magnitude: value < 0n ? -value : value, exponent: 0 }, format, mode)
 }
 
-/** The next number of the format next to `value`, which is rounded already. */
+/** Rounds a value to a format. */
 function toFormat(value: number, format: Format, mode: number): number {
   return finite(value) ? rounded(exact(value), format, mode) : value
 }
@@ -200,7 +200,7 @@ function toFormat(value: number, format: Format, mode: number): number {
 // NVIDIA says how far they may be off, not what they are. These are the rules that were found in what an H100 gives: its
 // tables are not known, so most results have its bits, and the others lie next to it.
 
-/** Without the bits that an f32 does not have, of a value that is a normal f32. */
+/** Cuts off the bits that an f32 does not have, from a value in the range of normal f32. */
 function cut32(value: number): number {
   scratch.setFloat64(0, value)
   scratch.setUint32(4, scratch.getUint32(4) & 0xe0000000)
@@ -210,13 +210,13 @@ function cut32(value: number): number {
 /** The f32 next to 1 / 2π. */
 const TURNS_PER_RADIAN = 0.15915493667125702
 
-/** How far an angle has turned, in quarters: it is multiplied in f32, and has 25 bits behind the point. */
+/** The position of an angle within its turn, in quarters: the angle is multiplied in f32, and the product has 25 bits behind the point. */
 function quarters(angle: number): number {
   const turns = Math.floor(cut32(Math.abs(angle) * TURNS_PER_RADIAN) * 2 ** 25) / 2 ** 25
   return 4 * (turns - Math.floor(turns))
 }
 
-/** The sine of so many quarters of a turn. */
+/** The sine of an angle in quarters of a turn. */
 function wave(angle: number): number {
   const quarter = Math.floor(angle)
   const rest = ((angle - quarter) * Math.PI) / 2
@@ -224,7 +224,7 @@ function wave(angle: number): number {
   return quarter % 4 < 2 ? value : -value
 }
 
-/** The base-2 logarithm, a little too large, and cut off; of a denormal number it is that of a normal one, less 24. */
+/** The base-2 logarithm, a little too large, and cut off to f32; that of a denormal number is computed from the normal one 2^24 times as large. */
 function logarithm(value: number): number {
   if (value > 0 && value < 2 ** -126) return logarithm(value * 2 ** 24) - 24
   const result = Math.log2(value)
@@ -236,7 +236,7 @@ function tangent(value: number): number {
   return size <= 2 ** -8 ? value : size >= 8 ? Math.sign(value) : Math.tanh(value)
 }
 
-/** 1 / √value of a positive finite number, rounded to the nearest: a step with the exact error. */
+/** Computes 1 / √value of a positive finite number, rounded to the nearest, by a step with the exact error. */
 function reciprocalRoot(value: number): number {
   const scale = value < 2 ** -500 ? 2 ** 300 : value > 2 ** 500 ? 2 ** -300 : 1
   const x = value * scale * scale
@@ -247,14 +247,14 @@ function reciprocalRoot(value: number): number {
   return (root + root * error * (0.5 + 0.375 * error)) * scale
 }
 
-/** The error of the product p of a and b, by Dekker. */
+/** The error of the product p of a and b, by Dekker's algorithm. */
 function productError(a: number, b: number, p: number): number {
   const [ah, bh] = [high(a), high(b)]
   const [al, bl] = [a - ah, b - bh]
   return ah * bh - p + ah * bl + al * bh + al * bl
 }
 
-/** The bits of a value that a half has. */
+/** The bits of a value that a half represents exactly. */
 export function halfBits(value: number): number {
   if (Number.isNaN(value)) return 0x7fff
   const sign = value < 0 || Object.is(value, -0) ? 0x8000 : 0
@@ -278,7 +278,7 @@ export function bf16Value(bits: number): number {
   return scratch.getFloat32(0)
 }
 
-/** The bits of a value that a bf16 has. */
+/** The bits of a value that a bf16 represents exactly. */
 function bf16Bits(value: number): number {
   if (Number.isNaN(value)) return 0x7fff
   scratch.setFloat32(0, value)
@@ -289,7 +289,7 @@ export function roundToHalf(value: number, mode: number = ROUNDINGS.rn): number 
   return toFormat(value, HALF, mode)
 }
 
-/** What tensor cores read of an f32 as tf32: the 13 lowest bits are cut off. */
+/** The tf32 that tensor cores read from an f32: the 13 lowest bits are cut off. */
 export function tf32Value(bits: number): number {
   scratch.setUint32(0, bits & 0xffffe000)
   return scratch.getFloat32(0)
@@ -317,7 +317,7 @@ export function smallValue(bits: number, { mantissa, bias }: SmallFormat): numbe
   return sign * unit * (exponent === 0 ? fraction : fraction + (1 << mantissa))
 }
 
-/** Rounds to the nearest, and what is too large to the largest finite value (`.satfinite`). */
+/** The bits of the small format's number nearest to a value; one that is too large becomes the largest finite value (`.satfinite`). */
 function smallBits(value: number, format: SmallFormat): number {
   if (Number.isNaN(value)) return format.nan
   const sign = value < 0 || Object.is(value, -0) ? 0x80 : 0
@@ -331,7 +331,7 @@ function smallBits(value: number, format: SmallFormat): number {
   const rest = scaledSize - floor
   const count = floor + (rest > 0.5 || (rest === 0.5 && floor % 2 === 1) ? 1 : 0)
   const hidden = 1 << format.mantissa
-  // A carry out of the fraction goes into the exponent, as it should.
+  // A carry out of the fraction increases the exponent, which is right.
   const bits = ((exponent + format.bias - 1) << format.mantissa) + count
   return sign | Math.min(count < hidden && exponent === 1 - format.bias ? count : bits, format.largest)
 }
@@ -354,7 +354,7 @@ function permute(a: number, b: number, selector: number): number {
 
 function findSet(mask: number, base: number, offset: number): number {
   if (offset === 0) return base >>> 0 < 32 && (mask >>> base) & 1 ? base : -1
-  // A GPU negates the least integer to itself, counts no step, and finds position 0.
+  // A GPU negates the least integer to itself, which then counts no step and finds position 0.
   if (offset === -(2 ** 31)) return 0
   const step = Math.sign(offset)
   let left = Math.abs(offset)
@@ -388,7 +388,7 @@ function video(code: number, a: number, b: number, c: number): number {
     packed |= (result & ((1 << bits) - 1)) << at
   }
   if (code & 256) return total
-  // Without accumulation parts that were not selected would come from c; all are.
+  // Parts that are not selected would come from c; here all parts are selected.
   return packed
 }
 
@@ -398,7 +398,7 @@ export const NUMBERS: Readonly<Record<string, (...args: number[]) => number>> = 
   video: (code = 0, a = 0, b = 0, c = 0) => video(code, a, b, c),
   prmt_mode: (a = 0, b = 0, s = 0, mode = 0) => {
     const selector = s & 3
-    // Forward extract wraps around all eight bytes, backward extract runs down from the selector.
+    // The mode of forward extract wraps around all eight bytes; that of backward extract runs down from the selector.
     if (mode === 0) return permute(a, b, [0x3210, 0x4321, 0x5432, 0x6543][selector] ?? 0)
     if (mode === 1) return permute(a, b, [0x5670, 0x6701, 0x7012, 0x0123][selector] ?? 0)
     return permute(a, b, PRMT_MODES[mode]?.(selector) ?? 0)
@@ -415,7 +415,7 @@ export const NUMBERS: Readonly<Record<string, (...args: number[]) => number>> = 
   sqrt32_mode: (a = 0, mode = 0) => squareRoot(a, F32, mode),
   fma64_mode: (a = 0, b = 0, c = 0, mode = 0) => fma(a, b, c, F64, mode),
   add64_mode: (a = 0, b = 0, mode = 0) => add(a, b, F64, mode),
-  // The sign of a NaN stays what it is.
+  // The sign of a NaN is left unchanged.
   sub64_mode: (a = 0, b = 0, mode = 0) => (Number.isNaN(b) ? a + b : add(a, -b, F64, mode)),
   mul64_mode: (a = 0, b = 0, mode = 0) => multiply(a, b, F64, mode),
   div64_mode: (a = 0, b = 0, mode = 0) => divide(a, b, F64, mode),

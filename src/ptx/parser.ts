@@ -1,4 +1,4 @@
-/** Reads PTX text. Instructions are split into opcode and operands here; what they mean is the table's affair (forms.ts). */
+/** Reads PTX text. Instructions are split into opcode and operands here; the table gives their meaning (forms.ts). */
 import {
   bitsOf,
   type InitialValue,
@@ -34,7 +34,7 @@ export function parsePtx(text: string): PtxText {
   return new Parser(text).module()
 }
 
-/** The register of this name that the scope sees. */
+/** The register of this name that is visible in the scope; declares it with `make` if the name belongs to a range. */
 function lookUpRegister(scope: Scope, name: string, make: (type: string) => Register): Register | undefined {
   for (let at: Scope | undefined = scope; at !== undefined; at = at.outer) {
     const known = at.registers.get(name)
@@ -60,7 +60,7 @@ class Parser {
   #version = ''
   #target = ''
   readonly #files = new Map<number, string>()
-  /** Files are named at the end of the text, after the lines that mention them. */
+  /** The source lines whose file is still a number: files are named at the end of the text, after the lines that mention them. */
   readonly #sources: { source: { file: string; line: number }; file: number }[] = []
   #source: SourceLine | undefined
   readonly #variables = new Map<string, Variable>()
@@ -211,7 +211,7 @@ class Parser {
 
   #section(): void {
     this.#advance()
-    // A section's name may have further dots.
+    // The name of a section may have further dots.
     while (!this.#is('{') && !this.#is('')) this.#advance()
     let depth = 0
     do {
@@ -265,7 +265,7 @@ class Parser {
     }
   }
 
-  /** `.space .align n .type name[..] = ..`, without the semicolon. In a list each has the same type. */
+  /** Reads `.space .align n .type name[..] = ..`, without the semicolon. In a list all variables have the same type. */
   #variable(scope: Scope | undefined, external: boolean): Variable[] {
     const line = this.#lineOf(this.#start)
     const space = this.#advance().slice(1) as StateSpace
@@ -284,7 +284,7 @@ class Parser {
       if (pointer !== undefined && word === '.align') pointer = { ...pointer, alignment }
     }
     if (type === '') throw this.#error(`A variable needs a type, and '${this.#next}' has none`)
-    // A pointer's .align is that of what it points to.
+    // The .align of a pointer parameter is that of the memory it points to, not of the parameter.
     if (pointer !== undefined) alignment = 0
     const element = (Math.max(8, bitsOf(type) || 64) / 8) * vector
     const all: Variable[] = []
@@ -316,7 +316,7 @@ class Parser {
     return all
   }
 
-  /** The product of the dimensions; 0 where one is not given; undefined for no array. */
+  /** The product of an array's dimensions; 0 if one is not given; undefined if the variable is no array. */
   #dimensions(): number | undefined {
     let product: number | undefined
     while (this.#accept('[')) {
@@ -373,7 +373,7 @@ class Parser {
     return register
   }
 
-  /** A list of parameters in parentheses, of registers or of memory. */
+  /** Reads a list of parameters in parentheses, which are registers or memory. */
   #parameters(scope: Scope, registers: Map<string, Register>): Variable[] {
     const all: Variable[] = []
     this.#expect('(')
@@ -565,13 +565,13 @@ class Parser {
   #simpleOperand(scope: Scope): Operand {
     const token = this.#next
     if (token === '{') {
-      // Triton writes single registers in braces.
+      // Single registers may be in braces: Triton writes them so.
       const items = this.#items(scope, '{', '}')
       const [only] = items
       return items.length === 1 && only !== undefined ? only : { kind: 'vector', items }
     }
     if (token === '(') {
-      // A constant expression may begin so, too.
+      // Parentheses may begin a constant expression as well as a list.
       return { kind: 'list', items: this.#items(scope, '(', ')') }
     }
     if (token === '[') return this.#address(scope)
@@ -600,7 +600,7 @@ class Parser {
     return items
   }
 
-  /** `[base+offset]`, `[base]` or `[number]`; `[name, {..}]` of textures is read for its refusal. */
+  /** Reads `[base+offset]`, `[base]` or `[number]`; `[name, {..}]` of textures is read as well, so that its form can be refused. */
   #address(scope: Scope): Operand {
     this.#expect('[')
     let base: Operand = { kind: 'integer', value: 0n }
@@ -630,7 +630,8 @@ class Parser {
       if (vector.length > 0)
         return { kind: 'vector', items: vector.map((each) => ({ kind: 'register', register: each })) }
     }
-    // A part of a register, as scalar video instructions take: their forms are refused where a kernel uses them, and not the whole text.
+    // The name may have a part of the register behind it, as in scalar video instructions: their forms are refused in the kernels that use them, not
+    // the whole text.
     const [whole = name, part = ''] = name.split(/\.(?=[bh]\d$)/)
     if (part !== '' && lookUpRegister(scope, whole, (type) => this.#newRegister(whole, type)) !== undefined)
       return { kind: 'symbol', name, variable: undefined, offset: 0n }
@@ -644,7 +645,7 @@ class Parser {
     return operand.value
   }
 
-  /** A constant expression: PTX has C's operators on 64-bit integers. */
+  /** Reads a constant expression: PTX has C's operators on 64-bit integers. */
   #constant(): Operand {
     return this.#binary(0)
   }
@@ -661,7 +662,7 @@ class Parser {
     return left
   }
 
-  /** `<<` and `>>` are two tokens each. */
+  /** The operator that comes next; `<<` and `>>` are two tokens each. */
   #operatorAhead(): string {
     if ((this.#is('<') || this.#is('>')) && this.text[this.#at] === this.#next) return this.#next + this.#next
     return this.#next
@@ -722,7 +723,7 @@ class Parser {
     }
     if (token === '(') {
       this.#advance()
-      // A cast, such as (.s64), changes nothing: constants have 64 bits.
+      // A cast such as (.s64) changes nothing: constants have 64 bits.
       if (/^\.[su]64$/.test(this.#next)) {
         this.#advance()
         this.#expect(')')

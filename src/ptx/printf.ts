@@ -1,10 +1,10 @@
 /** Formats what a kernel prints, as printf does. */
 
-/** How the arguments lie in memory. */
+/** Access to the arguments in memory. */
 export interface PrintfMemory {
   /** A byte at a generic address. */
   byte(address: number): number
-  /** A number of the list of arguments, at an offset. */
+  /** A 32-bit number in the list of arguments, at an offset. */
   int32(offset: number): number
   int64(offset: number): bigint
   double(offset: number): number
@@ -36,7 +36,7 @@ function decodeUtf8(bytes: readonly number[]): string {
   return text
 }
 
-/** The text, and how many arguments it took. */
+/** Formats a text; returns it with the number of arguments that it took. */
 export function formatPrintf(format: string, memory: PrintfMemory): { readonly text: string; readonly count: number } {
   let [offset, count] = [0, 0]
   const take = (bytes: 4 | 8): number => {
@@ -138,7 +138,7 @@ function floatDigits(value: number, kind: string, precision: number | undefined,
   return hexadecimal(value, precision)
 }
 
-/** toFixed knows 100 digits, and no numbers above 1e21: there are no digits behind the point then. */
+/** The decimal digits of a number. toFixed accepts at most 100 digits, and no number above 1e21, which has no digits behind the point. */
 function fixed(value: number, digits: number): string {
   if (value < 1e21) return value.toFixed(Math.min(100, digits))
   const whole = BigInt(value).toString()

@@ -1,4 +1,4 @@
-/** Which of two places of a function comes first: lanes of a warp that are behind go on before those that wait for them. */
+/** The order of two places of a function: lanes of a warp that are behind go on before those that wait for them. */
 import { type ControlFlow, successorsOf } from './control-flow.js'
 
 interface Task {
@@ -6,14 +6,14 @@ interface Task {
 }
 
 /**
- * The place of each block in an order in which a block stands before all that it leads to, and a whole loop before what
- * follows it, though branches lead back to the start of the loop.
+ * The position of each block in an order in which a block comes before all that it leads to, and a whole loop before what follows it, although
+ * branches lead back to the start of the loop.
  */
 export function programOrder(flow: ControlFlow): Int32Array {
   const { blocks } = flow
   const places = new Int32Array(blocks.length)
   const successors = blocks.map(successorsOf)
-  /** By block: the task that it belongs to, so that edges out of it are left out. */
+  /** The task that each block belongs to, so that edges out of the task can be left out. */
   const taskOf = new Int32Array(blocks.length)
   let [place, number] = [0, 0]
   const tasks: Task[] = [{ members: blocks.map((_, index) => index) }]
@@ -30,7 +30,7 @@ export function programOrder(flow: ControlFlow): Int32Array {
     const within = (block: number): readonly number[] =>
       (successors[block] ?? []).filter((target) => taskOf[target] === own)
     const components = componentsOf(members, within)
-    // The last one comes first, and a task is taken from the end.
+    // The components come last first, and tasks are taken from the end of the list.
     const next: Task[] = []
     for (const component of components) {
       if (component.length === 1) next.push({ members: component })

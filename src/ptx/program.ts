@@ -1,6 +1,6 @@
 /**
- * One kernel with all functions that it reaches, prepared to be compiled: which calls stop a thread, where everything lies
- * in frames and in shared memory, and the places at which threads stop and go on.
+ * One kernel with all functions that it reaches, prepared to be compiled: which calls stop a thread, where everything lies in frames and in shared
+ * memory, and the places at which threads stop and go on.
  */
 import { type Block, type ControlFlow, calleeOf, controlFlowOf, liveAtStart, regionFrom } from './control-flow.js'
 import { accessesOf, callParts, type Decoded, registersOf } from './decoding.js'
@@ -33,7 +33,7 @@ export const HOST_FUNCTIONS = new Set(['vprintf', '__assertfail', 'cudaGraphSetC
 export interface Cell {
   readonly operand: Operand
   readonly name: string
-  /** Within the frame; undefined for a constant. */
+  /** The offset of the value within the frame; undefined for a constant. */
   readonly offset: number | undefined
   readonly constant: bigint | undefined
   readonly bytes: 4 | 8
@@ -45,7 +45,7 @@ export interface MeetingCells {
   readonly end: number
 }
 
-/** Where a thread may stop: it goes on at the start of a block. */
+/** A place at which a thread may stop. It goes on at the start of a block of code. */
 export interface Stop {
   readonly id: number
   readonly kind: 'start' | 'meeting' | 'turn' | 'enter' | 'return'
@@ -60,24 +60,24 @@ export interface PreparedFunction {
   readonly fn: PtxFunction
   readonly index: number
   readonly flow: ControlFlow
-  /** By block, the registers that a thread needs there; uniform ones are none of its own. */
+  /** The registers that a thread needs at the start of each block of code, without those that all its threads share. */
   readonly live: readonly ReadonlySet<number>[]
   readonly uniform: UniformRegisters
   readonly facts: RegisterFacts
   readonly call: CallLayout
   readonly frame: FrameLayout
-  /** Whether its threads may stop inside. */
+  /** Whether threads may stop inside the function. */
   readonly stops: boolean
-  /** The stop that goes on at a block, by block. */
+  /** The stop that goes on at a block of code; keys are the blocks' indices. */
   readonly stopAt: ReadonlyMap<number, Stop>
-  /** Loops that wait for another thread, by their first block. */
+  /** The number of instructions of the function. */
   readonly instructions: number
 }
 
 const SPINNING =
   /^(?:nanosleep|mbarrier\.(?:test|try)_wait|atom\.(?:.*\.)?(?:cas|exch)\b|atom\.(?:.*\.)?(?:add|or|max|min|inc|dec|and)\b|ld\.(?:volatile|acquire|relaxed|mmio)|ldu|ld\.(?:global\.)?cv)/
 
-/** Whether an instruction may wait for what another thread does. */
+/** Whether an instruction may wait for another thread. */
 export function mayWait({ instruction }: Decoded): boolean {
   return SPINNING.test(instruction.opcode)
 }
@@ -92,38 +92,38 @@ export interface KernelProgram {
   readonly text: PtxText
   readonly kernel: PreparedFunction
   readonly functions: ReadonlyMap<string, PreparedFunction>
-  /** Functions whose address is taken, by the number in their address. */
+  /** The functions whose address is taken; keys are the numbers in their addresses. */
   readonly addressed: ReadonlyMap<number, PreparedFunction>
   readonly stops: readonly Stop[]
   readonly parameters: ParameterLayout
   readonly shared: {
     readonly offsets: ReadonlyMap<string, number>
     readonly staticBytes: number
-    /** Whether it asks where the memory lies that headers of CUDA have for themselves. */
+    /** Whether the kernel asks for the location of the shared memory that is reserved for CUDA's own headers. */
     readonly usesReserved: boolean
   }
-  /** Of a thread's frame, without the stack of functions that are called. */
+  /** The bytes of a thread's frame, without the stack of functions that are called. */
   readonly kernelFrameEnd: number
-  /** Of a thread: its frame and its stack. */
+  /** The bytes that a thread has: its frame and its stack. */
   readonly threadBytes: number
   readonly hasMeetings: boolean
   /** Whether a thread may stop before it ends. */
   readonly stopsThreads: boolean
-  /** Whether it reads %clock or %globaltimer. */
+  /** Whether the kernel reads %clock or %globaltimer. */
   readonly readsClock: boolean
-  /** Whether it changes global memory by atomics or orders its accesses to it, as blocks do that pass something to each other. */
+  /** Whether the kernel changes global memory by atomics or orders its accesses to it, as blocks do that pass something to each other. */
   readonly communicates: boolean
-  /** Whether it takes memory by malloc, which later launches may use. */
+  /** Whether the kernel allocates memory by malloc, which later launches may use. */
   readonly allocates: boolean
-  /** Functions that may look for what another thread does, by themselves or in what they call. */
+  /** The functions in which a thread may wait for another one in a loop, in their own code or in what they call. */
   readonly waiting: ReadonlySet<string>
   readonly needsStack: boolean
-  /** Whether a thread's frame has more than saved registers: what a block left there would be seen by the next one. */
+  /** Whether a thread's frame has more than saved registers: the next block would see what a block left there. */
   readonly hasLocalMemory: boolean
 }
 
 export interface ProgramOptions {
-  /** For functions that call each other in a circle or through pointers: bytes of stack a thread has. */
+  /** The bytes of stack that a thread has, if functions call each other in a circle or through pointers. */
   readonly stackBytes: number
 }
 
@@ -131,7 +131,7 @@ export function prepareProgram(text: PtxText, name: string, options: ProgramOpti
   return new Preparation(text, name, options).prepare()
 }
 
-/** The number of a function in addresses: its place in the text. */
+/** The number of a function in addresses: its position in the text. */
 export function functionNumber(text: PtxText, name: string): number {
   let number = 1
   for (const known of text.functions.keys()) {
@@ -231,7 +231,7 @@ class Preparation {
     }
     const kernelFrameEnd = main.frame.byteLength
     const stack = this.#stackBytes(prepared)
-    // Frames do not begin at the same line of the processor's cache.
+    // The padding keeps frames from all beginning at the same line of the processor's cache.
     const threadBytes = align(kernelFrameEnd + stack, 16) + (kernelFrameEnd + stack > 512 ? 80 : 0)
     return {
       text: this.text,
@@ -369,7 +369,7 @@ class Preparation {
     return stopping
   }
 
-  /** Whether it is a call of one of these functions, or through a pointer that may be one's address. */
+  /** Whether an instruction calls one of these functions, or calls through a pointer that may be the address of one. */
   #callsOneOf(decoded: Decoded, names: ReadonlySet<string>): boolean {
     if (codeOf(decoded) !== 'call') return false
     const callee = functionCalledBy(decoded, this.text)
@@ -463,7 +463,7 @@ class Preparation {
     return { offsets, staticBytes: dynamic.length > 0 ? begin : end, usesReserved }
   }
 
-  /** The stack that calls need, beyond the kernel's frame. */
+  /** The bytes of stack that calls need, beyond the kernel's frame. */
   #stackBytes(prepared: ReadonlyMap<string, PreparedFunction>): number {
     const depth = new Map<string, number>()
     const active = new Set<string>()
@@ -504,7 +504,7 @@ function firstInstruction(block: Block | undefined): Decoded | undefined {
   return block.instructions[0] ?? ('at' in block.terminator ? block.terminator.at : block.at)
 }
 
-/** The values that a meeting instruction takes and leaves, with their place in a thread's frame. */
+/** The values that a meeting instruction takes and leaves, with their offsets in a thread's frame. */
 function meetingCells(
   decoded: Decoded,
   isRead: (register: Register) => boolean = () => true,
@@ -536,7 +536,7 @@ function meetingCells(
           into.push({ operand, name, offset: undefined, constant, bytes: 4 })
           return
         }
-        // A result that nobody reads is not left; most shuffles have such a predicate.
+        // A result that no instruction reads is not stored; most shuffles have such a predicate.
         if (into === results && (operand.kind === 'sink' || found.every((each) => !isRead(each)))) {
           into.push({ operand: { kind: 'sink' }, name, offset: undefined, constant: undefined, bytes: 4 })
           return
@@ -556,7 +556,7 @@ function meetingCells(
   return { sources, results, end }
 }
 
-/** The layout of what a call through a pointer passes, by its prototype. */
+/** The layout of the arguments of a call through a pointer, from its prototype. */
 export function prototypeOf(decoded: Decoded, text: PtxText): CallLayout | undefined {
   const { list } = callParts(decoded.instruction)
   if (list === undefined) return undefined

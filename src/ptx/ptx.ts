@@ -38,11 +38,11 @@ export interface ModuleHost {
   /** The memory of the machine that the module is loaded on. */
   readonly memory: DeviceMemory
   /**
-   * Chooses an address for a variable of the module, as for an allocation: a multiple of `alignment`, below ENGINE_BEGIN.
-   * The module makes it known to the memory, and takes it back with `close`.
+   * Chooses an address for a variable of the module, as for an allocation: a multiple of `alignment`, below ENGINE_BEGIN. The module adds it to the
+   * memory, and removes it with `close`.
    */
   allocate(byteLength: number, alignment: number, name: string): number
-  /** A variable's address is free again. */
+  /** Frees the address of a variable. */
   release?(address: number): void
 }
 
@@ -61,8 +61,8 @@ export interface CodeOptions {
 const DEFAULT_STACK_BYTES = 16384
 
 /**
- * A module of PTX that is loaded on a machine. The text is read at once; a kernel is compiled when it is used first, so that
- * a form that is not supported makes only those kernels unusable that can reach it.
+ * A module of PTX that is loaded on a machine. The text is read at once; a kernel is compiled when it is used first, so that a form that is not
+ * supported makes only those kernels unusable that can reach it.
  */
 export class PtxModule {
   readonly #text: PtxText
@@ -79,22 +79,22 @@ export class PtxModule {
     this.#text = withCode(() => parsePtx(text))
   }
 
-  /** Of the text, such as '8.7'. */
+  /** The PTX version that the text gives, such as '8.7'. */
   get version(): string {
     return this.#text.version
   }
 
-  /** Of the text, such as 'sm_90a'. */
+  /** The target that the text gives, such as 'sm_90a'. */
   get target(): string {
     return this.#text.target
   }
 
-  /** Why an assembler refuses the text, since its own version or target has not all that it uses; undefined where it does not. */
+  /** The reason why an assembler refuses the text, since its own version or target lacks something that it uses; undefined if it does not. */
   get refusal(): string | undefined {
     return whyFormsAreRefused(this.#text)
   }
 
-  /** Of the variables in constant memory, together. */
+  /** The bytes of all variables in constant memory together. */
   get constantBytes(): number {
     return [...this.#text.variables.values()]
       .filter(({ space, external }) => !external && space === 'const')
@@ -115,7 +115,10 @@ export class PtxModule {
       .map(({ name }) => name)
   }
 
-  /** @throws ERR_UNSUPPORTED, ERR_COMPILATION, as `code` does */
+  /**
+   * The facts about a kernel.
+   * @throws ERR_UNSUPPORTED, ERR_COMPILATION, as `code` does
+   */
   facts(kernel: string): KernelFacts {
     let facts = this.#facts.get(kernel)
     if (facts === undefined) {
@@ -127,8 +130,8 @@ export class PtxModule {
 
   /**
    * The compiled code of a kernel.
-   * @throws ERR_UNSUPPORTED for a form that the simulator does not run, with its line and the way out; ERR_COMPILATION for
-   * a kernel that is not there, and for code that is wrong; OutOfMachineMemory
+   * @throws ERR_UNSUPPORTED for a form that the simulator does not run, with its line and the way out; ERR_COMPILATION for a kernel that does not
+   * exist, and for code that is wrong; OutOfMachineMemory
    */
   code(kernel: string, options: CodeOptions = {}): KernelCode {
     const { recorded = false, checked = false, stackBytes = DEFAULT_STACK_BYTES } = options
@@ -157,14 +160,14 @@ export class PtxModule {
     return new KernelLaunch(this.code(kernel, options), configuration, options)
   }
 
-  /** Where a variable lies; undefined where the module has none of that name. */
+  /** The address and the length of a variable; undefined if the module has none of that name. */
   global(name: string): { readonly address: number; readonly byteLength: number } | undefined {
     const variable = this.#text.variables.get(name)
     if (variable === undefined || (variable.space !== 'global' && variable.space !== 'const')) return undefined
     return { address: this.#addressOf(name, undefined), byteLength: variable.byteLength }
   }
 
-  /** Gives the memory of the code and of the variables back. No launch may run any more. */
+  /** Frees the memory of the code and of the variables. No launch may run any more. */
   close(): void {
     for (const code of this.#codes.values()) code.close()
     for (const address of this.#addresses.values()) {
@@ -209,8 +212,8 @@ export class PtxModule {
 }
 
 /**
- * What a text says of its kernels, by name, without a machine to load it on; the error, as `PtxModule.code` throws it, for a kernel that
- * does not run here.
+ * The facts about each kernel of a text, without a machine to load it on; keys are the kernels' names. A kernel that does not run here has the error
+ * that `PtxModule.code` throws.
  * @throws ERR_COMPILATION, ERR_UNSUPPORTED, as `new PtxModule` does
  */
 export function readKernelFacts(text: string): ReadonlyMap<string, KernelFacts | Error> {
@@ -226,7 +229,7 @@ export function readKernelFacts(text: string): ReadonlyMap<string, KernelFacts |
   return new Map(names.map(({ name }) => [name, facts(name)]))
 }
 
-/** What strange text makes of the compiler itself, such as a stack that is full, is an error of the text, too. */
+/** Runs the compiler; an error of its own on strange text, such as a stack overflow, becomes an error of the text. */
 function withCode<T>(run: () => T): T {
   try {
     return run()

@@ -1,4 +1,4 @@
-/** What WebAssembly keeps each register of a function in, and which of them may show the bits of a NaN. */
+/** The WebAssembly type of each register of a function, and the registers that may show the bits of a NaN. */
 
 import type { Block, ControlFlow } from './control-flow.js'
 import { accessesOf, type Decoded } from './decoding.js'
@@ -47,7 +47,7 @@ export function registerFacts(flow: ControlFlow): RegisterFacts {
   }
 }
 
-/** Registers that are declared by their bits alone are floats where they are used as such more often. */
+/** Chooses the WebAssembly type of each register. A register that is declared by its bits alone is a float if it is used as one more often. */
 function chooseTypes({ fn }: ControlFlow, all: readonly Decoded[]): ValueType[] {
   const votes = new Int32Array(fn.registers.length)
   const count = (operand: Operand | undefined, vote: number): void => {
@@ -75,7 +75,7 @@ function isArithmetic({ form }: Decoded): boolean {
 
 function observedRegisters(all: readonly Decoded[], types: readonly ValueType[]): Set<number> {
   const observed = new Set<number>()
-  /** Sources of a register that is only passed on. */
+  /** The sources of each register that only passes a value on. */
   const sources = new Map<number, Register[]>()
   for (const decoded of all) {
     const { reads, writes } = accessesOf(decoded)

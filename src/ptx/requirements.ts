@@ -1,6 +1,6 @@
 /**
- * What a form of PTX needs: the least version of the text, and the least target. An assembler refuses a text whose own version
- * or target forbids what it has, whatever the GPU. Found by asking ptxas 13.0 about each form of the table.
+ * The requirements of a form of PTX: the least version of the text, and the least target. An assembler refuses a text whose own version or target
+ * forbids what it has, whatever the GPU. The numbers were found by giving each form of the table to ptxas 13.0.
  */
 import { isLater } from '../foundation/base/versions.js'
 import { type Instruction, inWords, type PtxText } from './syntax.js'
@@ -11,9 +11,9 @@ type Rule = readonly [pattern: RegExp, version: number, target: number]
 const ACCESS = '^(?:ld|ldu|st|atom|red)\\.(?:.*\\.)?'
 const access = (modifiers: string): RegExp => new RegExp(`${ACCESS}(?:${modifiers})(?:\\.|$)`)
 
-/** Of all rules that fit a form the greatest version and the greatest target count. */
+/** The requirements of forms: the greatest version and the greatest target of all rules that fit a form count. */
 const RULES: readonly Rule[] = [
-  // Modifiers of many forms.
+  // Rules for modifiers of many forms.
   [/(?:^|\.|::)cluster(?:\.|$)/, 78, 90],
   [/^(?!cp\.).*::cta(?:\.|$)/, 78, 0],
   [/\.param::(?:entry|func)/, 83, 0],
@@ -27,7 +27,7 @@ const RULES: readonly Rule[] = [
   [access('mmio'), 82, 70],
   [/^(?:ld|st)\.(?:.*\.)?(?:v8\.|v4\.[busf]64)/, 88, 100],
   [/^(?:ld|st)\.(?:.*\.)?L2::evict_/, 88, 100],
-  // Arithmetic.
+  // Rules for arithmetic.
   [/^(?:add|min|max)\.(?:relu\.)?[us]16x2/, 80, 90],
   [/^(?:min|max)\.(?:relu\.s32|s32\.relu)/, 80, 90],
   [/^(?:min|max)\.(?!.*bf16).*xorsign\.abs/, 72, 86],
@@ -50,7 +50,7 @@ const RULES: readonly Rule[] = [
   [/^(?:bmsk|szext)\./, 76, 70],
   [/^lop3\.(?:or|and)\./, 82, 70],
   [/^dp[24]a\./, 0, 61],
-  // Conversions.
+  // Rules for conversions.
   [/^cvt\.(?:rn|rz)\.(?:relu\.)?(?:satfinite\.)?b?f16x2\.f32/, 70, 80],
   [/^cvt\.(?:.*\.)?bf16\.f32/, 70, 80],
   [/^cvt\.(?:.*\.)?relu\.(?:.*\.)?f16\.f32/, 70, 80],
@@ -66,7 +66,7 @@ const RULES: readonly Rule[] = [
   [/^cvt\.pack\./, 65, 72],
   [/^cvt\.pack\.sat\.[us][24]\./, 65, 75],
   [/^(?:cvta|isspacep)\.(?:to\.)?param/, 77, 70],
-  // Memory.
+  // Rules for memory.
   [/^(?:atom|red)\.(?:.*\.)?(?:cta|gpu|sys)\./, 0, 60],
   [/^(?:atom|red)\.(?:.*\.)?add\.(?:.*\.)?f64/, 0, 60],
   [/^(?:atom|red)\.(?:.*\.)?add\.noftz\.(?:.*\.)?f16x2/, 62, 60],
@@ -95,14 +95,14 @@ const RULES: readonly Rule[] = [
   [/^(?:alloca|stacksave|stackrestore)\./, 73, 52],
   [/^setmaxnreg\./, 80, 90],
   [/^griddepcontrol\./, 78, 90],
-  // Threads that meet.
+  // Rules for threads that meet.
   [/^(?:bar|barrier)\.cta\./, 78, 0],
   [/^match\./, 0, 70],
   [/^redux\./, 70, 80],
   [/^redux\.(?:.*\.)?f32/, 86, 100],
   [/^activemask/, 62, 0],
   [/^elect\./, 80, 90],
-  // Matrices.
+  // Rules for matrices.
   [/^wmma\./, 63, 70],
   [/^wmma\.(?:.*\.)?(?:s8|u8|s32)(?:\.|$)/, 63, 72],
   [/^wmma\.(?:.*\.)?(?:s4|u4|b1|m8n8k32|m8n8k128)(?:\.|$)/, 63, 75],
@@ -122,22 +122,25 @@ const RULES: readonly Rule[] = [
   [/^movmatrix\./, 78, 75],
 ]
 
-/** Forms that only the targets with the features of one architecture have. */
+/** The forms that only the targets with the features of one architecture have. */
 const OF_ONE_ARCHITECTURE = /^(?:setmaxnreg\.|redux\.(?:.*\.)?f32)/
-/** The least of three f32, by an opcode that two also have. */
+/** The minimum and maximum of f32, whose forms with three values need more than those with two. */
 const LEAST_OF_THREE = /^(?:min|max)\.(?:.*\.)?f32$/
 
 export interface Requirements {
-  /** Such as '7.8'. */
+  /** The least version, such as '7.8'. */
   readonly version: string
-  /** A number such as 90, or 0. */
+  /** The least target as a number, such as 90, or 0. */
   readonly target: number
   readonly ofOneArchitecture: boolean
 }
 
 const known = new Map<string, Requirements>()
 
-/** @param operands How many the instruction has. */
+/**
+ * The requirements of a form.
+ * @param operands The number of the instruction's operands
+ */
 export function requirementsOf(opcode: string, operands = 0): Requirements {
   const isOfThree = operands === 4 && LEAST_OF_THREE.test(opcode)
   const key = isOfThree ? `${opcode} of three` : opcode
@@ -154,12 +157,12 @@ export function requirementsOf(opcode: string, operands = 0): Requirements {
     target,
     ofOneArchitecture: OF_ONE_ARCHITECTURE.test(opcode),
   }
-  // Texts of strangers must not fill the memory.
+  // The cache has a limit, so that texts from unknown sources cannot fill the memory.
   if (known.size < 10_000) known.set(key, requirements)
   return requirements
 }
 
-/** Why an assembler refuses a text for one of its forms; undefined where it does not. */
+/** The reason why an assembler refuses a text for one of its forms; undefined if it does not. */
 export function whyFormsAreRefused({ version, target, functions }: PtxText): string | undefined {
   const [, digits = '0', kind = ''] = /^sm_(\d+)([af]?)$/.exec(target) ?? []
   const refusal = (instruction: Instruction, needs: Requirements): string | undefined => {

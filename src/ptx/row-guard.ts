@@ -1,18 +1,18 @@
 /**
- * The guard of most kernels, `if (x >= width || y >= height) return`: where the first and the last thread of a row pass it,
- * all do, since what it compares grows evenly along the row. Then no thread needs to look.
+ * Guards such as `if (x >= width || y >= height) return`, which most kernels have: if the first and the last thread of a row pass one, all do, since
+ * what it compares grows evenly along the row. Then it is not checked for each thread.
  */
 import type { ControlFlow } from './control-flow.js'
 import { accessesOf, type Decoded } from './decoding.js'
 import type { Operand } from './syntax.js'
 import type { ValueWriter } from './value-writer.js'
 
-/** One of the conditions of which none may hold. */
+/** One of the conditions of a guard, none of which may hold. */
 export type GuardCondition =
   | { readonly kind: 'uniform'; readonly operand: Operand }
   | {
       readonly kind: 'comparison'
-      /** Of i64, without its sign. */
+      /** The relation in the name of the i64 comparison, without the suffix for the sign. */
       readonly relation: string
       readonly isSigned: boolean
       readonly sides: readonly [GuardSide, GuardSide]
@@ -24,7 +24,7 @@ export interface GuardSide {
 }
 
 export interface RowGuard {
-  /** The block of code that ends with it, and that with which threads go on. */
+  /** The block of code that ends with the guard; `next` is the one with which threads that pass go on. */
   readonly block: number
   readonly next: number
   readonly conditions: readonly GuardCondition[]

@@ -12,23 +12,23 @@ import { call, EACH_BYTE, i32, i64, memory, set, tee } from './wasm-encoder.js'
 
 type Address = Extract<Operand, { kind: 'address' }>
 
-/** Accesses through one register, of one width. */
+/** Accesses through one register and of one width. */
 export interface RowRange {
   readonly address: Address
   readonly bytes: number
   readonly stride: number
-  /** Of the offsets. */
+  /** The least offset of the accesses; `most` is the greatest. */
   least: bigint
   most: bigint
-  /** The offsets of loads, and of stores. */
+  /** The offsets of loads; `writes` has those of stores. */
   readonly reads: bigint[]
   readonly writes: bigint[]
   /** Whether all threads make all of the accesses, and leave out no byte from the least to the last. */
   isWhole: boolean
   readonly window: number
-  /** Has where the least of them would lie for %tid.x = 0. */
+  /** The local with the location of the least access, as it would be for %tid.x = 0. */
   readonly local: number
-  /** The same in the shadow of the block, where accesses are recorded. */
+  /** The local with the same location in the shadow of the block; undefined unless accesses are recorded. */
   readonly shadow: number | undefined
 }
 
@@ -39,17 +39,17 @@ interface Widened {
   readonly isSigned: boolean
 }
 
-/** Accesses further apart are not checked together. */
+/** The greatest distance of accesses that are checked together. */
 const REACH = 1n << 20n
 const MOST_RANGES = 12
-/** Of instructions, the most that are written twice: with checks and without. */
+/** The most instructions that are written twice, with checks and without. */
 const MOST_INSTRUCTIONS = 400
-/** Where reads of what nothing wrote are found: the span of a row is looked through, so it must not be much more than is read. */
+/** The limits of a range if reads of unwritten bytes are looked for: the whole span of a row is checked, so it must not be much more than is read. */
 const RECORDED = { reach: 256n, stride: 4 }
-/** For fewer threads the checks of a row cost more than they save. */
+/** The fewest threads of a row for which its checks save more than they cost. */
 const FEWEST_THREADS = 4
 
-/** Whether loads and stores of a range, as far as it has them, access each of its bytes, by as few threads as a row is checked for. */
+/** Whether the known loads and stores of a range access each of its bytes, even in the shortest row that is checked. */
 function hasNoGaps({ reads, writes, stride, bytes, least, most }: RowRange): boolean {
   if (stride !== 0 && Math.abs(stride) !== bytes) return false
   const reach = BigInt(bytes * (stride === 0 ? 1 : FEWEST_THREADS))
@@ -65,13 +65,13 @@ export class RowRanges {
   readonly #rangeOf = new Map<Decoded, RowRange>()
   readonly #widened = new Map<string, Widened>()
 
-  /** The code that is written is for rows whose whole ranges are marked. */
+  /** Whether the code being written is for rows whose whole ranges have been marked. */
   isMarked = false
   readonly guard: RowGuard | undefined
 
   /**
-   * @param instructions All that threads may carry out from the start of a row to their next stop.
-   * @param always Those that all threads carry out that pass the guard
+   * @param instructions The instructions that threads may run from the start of a row to their next stop
+   * @param always The instructions that every thread runs that passes the guard
    */
   constructor(
     private readonly writer: ValueWriter,
@@ -80,7 +80,7 @@ export class RowRanges {
     guard: RowGuard | undefined,
   ) {
     if (instructions.length > MOST_INSTRUCTIONS) return
-    // Guarded code is written three times.
+    // Code with a guard is written three times, so fewer instructions are allowed.
     if (instructions.length <= MOST_INSTRUCTIONS / 2) this.guard = guard
     for (const decoded of instructions) this.#add(decoded, always.has(decoded) && this.guard === guard)
     if (this.#ranges.size > MOST_RANGES) this.#rangeOf.clear()
@@ -140,7 +140,7 @@ export class RowRanges {
     this.#rangeOf.set(decoded, range)
   }
 
-  /** Collects what is converted to 64 bits on the way to a value. */
+  /** Collects the values that are converted to 64 bits on the way to a value. */
   #follow(operand: Operand): boolean {
     const definition = this.#stridedAt(operand)?.definition
     if (definition === undefined) return true
@@ -167,7 +167,7 @@ export class RowRanges {
     return operand.kind === 'register' ? this.writer.fn.uniform.strided.get(operand.register.id) : undefined
   }
 
-  /** Leaves on the stack whether the threads from %tid.x = `x` on, so many as `count` says, need no checks. */
+  /** Pushes whether `count` threads, from the one whose %tid.x is `x` on, need no checks. */
   check(x: number, count: number): void {
     const { body } = this.writer
     const [within, last] = [body.temporary('i32'), body.temporary('i32')]
@@ -239,7 +239,7 @@ export class RowRanges {
     body.release('i64', first)
   }
 
-  /** Leaves on the stack whether the threads up to `end` all pass the guard, of a row that was checked. */
+  /** Pushes whether all threads up to `end` of a checked row pass the guard. */
   checkGuard(end: number): void {
     const { body, thread } = this.writer
     const [within, last] = [body.temporary('i32'), body.temporary('i32')]
@@ -272,7 +272,7 @@ export class RowRanges {
     body.release('i32', last)
   }
 
-  /** Marks what all threads up to `end` access, of a row that was checked and passes the guard. */
+  /** Marks the bytes that all threads up to `end` access, of a row that was checked and passes the guard. */
   mark(end: number): void {
     this.isMarked = true
     const { body, context, thread } = this.writer
@@ -291,7 +291,8 @@ export class RowRanges {
       if (stride < 0) body.write(last, 'i32.add')
       body.write(i32(stride), 'i32.mul', 'i32.add')
       body.write(last, i32(Math.abs(stride)), 'i32.mul', i32(Number(most - least) + bytes), 'i32.add')
-      // What counts as written only from now on must be seen at once; what is read does already.
+      // Bytes that are read count as written already, so that their marks may wait. Writes are marked at once, as later reads depend on the
+      // marks, unless the whole block counts as written.
       if (isRead) body.i32(1)
       else body.write(i32(0), memory('i32.load', window + 24))
       body.write(i64(EACH_BYTE * BigInt(bits)), call(context.runtime('note')))
@@ -299,12 +300,12 @@ export class RowRanges {
     }
   }
 
-  /** Pushes where the least of a range lies for the thread that runs. */
+  /** Pushes the location of the least access of a range, for the thread that runs. */
   push({ stride, local }: RowRange): void {
     this.#pushFor(stride, local)
   }
 
-  /** The same in the shadow. */
+  /** Pushes the location in the shadow of the least access of a range, for the thread that runs. */
   pushShadow({ stride, shadow = 0 }: RowRange): void {
     this.#pushFor(stride, shadow)
   }

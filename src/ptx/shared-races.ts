@@ -1,4 +1,4 @@
-/** Finds accesses of different threads to the same bytes of shared memory, of which no barrier says which comes first. */
+/** Finds accesses of different threads to the same bytes of shared memory whose order no barrier determines. */
 import type { Decoded } from './decoding.js'
 import { SHADOW } from './layout.js'
 
@@ -6,7 +6,7 @@ export interface SharedRace {
   /** The thread of the earlier access. */
   readonly other: number
   readonly before: Decoded | undefined
-  /** Whether both write, and nothing else is wrong: that does no harm if they write the same. */
+  /** Whether both accesses are plain writes that conflict in nothing else: they do no harm if they write the same values. */
   readonly isOfWrites: boolean
 }
 
@@ -17,7 +17,7 @@ export interface EarlyRead {
   readonly thread: number
   readonly isAtomic: boolean
   readonly at: Decoded | undefined
-  /** Another thread has written it without a barrier between, so that it is no other mistake than that race. */
+  /** Whether another thread has written the bytes without a barrier between, so that the mistake is reported as that race alone. */
   isRace: boolean
 }
 
@@ -60,14 +60,17 @@ function addTo(all: (LatestAccesses | undefined)[], byte: number, access: Access
 }
 
 export class SharedRaces {
-  /** By byte, the last write is enough: it was compared with the write before. */
+  /** The last write to each byte. One is enough, since it was compared with the write before. */
   readonly #writers: (Access | undefined)[]
-  /** Readers and atomics are kept apart from writers: a thread that reads or writes its own byte must not hide another thread. */
+  /**
+   * The latest readers of each byte. They and the atomics are kept apart from writers: a thread that reads or writes its own byte must not hide
+   * another one.
+   */
   readonly #readers: (LatestAccesses | undefined)[]
   readonly #atomics: (LatestAccesses | undefined)[]
-  /** By byte, whether something wrote it, or read it before. */
+  /** Whether each byte has been written, or has been read before that; undefined if neither. */
   readonly #contents: (typeof WRITTEN | typeof READ | undefined)[]
-  /** By byte, who read it first though nothing had written it, since the last barrier. */
+  /** The first read of each byte that nothing had written, since the last barrier; keys are the bytes' addresses. */
   readonly #early = new Map<number, EarlyRead>()
   #epoch = 0
   readonly #warpEpochs = new Int32Array(32)
@@ -79,18 +82,18 @@ export class SharedRaces {
     this.#atomics = new Array<LatestAccesses | undefined>(byteLength)
   }
 
-  /** All threads of the block met. */
+  /** Notes that all threads of the block met. */
   barrier(): void {
     this.#epoch++
   }
 
-  /** The lanes of a warp met at `bar.warp.sync`; those of all warps for -1. Shuffles and votes order no memory. */
+  /** Notes that the lanes of a warp met at `bar.warp.sync`; -1 stands for all warps. Shuffles and votes order no memory. */
   warpBarrier(warp: number): void {
     if (warp < 0) for (let each = 0; each < 32; each++) this.#warpEpochs[each] = (this.#warpEpochs[each] ?? 0) + 1
     else this.#warpEpochs[warp] = (this.#warpEpochs[warp] ?? 0) + 1
   }
 
-  /** Notes which bytes an access writes, and whether it reads some that nothing wrote. */
+  /** Notes the bytes that an access writes, and whether it reads some that nothing wrote. */
   noteContents(address: number, bytes: number, access: number, thread: number, at: Decoded | undefined): void {
     let early: EarlyRead | undefined
     for (let byte = address; byte < address + bytes; byte++) {
@@ -105,14 +108,14 @@ export class SharedRaces {
     }
   }
 
-  /** A byte that nothing had written when it was read is written: by another thread, that is a race and nothing else. */
+  /** Notes a write to a byte that was read before: if another thread read it, the two race, and the early read is no mistake of its own. */
   #overtake(byte: number, access: number, thread: number): void {
     const early = this.#early.get(byte)
     if (early === undefined || early.thread === thread || (early.isAtomic && (access & SHADOW.atomic) !== 0)) return
     early.isRace = true
   }
 
-  /** The reads up to this barrier, or the end of the block, of bytes that nothing wrote. */
+  /** Returns the reads of bytes that nothing had written, up to this barrier or the end of the block. */
   takeEarlyReads(): readonly EarlyRead[] {
     if (this.#early.size === 0) return []
     const found = [...new Set(this.#early.values())].filter(({ isRace }) => !isRace)

@@ -1,4 +1,4 @@
-/** What PTX text says, as the parser returns it. */
+/** The syntax tree of PTX text, as the parser returns it. */
 import { stateError } from '../foundation/base/errors.js'
 
 /** A line of a source file, as `.loc` gives it. */
@@ -8,7 +8,7 @@ export interface SourceLine {
 }
 
 export interface Register {
-  /** Counts the registers of a function. */
+  /** The number of the register within its function. */
   readonly id: number
   readonly name: string
   /** The declared type without its dot, such as 'b32' or 'pred'. */
@@ -17,7 +17,7 @@ export interface Register {
 
 export type StateSpace = 'global' | 'const' | 'shared' | 'local' | 'param'
 
-/** Bytes of a variable that the text gives, or the address of a symbol to be put there. */
+/** The bytes of a variable that the text gives, or the address of a symbol to be put there. */
 export interface InitialValue {
   readonly offset: number
   readonly bytes: number
@@ -31,12 +31,12 @@ export interface Variable {
   /** The type of an element, such as 'b8'. */
   readonly type: string
   readonly alignment: number
-  /** 0 for an array of no given length, such as dynamic shared memory. */
+  /** The bytes of the variable; 0 for an array of no given length, such as dynamic shared memory. */
   readonly byteLength: number
   readonly initial: readonly InitialValue[]
   readonly external: boolean
   readonly line: number
-  /** What `.ptr` says of a kernel's parameter. */
+  /** The address space and the alignment that `.ptr` gives a kernel's parameter. */
   readonly pointer?: { readonly space: string; readonly alignment: number }
 }
 
@@ -54,11 +54,11 @@ export type Operand =
   | { readonly kind: 'list'; readonly items: readonly Operand[] }
   | { readonly kind: 'sink' }
 
-/** A block in braces: names declared inside are not known outside. */
+/** A block in braces: names declared inside are not visible outside. */
 export interface Scope {
   readonly outer: Scope | undefined
   readonly registers: Map<string, Register>
-  /** Registers declared as `%r<10>`: the type and the count, by the name before the number. */
+  /** The registers declared as `%r<10>`: type and count; keys are the names before the number. */
   readonly ranges: Map<string, { readonly type: string; readonly count: number }>
   readonly variables: Map<string, Variable>
   readonly labels: Map<string, number>
@@ -76,7 +76,7 @@ export interface Instruction {
   readonly guard: { readonly register: Register; readonly negated: boolean } | undefined
   readonly operands: readonly Operand[]
   readonly scope: Scope
-  /** The line of the PTX. */
+  /** The line in the PTX. */
   readonly line: number
   readonly source: SourceLine | undefined
 }
@@ -85,29 +85,29 @@ export interface PtxFunction extends Prototype {
   readonly name: string
   readonly entry: boolean
   readonly line: number
-  /** Undefined for a declaration. */
+  /** The instructions; undefined for a declaration. */
   readonly body: readonly Instruction[] | undefined
   readonly registers: readonly Register[]
-  /** Variables declared in the body. */
+  /** The variables declared in the body. */
   readonly variables: readonly Variable[]
-  /** Parameters that are registers, by name. */
+  /** The parameters that are registers; keys are their names. */
   readonly parameterRegisters: ReadonlyMap<string, Register>
-  /** `.maxntid`, `.reqntid`, `.minnctapersm` and others, with their numbers. */
+  /** The numbers of the directives `.maxntid`, `.reqntid`, `.minnctapersm` and others; keys are the directives. */
   readonly directives: ReadonlyMap<string, readonly number[]>
 }
 
 export interface PtxText {
-  /** Such as '8.7'. */
+  /** The PTX version, such as '8.7'. */
   readonly version: string
-  /** Such as 'sm_90a'. */
+  /** The target, such as 'sm_90a'. */
   readonly target: string
   readonly variables: ReadonlyMap<string, Variable>
   readonly functions: ReadonlyMap<string, PtxFunction>
-  /** Other names of functions. */
+  /** The other names of functions. */
   readonly aliases: ReadonlyMap<string, string>
 }
 
-/** Where in the text, and in the source it was made from, something stands. */
+/** A position in the text, and in the source it was made from. */
 export interface Place {
   readonly line: number
   readonly source?: SourceLine | undefined
@@ -119,7 +119,7 @@ export function inWords({ line, source }: Place): string {
   return source === undefined ? `line ${line} of the PTX` : `line ${line} of the PTX (${source.file}:${source.line})`
 }
 
-/** Code that cannot be read, or that this compiler does not know: ERR_COMPILATION or ERR_UNSUPPORTED. */
+/** The error for code that cannot be read (ERR_COMPILATION), or that this compiler does not know (ERR_UNSUPPORTED). */
 export function ptxError(code: 'ERR_COMPILATION' | 'ERR_UNSUPPORTED', message: string, place: Place): PtxError {
   return Object.assign(stateError(code, `${message}, at ${inWords(place)}`), {
     line: place.line,
@@ -143,7 +143,7 @@ const WIDTHS: Readonly<Record<string, number>> = {
   s16x2: 32,
 }
 
-/** The bits of a type, such as 32 of 'u32'; 0 for what is no type. */
+/** The bits of a type, such as 32 for 'u32'; 0 for a name that is no type. */
 export function bitsOf(type: string): number {
   return WIDTHS[type] ?? Number(/^[bsuf](8|16|32|64|128)$/.exec(type)?.[1] ?? 0)
 }

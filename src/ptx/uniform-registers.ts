@@ -6,42 +6,45 @@ import type { ControlFlow } from './control-flow.js'
 import { accessesOf, type Decoded } from './decoding.js'
 import { bitsOf, type Operand, type Register } from './syntax.js'
 
-/** The threads in which a value is the same. */
+/** The threads in which a value is the same: those of the block, or those of a row. */
 export type Reach = 'block' | 'row'
 
 export interface UniformRegister {
   readonly reach: Reach
-  /** The one instruction that writes it. */
+  /** The one instruction that writes the register. */
   readonly definition: Decoded
 }
 
 export interface StridedRegister {
-  /** By how much it grows with %tid.x, as long as no conversion to 64 bits on the way wraps. */
+  /** The amount by which the register grows with %tid.x, as long as no conversion to 64 bits on the way wraps. */
   readonly stride: number
   readonly definition: Decoded
 }
 
 export interface UniformRegisters {
   readonly uniform: ReadonlyMap<number, UniformRegister>
-  /** Integers only. */
+  /** The registers that grow evenly along a row, all of them integers; keys are the registers' ids. */
   readonly strided: ReadonlyMap<number, StridedRegister>
 }
 
 const NO_UNIFORM_REGISTERS: UniformRegisters = { uniform: new Map(), strided: new Map() }
 
-/** Longer strides are not followed. */
+/** The longest stride that is followed. */
 const LONGEST = 2 ** 20
 
-/** Operations that are written for one result without touching memory; setp, lop3 and mov may have two. */
+/** The operations that are written by code for one result without touching memory; setp, lop3 and mov may have two. */
 const PURE_CODE = new Set(['mov', 'cvta', 'setp', 'lop3', 'pack'])
 
-/** @param live The registers that are read before they are written. */
+/**
+ * Finds the uniform and the strided registers of a function.
+ * @param live The registers that are read before they are written
+ */
 export function uniformRegisters(flow: ControlFlow, live: ReadonlySet<number>): UniformRegisters {
   if (!flow.fn.entry) return NO_UNIFORM_REGISTERS
   return new Search(flow, live).search()
 }
 
-/** How far the value of an operand is the same; undefined where each thread may have its own. */
+/** The threads in which the value of an operand is the same; undefined if each thread may have its own. */
 export function reachOf(operand: Operand, uniform: ReadonlyMap<number, UniformRegister>): Reach | undefined {
   switch (operand.kind) {
     case 'register':
@@ -70,7 +73,7 @@ export function commonReach(all: readonly (Reach | undefined)[]): Reach | undefi
 class Search {
   readonly #uniform = new Map<number, UniformRegister>()
   readonly #strided = new Map<number, StridedRegister>()
-  /** Instructions that alone write their register, in the order of the text. */
+  /** The instructions that are the only ones to write their register, in the order of the text. */
   readonly #candidates: { readonly register: Register; readonly definition: Decoded }[] = []
 
   constructor(
@@ -117,7 +120,7 @@ class Search {
       const address = operands['a']
       if (address?.kind !== 'address' || address.base.kind !== 'symbol' || modifiers['vec'] !== undefined)
         return undefined
-      // Results of calls are read in the same way.
+      // The results of calls are read in the same way.
       const { variable } = address.base
       return variable !== undefined && this.flow.fn.parameters.includes(variable) ? 'block' : undefined
     }

@@ -1,4 +1,4 @@
-/** Writes the values of operands: what registers, constants, special registers and names of variables stand for. */
+/** Writes the values of operands: registers, constants, special registers and names of variables. */
 import { accessesOf, type Decoded } from './decoding.js'
 import { type Formula, FormulaWriter, parseFormula } from './expression.js'
 import { HELPERS, signatureOf } from './helpers.js'
@@ -22,31 +22,31 @@ import {
   type ValueType,
 } from './wasm-encoder.js'
 
-/** What the functions of one module share. */
+/** The parts that the functions of one module share. */
 export interface ModuleContext {
   readonly program: KernelProgram
   readonly hardwareFma: boolean
-  /** Where marks wait that rows of threads have not set yet, by row, and where the latest of such bits lie. */
+  /** The locations of marks that rows of threads have not set yet: those that wait, for each row, and the latest that were set. */
   pendingMarks(bits: number): { readonly waiting: number; readonly latest: number }
-  /** Bytes that are read and written are recorded. */
+  /** Whether bytes that are read and written are recorded. */
   readonly recorded: boolean
-  /** Accesses to shared memory are reported one by one. */
+  /** Whether accesses to shared memory are reported one by one. */
   readonly checked: boolean
   helper(name: string): { readonly index: number; readonly signature: Signature }
   formula(text: string): Formula
-  /** A function of the run time, imported or written once in each module. */
+  /** The index of a function of the run time, imported or written once in each module. */
   runtime(name: string): number
-  /** The function in the module, for a direct call. */
+  /** The index of a function in the module, for a direct call. */
   direct(fn: PreparedFunction): number
-  /** The type that all functions called directly have. */
+  /** Returns the index of the type that all functions called directly have. */
   readonly directType: () => number
   /** The address of a global or constant variable. */
   addressOf(name: string, decoded: Decoded): bigint
-  /** Where such a variable lies in the memory of WebAssembly, as long as the module is loaded; undefined where it is full. */
+  /** The location of such a variable in WebAssembly's memory, valid as long as the module is loaded; undefined if the memory is full. */
   residentAt(name: string, decoded: Decoded): number | undefined
   /**
-   * Registers a place at which memory is accessed; returns its number, and the addresses of its window and of that for the
-   * accesses of a whole row of threads.
+   * Registers a place at which memory is accessed; returns its number, and the locations of its window and of the window for the accesses of a whole
+   * row of threads.
    */
   site(decoded: Decoded): { readonly number: number; readonly window: number; readonly range: number }
 }
@@ -54,7 +54,7 @@ export interface ModuleContext {
 export const DIRECT_SIGNATURE: Signature = { parameters: ['i32', 'i32', 'i32', 'i32'], results: [] }
 export const ENTRY_SIGNATURE: Signature = { parameters: ['i32', 'i32', 'i32'], results: ['i32'] }
 
-/** What `fail` is called with. */
+/** The kinds of failure; `fail` passes the index of one to the run time. */
 export const FAILURES: readonly string[] = ['trap', 'overflow', 'endless', 'exit', 'pointer']
 
 const NO_OPERAND: Operand = { kind: 'sink' }
@@ -69,26 +69,26 @@ function normalize(value: bigint, type: string): bigint {
 export class ValueWriter {
   readonly body: FunctionBody
   readonly #locals = new Map<number, number>()
-  /** The upper halves of registers of 128 bits. */
+  /** The locals with the upper halves of 128-bit registers; keys are the registers' ids. */
   readonly #upper = new Map<number, number>()
   readonly #uniforms = new Map<string, number>()
-  /** The parameter that says which block of threads runs. */
+  /** The index of the parameter that says which block of threads runs. */
   readonly block = 0
   readonly thread: number
-  /** Where the thread's frame begins. */
+  /** The local with the location of the thread's frame. */
   readonly frame: number
-  /** Where the frame of this function begins. */
+  /** The local with the location of the frame of this function. */
   readonly stack: number
-  /** tid.x, tid.y and tid.z, if the code reads them. */
+  /** The locals of tid.x, tid.y and tid.z, if the code reads them. */
   #tids: readonly number[] | undefined
   #carry: number | undefined
   /** The instruction that is being written. */
   current: Decoded | undefined
-  /** Writes one instruction. */
+  /** The function that writes one instruction. */
   define: ((decoded: Decoded) => void) | undefined
-  /** Where that is written which is the same for a row of threads: %tid.x is that of its first thread there. */
+  /** The place in the code for what is computed once for a row of threads: %tid.x is that of its first thread there. */
   row: ByteWriter | undefined
-  /** By register, its value in the first thread of a row. */
+  /** The locals with the values that registers have in the first thread of a row; keys are the registers' ids. */
   readonly #firsts = new Map<number, number>()
   #isFirst = false
 
@@ -141,13 +141,13 @@ export class ValueWriter {
     return local
   }
 
-  /** Whether all threads of a row get what an instruction computes, before they start. */
+  /** Whether an instruction is computed once for all threads of a block or row, before they start. */
   isShared(decoded: Decoded): boolean {
     const [register] = accessesOf(decoded).writes
     return register !== undefined && this.fn.uniform.uniform.get(register.id)?.definition === decoded
   }
 
-  /** Writes an instruction where it is carried out once for all threads of a block or row, or for the first of them. */
+  /** Writes an instruction at the place where it runs once, for all threads of a block or row, or for the first thread of a row. */
   #define(definition: Decoded, reach: Reach, isFirst: boolean): void {
     const { current } = this
     const outer = this.#isFirst
@@ -163,7 +163,7 @@ export class ValueWriter {
     return this.row
   }
 
-  /** Writes to the start of a row, with the values that registers have in its first thread. */
+  /** Runs `write`, with registers that stand for their values in the first thread of the row. */
   atFirst(write: () => void): void {
     const outer = this.#isFirst
     this.#isFirst = true
@@ -243,12 +243,12 @@ export class ValueWriter {
     }
   }
 
-  /** The place of the instruction that is being written, for messages. */
+  /** The place in the text of the instruction that is being written, for messages. */
   get place(): { readonly line: number } {
     return this.current?.instruction ?? { line: this.fn.fn.line }
   }
 
-  /** From a register's type in WebAssembly to that of a type of PTX. */
+  /** Converts the value on the stack from its register's WebAssembly type to that of a PTX type. */
   #convert(own: ValueType, ownBits: number, type: string): void {
     const { body } = this
     const wanted = wasmTypeOf(type)
@@ -281,7 +281,7 @@ export class ValueWriter {
     }
   }
 
-  /** Takes a value of a type of PTX into the operand that is written. */
+  /** Pops a value of a PTX type into the operand that is written. */
   pop(operand: Operand, type: string, arithmetic = false): void {
     if (operand.kind === 'register') this.popTo(operand.register, type, arithmetic)
     else if (operand.kind === 'sink') this.body.op('drop')
@@ -307,7 +307,7 @@ export class ValueWriter {
       now = 'i64'
     }
     if (now === 'i32' && type !== 'pred') {
-      // A result of 8 or 16 bits is widened to a larger register by its sign.
+      // A result of 8 or 16 bits in a larger register is extended by its sign.
       if (bits < 32) {
         const wider = ownBits > bits
         if (type.startsWith('s') && wider) body.op(bits === 8 ? 'i32.extend8_s' : 'i32.extend16_s')
@@ -337,7 +337,7 @@ export class ValueWriter {
     this.body.op('i32.and')
   }
 
-  /** A NaN of f32 has the bits that the GPU gives it. */
+  /** Gives a NaN of f32 the bits that the GPU gives it. */
   #canonical(): void {
     const { body } = this
     const value = body.temporary('f32')
@@ -368,7 +368,7 @@ export class ValueWriter {
           body.i64(BigInt(program.parameters.offsets.get(variable) ?? 0) + operand.offset)
           return
         }
-        // Local addresses count from the start of the thread's frame.
+        // The addresses of local memory count from the start of the thread's frame.
         body.write(
           this.stack,
           this.frame,
@@ -385,14 +385,14 @@ export class ValueWriter {
     }
   }
 
-  /** Where a variable lies in the frame; undefined for a parameter of the kernel. */
+  /** The offset of a variable in the frame; undefined for a parameter of the kernel. */
   frameOffset(variable: Variable): number | undefined {
     const own = this.fn.frame.variables.get(variable)
     if (own !== undefined) return own
     return this.fn.fn.entry ? undefined : this.fn.call.offsets.get(variable.name)
   }
 
-  /** A value that is the same for all threads of the call, loaded once at the start. */
+  /** The local with a value that is the same for all threads of the call, loaded once at the start. */
   uniform(name: string, type: ValueType, load: () => void): number {
     const known = this.#uniforms.get(name)
     if (known !== undefined) return known
@@ -405,7 +405,7 @@ export class ValueWriter {
     return local
   }
 
-  /** The launch that the block belongs to. */
+  /** The local with the location of the cells of the launch that the block belongs to. */
   get launch(): number {
     return this.uniform('launch', 'i32', () => {
       this.body.get(this.block)
@@ -485,14 +485,14 @@ export class ValueWriter {
       }
       body.op('i32.wrap_i64')
     } else if (/^(cluster_nctarank|nclusterid|cluster_nctaid)$/.test(base)) {
-      // Without clusters, each block is a cluster of its own.
+      // A block is a cluster of its own, as there are no clusters.
       if (base === 'nclusterid') body.get(this.#launchCell(LAUNCH.nctaid + at))
       else body.i32(1)
     } else if (base === 'clusterid') this.#narrowSpecial(`ctaid.${axis || 'x'}`)
     else body.i32(0)
   }
 
-  /** The memory of cooperative groups (1) lies in the upper half. */
+  /** Pushes a location in the reserved shared memory; the memory of cooperative groups (1) lies in its upper half. */
   #reservedShared(which: string): void {
     if (which === 'cap') {
       this.body.i32(RESERVED_SHARED_BYTES)
@@ -507,7 +507,7 @@ export class ValueWriter {
     const bit = (): void => {
       body.write(i32(1), this.thread, 'i32.shl')
     }
-    // WebAssembly takes a shift by its five lowest bits, which are the lane.
+    // The thread's number needs no masking: WebAssembly shifts by its five lowest bits, which are the lane.
     bit()
     if (relation === 'eq') return
     if (relation === 'lt' || relation === 'ge') {
@@ -524,7 +524,7 @@ export class ValueWriter {
     this.body.get(this.tids()[axis] ?? 0)
   }
 
-  /** tid.x, tid.y and tid.z. */
+  /** The locals with tid.x, tid.y and tid.z. */
   tids(): readonly number[] {
     if (this.#tids !== undefined) return this.#tids
     const { body } = this
@@ -539,7 +539,7 @@ export class ValueWriter {
     return this.#tids
   }
 
-  /** %ntid.x, %ntid.y or %ntid.z. */
+  /** The local with %ntid.x, %ntid.y or %ntid.z. */
   blockDimension(axis: number): number {
     return this.#launchCell(LAUNCH.ntid + 4 * axis)
   }

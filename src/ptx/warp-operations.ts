@@ -1,15 +1,15 @@
-/** What threads of a warp do together: shuffles, votes, matches, reductions; and what the operations of matrices share. */
+/** Operations of the threads of a warp together: shuffles, votes, matches, reductions; and what the operations on matrices share. */
 import type { Decoded } from './decoding.js'
 import type { Cell, Stop } from './program.js'
 import { bitsOf } from './syntax.js'
 
 /** The lanes of one warp that meet at one operation, with the values that they brought. */
 export class Gathering {
-  /** By lane: the frame of its thread as an index of words, or -1 where the lane does not take part. */
+  /** The frame of each lane's thread, as an index in words; -1 if the lane does not take part. */
   readonly frames = new Int32Array(32).fill(-1)
-  /** By lane: where its thread stopped. Lanes may stop at different places, for the same operation. */
+  /** The stop of each lane's thread. Lanes may stop at different places for the same operation. */
   readonly stops: (Stop | undefined)[] = new Array<Stop | undefined>(32).fill(undefined)
-  /** Those that take part, ascending. */
+  /** The lanes that take part, in ascending order. */
   lanes: number[] = []
 
   constructor(public words: Int32Array) {}
@@ -57,7 +57,7 @@ export class Gathering {
     return this.#cell(lane, name, 0) !== undefined
   }
 
-  /** A word of a value that a lane brought: of the operand `name`, the register `index`, its lower or upper half. */
+  /** One word of a value that a lane brought: the lower or upper half of the register with this index in the operand `name`. */
   source(lane: number, name: string, index = 0, half: 0 | 1 = 0): number {
     const cell = this.#cell(lane, name, index)
     if (cell === undefined) return 0
@@ -68,7 +68,7 @@ export class Gathering {
     return this.words[(this.frames[lane] ?? 0) + (cell.offset >> 2) + half] ?? 0
   }
 
-  /** A predicate, of which `not` was written as such. */
+  /** A predicate that a lane brought; a negation in the text has been applied already. */
   predicate(lane: number, name: string): boolean {
     return (this.source(lane, name) & 1) !== 0
   }
@@ -78,14 +78,14 @@ export class Gathering {
     return (this.source(lane, name, 0, 0) >>> 0) + this.source(lane, name, 0, 1) * 2 ** 32
   }
 
-  /** The registers of an operand, counted. */
+  /** The number of registers that an operand has. */
   countOf(name: string): number {
     const cells = this.stops[this.lanes[0] ?? 0]?.cells
     const all = [...(cells?.sources ?? []), ...(cells?.results ?? [])]
     return all.filter((cell) => cell.name === name).length
   }
 
-  /** Leaves a word of a result: of d (or of the p of d|p) by index. */
+  /** Stores a word of a result: the one of the register with this index in d (0) or, of d|p, in p (1). */
   result(lane: number, index: number, value: number, half: 0 | 1 = 0): void {
     const cell = this.stops[lane]?.cells?.results[index]
     if (cell?.offset === undefined) return
@@ -93,12 +93,12 @@ export class Gathering {
   }
 }
 
-/** Found by an operation, for the checks of a launch. */
+/** Receives what the checks of an operation find. */
 export type Report = (kind: 'shuffle-from-absent-lane', lane: number, other: number) => void
 
 type WarpOperation = (gathering: Gathering, report: Report) => void
 
-/** The mask of lanes that an operation names, as the operand that has it; undefined for those that name none. */
+/** The name of the operand with an operation's mask of lanes; undefined for an operation that has none. */
 export function maskOperand({ form }: Decoded): string | undefined {
   switch (form.meaning.kind === 'meeting' ? form.meaning.operation : '') {
     case 'shfl':
@@ -203,7 +203,7 @@ export function floatOfBits(bits: number): number {
   return scratch.getFloat32(0)
 }
 
-/** The bits of an f32, with the NaN of the GPU. */
+/** The bits of an f32; a NaN has those of the GPU. */
 export function bitsOfFloat32(value: number): number {
   if (Number.isNaN(value)) return 0x7fffffff
   scratch.setFloat32(0, value)

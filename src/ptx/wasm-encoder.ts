@@ -66,7 +66,7 @@ function opcodes(): Map<string, readonly number[]> {
   })
   all.set('memory.copy', [0xfc, 10, 0, 0])
   all.set('memory.fill', [0xfc, 11, 0])
-  // Of SIMD and relaxed SIMD, what a fused multiply-add takes.
+  // The instructions of SIMD and relaxed SIMD are those that a fused multiply-add takes.
   all.set('f32x4.splat', [0xfd, 0x13])
   all.set('f64x2.splat', [0xfd, 0x14])
   all.set('f32x4.extract_lane_0', [0xfd, 0x1f, 0])
@@ -141,7 +141,7 @@ export class ByteWriter {
 
 const scratch = new DataView(new ArrayBuffer(8))
 
-/** Times a byte: eight of them. */
+/** The factor that repeats a byte eight times in a word. */
 export const EACH_BYTE = 0x0101010101010101n
 
 /** An instruction with an immediate, for `FunctionBody.write`. */
@@ -178,9 +178,9 @@ export const memory =
 
 /** The body of one function. Locals are declared as they are needed. */
 export class FunctionBody {
-  /** What stands before all other code. */
+  /** The code that runs before all other code of the function. */
   readonly start = new ByteWriter()
-  /** The code, in pieces between which more may be written. */
+  /** The code, in pieces; more may be written at the end of each of them. */
   readonly #pieces: ByteWriter[] = [new ByteWriter()]
   #code = this.#pieces[0] ?? this.start
   readonly #locals: ValueType[] = []
@@ -203,7 +203,7 @@ export class FunctionBody {
     this.#free[type].push(index)
   }
 
-  /** Keeps a place at which more can be written later, by `at`. */
+  /** Opens a place in the code at which more can be written later, by `at`. */
   place(): ByteWriter {
     const [place, rest] = [new ByteWriter(), new ByteWriter()]
     this.#pieces.push(place, rest)
@@ -211,7 +211,9 @@ export class FunctionBody {
     return place
   }
 
-  /** Writes to a place. What is written there meanwhile comes first: it is what this takes. */
+  /**
+   * Runs `write`, whose code goes to a place. The code is appended last, so that code written to the place meanwhile, which it may need, comes first.
+   */
   at(place: ByteWriter, write: () => void): void {
     const outer = this.#code
     this.#code = new ByteWriter()
@@ -220,7 +222,7 @@ export class FunctionBody {
     this.#code = outer
   }
 
-  /** Instructions one after the other: a number is a local to push, a string the name of an instruction. */
+  /** Writes instructions one after the other: a number is a local to push, a string the name of an instruction. */
   write(...parts: readonly (number | string | Immediate)[]): void {
     for (const part of parts) {
       if (typeof part === 'number') this.get(part)
@@ -245,21 +247,21 @@ export class FunctionBody {
     this.#code.signed64(value)
   }
 
-  /** A constant of f32, given by its bits. */
+  /** Pushes a constant of f32, given by its bits. */
   f32(bits: number): void {
     scratch.setUint32(0, bits, true)
     this.#code.byte(0x43)
     for (let index = 0; index < 4; index++) this.#code.byte(scratch.getUint8(index))
   }
 
-  /** A constant of f64, given by its bits. */
+  /** Pushes a constant of f64, given by its bits. */
   f64(bits: bigint): void {
     scratch.setBigUint64(0, BigInt.asUintN(64, bits), true)
     this.#code.byte(0x44)
     for (let index = 0; index < 8; index++) this.#code.byte(scratch.getUint8(index))
   }
 
-  /** How often the code reads a local, so far. */
+  /** The number of reads of a local in the code so far. */
   readsOf(local: number): number {
     return this.#reads[local] ?? 0
   }
@@ -284,7 +286,7 @@ export class FunctionBody {
     const found = MEMORY_OPCODES.get(name)
     if (found === undefined) throw new Error(`WebAssembly has no instruction ${name}`)
     this.#code.byte(found[0])
-    // Alignment is a hint; bytes of pinned memory may lie anywhere.
+    // The alignment is only a hint; bytes of pinned memory may lie anywhere.
     this.#code.byte(0)
     this.#code.unsigned(offset)
   }
@@ -366,7 +368,7 @@ export interface Signature {
   readonly results: readonly ValueType[]
 }
 
-/** A module that imports its memory as `i.m`, if it has one of so many pages at most, and functions as members of `i`. */
+/** A module that imports functions as members of `i`, and its memory as `i.m` if it has one, of at most `pages` pages. */
 export class ModuleBuilder {
   readonly #types: string[] = []
   readonly #encodedTypes: Signature[] = []
@@ -385,7 +387,7 @@ export class ModuleBuilder {
     return this.#types.push(key) - 1
   }
 
-  /** All imports come before the first function. */
+  /** Adds an imported function; all imports come before the first function. */
   import(name: string, signature: Signature): number {
     if (this.#closed) throw new Error('Imports come before functions')
     return this.#imports.push({ name, type: this.type(signature) }) - 1
@@ -404,7 +406,7 @@ export class ModuleBuilder {
     known.body = body
   }
 
-  /** The functions that `call_indirect` reaches, by number; a gap traps. */
+  /** Adds the table of functions that `call_indirect` reaches by number; a gap in it traps. */
   table(functions: (number | undefined)[]): void {
     this.#table = functions
   }

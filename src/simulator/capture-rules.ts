@@ -1,4 +1,4 @@
-/** Which calls a capture allows, how it refuses the others, and which of them invalidate it. */
+/** The rules of captures: which calls a capture allows, how it refuses the others, and which of them invalidate it. */
 import type { CudaError } from '../foundation/base/errors.js'
 import type { CapturedNode } from '../foundation/driver/captured-graph.js'
 import { CUresult, cudaError } from '../foundation/driver/cuda-results.js'
@@ -17,10 +17,10 @@ export class CaptureRules {
   readonly #captures = new Set<SimCapture>()
   #begun = 0n
 
-  /** `others` are the machines of other threads. */
+  /** @param others The machines of other threads */
   constructor(private readonly others: OtherMachines) {}
 
-  /** Is any stream of the machine capturing? The rules cost nothing while none is. */
+  /** Whether any stream of the machine captures. The rules cost nothing while none does. */
   get active(): boolean {
     if (this.others.isEmpty) return this.#captures.size > 0
     if (this.#captures.size === 0) return this.others.captureGlobally
@@ -30,7 +30,7 @@ export class CaptureRules {
     return true
   }
 
-  /** Does any stream of the device capture? To ask invalidates none. */
+  /** Whether any stream of the device captures. The question invalidates no capture. */
   activeOn(device: SimDevice): boolean {
     return [...this.#captures].some((capture) => isOn(capture, device))
   }
@@ -45,7 +45,7 @@ export class CaptureRules {
     this.#publish(stream, true)
   }
 
-  /** The number of a capture, or of a graph that no capture makes: never used twice. */
+  /** A number for a capture, or for a graph that no capture makes. No number is used twice. */
   newId(): bigint {
     this.#begun += 1n
     return this.#begun
@@ -66,7 +66,7 @@ export class CaptureRules {
     return nodes
   }
 
-  /** The capture that adds to a graph. */
+  /** The capture that adds nodes to a graph that exists already. */
   addingTo(id: bigint): SimCapture | undefined {
     return [...this.#captures].find(({ into }) => into?.id === id)
   }
@@ -77,34 +77,34 @@ export class CaptureRules {
     if (capture?.origin === stream) this.#drop(capture)
   }
 
-  /** Asking a capturing stream how far its work is: there is none that runs. */
+  /** Refuses a query of a capturing stream, on which no work runs that could be finished. */
   refuseOn(stream: SimStream, call: string): void {
     if (stream.capture !== undefined) throw this.#invalidate(stream.capture, call, CUresult.STREAM_CAPTURE_UNSUPPORTED)
   }
 
-  /** The error of a call that is refused for another reason: it invalidates the capture that the stream is in all the same. */
+  /** The error of a call that is refused for another reason. It still invalidates the capture that the stream is in. */
   refuseIn({ capture }: SimStream, call: string, result: number): CudaError {
     return capture === undefined ? cudaError(call, result) : this.#invalidate(capture, call, result)
   }
 
-  /** Calls that CUDA calls unsafe: they invalidate every capture that is not relaxed, whatever stream they are about. */
+  /** Refuses calls that CUDA calls unsafe: they invalidate every capture that is not relaxed, whatever stream they are about. */
   refuseUnsafe(call: string): void {
     this.#invalidateAll(call, ({ mode }) => mode !== CaptureMode.RELAXED)
     if (this.others.forbidden()) throw cudaError(call, CUresult.STREAM_CAPTURE_UNSUPPORTED)
   }
 
-  /** Waiting for a whole device would wait for the capture too, in any mode. */
+  /** Refuses to wait for a whole device while one of its streams captures, in any mode: the wait would include the capture. */
   refuseOnDevice(device: SimDevice, call: string): void {
     this.#invalidateAll(call, (capture) => isOn(capture, device))
   }
 
-  /** An event of a capture has no work to ask about, and once the capture is over it has no record at all. */
+  /** Refuses to query an event that was recorded in a capture: it has no work, and once the capture is over it has no record at all. */
   refuseCapturedEvent({ captured }: SimEvent, call: string): void {
     if (captured === undefined) return
     throw cudaError(call, captured.over || captured.invalid ? CUresult.INVALID_VALUE : CUresult.CAPTURED_EVENT)
   }
 
-  /** As `refuseCapturedEvent`, for a call that invalidates the capture. */
+  /** Refuses as `refuseCapturedEvent` does, for a call that invalidates the capture. */
   refuseLookAt(event: SimEvent, call: string): void {
     try {
       this.refuseCapturedEvent(event, call)
@@ -113,7 +113,7 @@ export class CaptureRules {
     }
   }
 
-  /** A stream leaves when it is destroyed; the one that began the capture takes it along. */
+  /** Removes a destroyed stream from its capture; the stream that began the capture ends it. */
   streamDestroyed(stream: SimStream): void {
     const { capture } = stream
     if (capture === undefined) return
@@ -121,7 +121,7 @@ export class CaptureRules {
     else capture.leave(stream)
   }
 
-  /** Work on the null stream waits for every blocking stream, a capturing one too. */
+  /** Refuses work on the null stream while a blocking stream captures: the work would wait for that stream. */
   refuseImplicit(stream: SimStream, call: string): void {
     if (!this.active) return
     const captures = this.#blockingCaptures(stream)
@@ -130,15 +130,15 @@ export class CaptureRules {
     throw cudaError(call, CUresult.STREAM_CAPTURE_IMPLICIT)
   }
 
-  /** Why no work can be queued, whatever the work is: CUDA checks that before it looks at the arguments. */
+  /** Refuses to queue any work at all on the stream. CUDA checks that before the arguments of a call. */
   refuseQueuing(stream: SimStream, call: string): void {
     if (stream.capture?.invalid) throw cudaError(call, CUresult.STREAM_CAPTURE_INVALIDATED)
     this.refuseImplicit(stream, call)
   }
 
   /**
-   * Other code is not called where what it queues would be refused: on a stream in a capture that is invalidated, and on a null
-   * stream beside a blocking stream's capture. To check that leaves the capture as it is.
+   * Refuses to run other code if what it queues would be refused: on a stream in a capture that is invalidated, and on a null stream beside a
+   * blocking stream's capture. The check leaves the capture as it is.
    */
   refuseForeignWork(stream: SimStream): void {
     const call = 'cuStreamIsCapturing'
@@ -146,20 +146,20 @@ export class CaptureRules {
     this.refuseToTell(stream, call)
   }
 
-  /** Questions about a null stream are refused while a blocking stream captures, which leaves the capture valid. */
+  /** Refuses queries of a null stream while a blocking stream captures; the capture stays valid. */
   refuseToTell(stream: SimStream, call: string): void {
     if (this.active && this.#blockingCaptures(stream).length > 0)
       throw cudaError(call, CUresult.STREAM_CAPTURE_IMPLICIT)
   }
 
-  /** Those that a null stream would have to wait for. */
+  /** The captures of blocking streams for which work on this stream would have to wait: none unless it is the null stream. */
   #blockingCaptures(stream: SimStream): SimCapture[] {
     if (stream !== stream.device.nullStream) return []
     const isBlocking = (other: SimStream): boolean => other.device === stream.device && !other.nonBlocking
     return [...this.#captures].filter(({ streams }) => [...streams].some(isBlocking))
   }
 
-  /** Writes down one operation of a capturing stream. */
+  /** Adds one operation of a capturing stream to the graph. */
   add(stream: SimStream, capture: SimCapture, call: string, work: SimNodeWork): void {
     if (capture.invalid) throw cudaError(call, CUresult.STREAM_CAPTURE_INVALIDATED)
     capture.add(stream, work)
@@ -171,7 +171,7 @@ export class CaptureRules {
     capture.record(event, stream)
   }
 
-  /** A wait in which the stream captures, or the event was recorded inside a capture. */
+  /** Captures a wait, if the stream captures or the event was recorded inside a capture. */
   wait(stream: SimStream, event: SimEvent): void {
     const { captured } = event
     const { capture } = stream
@@ -186,7 +186,7 @@ export class CaptureRules {
       throw cudaError(call, CUresult.INVALID_VALUE)
     }
     if (captured === undefined) {
-      // To wait for an event that was never recorded is no wait, here too.
+      // An event that was never recorded makes the wait do nothing, here as outside of captures.
       if (capture === undefined || event.record === undefined) return
       throw this.#invalidate(capture, call, CUresult.STREAM_CAPTURE_ISOLATION)
     }
@@ -200,7 +200,7 @@ export class CaptureRules {
     captured.joinAt(event, stream)
   }
 
-  /** An external wait, which becomes a node of the graph. */
+  /** Captures an external wait, which becomes a node of the graph. */
   waitExternal(stream: SimStream, capture: SimCapture, event: SimEvent): void {
     const call = 'cuStreamWaitEvent'
     const { captured } = event
@@ -216,12 +216,12 @@ export class CaptureRules {
     return capture.end()
   }
 
-  /** Other threads have the stream from now on, which may capture already. */
+  /** Notes that other threads have the stream from now on; it may be capturing already. */
   shared(stream: SimStream): void {
     this.#publish(stream, stream.capture?.origin === stream)
   }
 
-  /** Tells other threads that the stream captures, or does no more. */
+  /** Publishes to other threads whether the stream captures. */
   #publish({ shared }: SimStream, captures: boolean): void {
     shared?.words.setCapturing(shared.place, captures)
     if (this.others.isEmpty) return
@@ -229,7 +229,7 @@ export class CaptureRules {
     this.others.publishCaptures(this.#captures.size, global.length)
   }
 
-  /** Every capture that a call must not be made beside. */
+  /** Invalidates all captures that forbid a call. */
   #invalidateAll(call: string, forbids: (capture: SimCapture) => boolean): void {
     const forbidden = [...this.#captures].filter(forbids)
     for (const capture of forbidden) capture.invalid = true
@@ -242,12 +242,12 @@ export class CaptureRules {
   }
 }
 
-/** An event for other processes can be an external node of a graph, and nothing else of a capture. */
+/** An event that processes share can be an external node of a graph, and nothing else of a capture. */
 const isInterprocess = ({ flags }: SimEvent): boolean => (flags & EventFlag.INTERPROCESS) !== 0
 
 /**
- * Is a stream of the device's primary context in it? Which one began it is no matter; and a call about the whole context takes
- * no notice of streams in green contexts.
+ * Whether a stream of the device's primary context takes part in the capture, whichever stream began it. A call about the whole context does not
+ * concern streams in green contexts.
  */
 function isOn({ streams }: SimCapture, device: SimDevice): boolean {
   for (const stream of streams) if (stream.device === device && stream.partition === undefined) return true

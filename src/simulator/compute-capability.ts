@@ -1,4 +1,4 @@
-/** Which GPU is simulated, by its compute capability, and which PTX the assembler of its driver takes. */
+/** The compute capability of the simulated GPU, and the PTX that the assembler of its driver accepts. */
 
 import { COMPUTE_CAPABILITIES } from '../foundation/base/environment-variables.js'
 import { isLater } from '../foundation/base/versions.js'
@@ -8,13 +8,13 @@ export interface ComputeCapability {
   readonly minor: number
 }
 
-/** That of an H200. */
+/** The compute capability of an H200. */
 export const DEFAULT_COMPUTE_CAPABILITY: ComputeCapability = { major: 9, minor: 0 }
 
-/** The last version of PTX that a driver for CUDA 13.0 takes. */
+/** The last version of PTX that a driver for CUDA 13.0 accepts. */
 export const NEWEST_PTX = '9.0'
 
-/** The targets that the assembler of CUDA 13.0 knows, and the first version of PTX that has each of them. */
+/** The targets that the assembler of CUDA 13.0 accepts, and the first version of PTX that has each of them. */
 const TARGETS: Readonly<Record<string, string>> = {
   ...Object.fromEntries(['10', '11', '12', '13', '20', '21', '30', '32', '35', '37'].map((each) => [each, '1.0'])),
   ...{ 50: '4.0', 52: '4.1', 53: '4.2', 60: '5.0', 61: '5.0', 62: '5.0', 70: '6.0', 72: '6.1', 75: '6.3' },
@@ -24,14 +24,14 @@ const TARGETS: Readonly<Record<string, string>> = {
   ...{ 120: '8.7', '120a': '8.7', '120f': '8.8', 121: '8.8', '121a': '8.8', '121f': '8.8' },
 }
 
-/** Undefined for a text that is none of them. */
+/** Reads a compute capability; returns undefined for a text that is none. */
 export function parseComputeCapability(text: string): ComputeCapability | undefined {
   if (!COMPUTE_CAPABILITIES.includes(text)) return undefined
   const [major = 0, minor = 0] = text.split('.').map(Number)
   return { major, minor }
 }
 
-/** Why a driver's assembler does not take PTX of this version for this target; undefined where it does. */
+/** The reason why a driver's assembler refuses PTX of this version for this target; undefined if it accepts it. */
 export function whyTargetIsRefused(version: string, target: string, device: ComputeCapability): string | undefined {
   const least = TARGETS[target.replace(/^sm_/, '')]
   const { major, minor } = device

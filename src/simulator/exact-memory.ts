@@ -1,12 +1,12 @@
-/** What a launch touched, byte for byte, as memory with rows: a kernel mostly touches elements at equal distances. */
+/** The memory that a launch touched, byte for byte, as memory with rows: a kernel mostly touches elements at equal distances. */
 
 import { type Access, type Pointer, type TouchedMemory, touching } from '../foundation/driver/driver.js'
 import type { ByteRange, RecordedAccesses } from '../ptx/ptx.js'
 
-/** Pieces of memory at most. */
+/** The most pieces of memory. */
 const MOST_PIECES = 4096
 
-/** Undefined where the bytes are too scattered. */
+/** Converts the accesses of a launch to pieces of memory; returns undefined if the bytes are too scattered. */
 export function exactMemory(all: readonly RecordedAccesses[]): readonly TouchedMemory[] | undefined {
   const pieces: TouchedMemory[] = []
   for (const { reads, writes, atomics } of all) {
@@ -18,7 +18,7 @@ export function exactMemory(all: readonly RecordedAccesses[]): readonly TouchedM
   return pieces
 }
 
-/** Ranges of equal length at equal distances become one piece. */
+/** Adds ranges of equal length at equal distances as one piece. */
 function addRows(pieces: TouchedMemory[], ranges: readonly ByteRange[], access: Access): void {
   for (let at = 0; at < ranges.length; ) {
     const first = ranges[at] as ByteRange
@@ -39,7 +39,7 @@ function addRows(pieces: TouchedMemory[], ranges: readonly ByteRange[], access: 
   }
 }
 
-/** The parts of some ranges that lie in none of the others. Both are sorted, and none of either overlap. */
+/** The parts of some ranges that lie in none of the others. Both lists are sorted, and the ranges of each do not overlap. */
 function without(ranges: readonly ByteRange[], others: readonly ByteRange[]): readonly ByteRange[] {
   if (others.length === 0) return ranges
   const left: ByteRange[] = []

@@ -1,14 +1,14 @@
 /**
- * Handles that look like pointers. Each simulation has a range of its own that no allocator maps, so that a handle
- * given to the wrong driver is recognised. As in malloc, what was freed last is used first.
+ * Handles that look like pointers. Each simulation has a range of its own that no allocator maps, so that a handle given to the wrong driver is
+ * recognised. The handle that was freed last is used first, as in malloc.
  */
 import { threadId } from '../foundation/base/node-modules.js'
 
 type SimHandleKind = 'stream' | 'event' | 'context' | 'graph' | 'graphExec' | 'pool' | 'module'
 
-/** Small enough for a thread to have a hundred thousand simulations at a time, where it is the main one. */
+/** The addresses of a range: few enough for a hundred thousand simulations at a time on the main thread. */
 const RANGE = 2 ** 29
-/** Where the main thread's ranges begin, and those of the others, each in a part of its own. */
+/** The first address of the main thread's ranges; OTHERS is the one of all other threads, each of which has a part of its own. */
 const MAIN = 2 ** 44
 const OTHERS = 2 ** 44 + 2 ** 46
 const PART = 2 ** 39
@@ -19,7 +19,7 @@ const SPACING = 32
 /** The number of the range that a handle lies in. */
 export const rangeOf = (handle: number): number => Math.floor(handle / RANGE)
 
-/** Enough of them for so many bytes, one after the other. */
+/** Neighbouring ranges that one request took. */
 interface Taken {
   readonly base: number
   readonly numbers: readonly number[]
@@ -27,11 +27,11 @@ interface Taken {
 
 interface Account {
   next: number
-  /** Of simulations that are over. */
+  /** The numbers of ranges of simulations that have ended. */
   readonly givenBack: number[]
 }
 
-/** One for each thread, also where this library is loaded more than once: a handle means one thing at most. */
+/** The ranges that this thread has taken. Copies of this library in one thread have one account, so that no handle means two things. */
 const account = accountOfThread()
 
 function accountOfThread(): Account {
@@ -45,8 +45,8 @@ function accountOfThread(): Account {
 }
 
 /**
- * The ranges of one simulation, or of many that run one after the other: each of those gets the same again, and with them
- * the same handles and addresses.
+ * The ranges of one simulation, or of many that run one after the other: each of those gets the same ranges, and with them the same handles and
+ * addresses.
  */
 export class Ranges {
   readonly #taken: Taken[] = []
@@ -62,12 +62,12 @@ export class Ranges {
     return taken
   }
 
-  /** From here on they are taken again, from the first. */
+  /** Lets `take` return the same ranges again, from the first. */
   rewind(): void {
     this.#next = 0
   }
 
-  /** No handle or address in them is used any more. They are taken again in the same order. */
+  /** Frees the ranges for other simulations, once no handle or address in them is used any more. They are taken again in the same order. */
   giveBack(): void {
     for (const { numbers } of this.#taken.splice(0).reverse()) account.givenBack.push(...[...numbers].reverse())
   }
@@ -83,9 +83,9 @@ function takeNew(count: number): Taken {
 
 /** The handles of one kind. */
 class HandleSeries {
-  /** For each device those that it may have again: a GPU gives a handle of one device to no object of another. */
+  /** The free handles of each device: a GPU reuses a handle only for objects of the same device. */
   readonly #free: number[][] = []
-  /** Those that this library destroyed, and did not create again since. */
+  /** The handles of objects that this library destroyed, without having created another one since. */
   readonly remembered = new Set<number>()
 
   constructor(public next: number) {}
@@ -101,7 +101,7 @@ class HandleSeries {
 }
 
 export class Handles {
-  /** Where the range begins. */
+  /** The address at which the range of handles begins. */
   readonly base: number
   readonly #kinds = {
     context: new HandleSeries(0),
@@ -117,12 +117,12 @@ export class Handles {
     this.base = ranges.take(RANGE).base
   }
 
-  /** What stands behind handles of a kind; the next to be made is the first. */
+  /** The table of the objects behind handles of a kind. It must be made before the first of these handles. */
   behind<T>(name: SimHandleKind): Behind<T> {
     return new Behind(this.base + this.#kinds[name].next + SPACING)
   }
 
-  /** `device`: the number of the one that the object is made on, for a kind whose objects belong to a device. */
+  /** @param device The number of the device that the object is made on, for a kind whose objects belong to a device */
   take(name: SimHandleKind, device = 0): number {
     const kind = this.#kinds[name]
     const reused = kind.takeFree(device)
@@ -138,7 +138,7 @@ export class Handles {
     this.#kinds[kind].giveBack(device, handle)
   }
 
-  /** Notes that it was this library that destroyed the object. */
+  /** Notes that this library itself destroyed the object. */
   remember(kind: SimHandleKind, handle: number): void {
     this.#kinds[kind].remembered.add(handle)
   }
@@ -148,12 +148,12 @@ export class Handles {
   }
 }
 
-/** The objects behind the handles of one kind: a handle is the number of a place, which is quicker than a Map of handles. */
+/** The objects behind the handles of one kind. A handle gives the index in an array, which is quicker than a Map of handles. */
 export class Behind<T> {
   readonly #objects: (T | undefined)[] = []
   #size = 0
 
-  /** `first` is a handle no higher than any of them. */
+  /** @param first A handle no higher than any that is used */
   constructor(private readonly first: number) {}
 
   get size(): number {
@@ -162,7 +162,7 @@ export class Behind<T> {
 
   get(handle: number): T | undefined {
     const place = (handle - this.first) / SPACING
-    // Any other number is no place, and slow to look up.
+    // A number that is no valid index is not looked up in the array, which would be slow.
     return place >>> 0 === place ? this.#objects[place] : undefined
   }
 

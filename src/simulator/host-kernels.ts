@@ -1,4 +1,4 @@
-/** Kernels in JavaScript: they work on the bytes of the memory that they are given. */
+/** Kernels in JavaScript, which work on the bytes of the memory that they are given. */
 import { checkInteger } from '../foundation/base/arguments.js'
 import { LONGEST_ARRAY, sameBytes } from '../foundation/base/bytes.js'
 import { type ElementLayout, type Leaf, scalarLayout } from '../foundation/base/element-layout.js'
@@ -24,12 +24,12 @@ export const CALL = 'cuLaunchKernelEx'
 const BYTE = scalarLayout('u8')
 const NOTHING = { begin: 0, end: 0 }
 
-/** A launch with its arguments, which are kept as pieces of memory and not as buffers, since a graph keeps it. */
+/** A launch with its arguments. They are kept as pieces of memory and not as buffers, since a graph keeps the launch. */
 interface HostCall {
   readonly pieces: readonly TouchedMemory[]
-  /** What errors call the pieces. */
+  /** The names of the pieces in errors. */
   readonly names: readonly string[]
-  /** What the pieces are made of. */
+  /** The layouts of the pieces' elements. */
   readonly elements: readonly ElementLayout[]
   /** Runs the host implementation on the bytes of the pieces. */
   readonly run: (bytes: readonly Uint8Array[]) => void
@@ -71,11 +71,11 @@ function hostCallOf(
   return { pieces, names, elements, run }
 }
 
-/** The memory in which the pieces lie when the work is queued: an address may be another's by the time that it runs. */
+/** The blocks in which the pieces lie when the work is queued: by the time that it runs, an address may belong to another block. */
 const blocksOf = (pieces: readonly TouchedMemory[], memory: SimMemory): readonly (MemoryBlock | undefined)[] =>
   pieces.map(({ pointer, byteLength }) => (byteLength === 0 ? undefined : memory.blockAt(pointer, byteLength)))
 
-/** The number of the first piece whose address other memory has by now, or none; -1 where there is none. */
+/** The number of the first piece whose address belongs to another block or to none by now; -1 if there is none. */
 const replacedAmong = (
   pieces: readonly TouchedMemory[],
   blocks: readonly (MemoryBlock | undefined)[],
@@ -86,13 +86,13 @@ const replacedAmong = (
     return block !== undefined && block !== memory.blockAt(pointer, byteLength)
   })
 
-/** The bytes of the pieces now: the memory itself. */
+/** The bytes of the pieces: the memory itself, not copies. */
 const bytesOf = (pieces: readonly TouchedMemory[], memory: SimMemory): readonly Uint8Array[] =>
   pieces.map(({ pointer, byteLength }) =>
     byteLength === 0 ? new Uint8Array() : memory.bytesAt(pointer, byteLength, CALL),
   )
 
-/** A launch that runs JavaScript. */
+/** The work of a launch that runs JavaScript. */
 export function hostWorkOf(
   host: HostKernel,
   work: KernelWork,
@@ -105,19 +105,19 @@ export function hostWorkOf(
   return { amount: work.kernel.nanoseconds ?? host.nanoseconds, work: effect }
 }
 
-/** The relative difference that arithmetic of another order makes. */
+/** The relative differences that arithmetic in another order makes. */
 const TOLERANCES: { readonly [T in ScalarType]?: number } = { bf16: 1e-2, f16: 1e-3, f32: 1e-5, f64: 1e-12 }
 
 /**
- * A launch of code that JavaScript is compared with: called before the code runs, with what it says of the memory then. The
- * result is called after it, and throws ERR_INVALID_ARG_VALUE where the two differ.
+ * Prepares to compare a launch of code with its host implementation. It is called before the code runs, and reads the memory as it is then. The
+ * function that it returns is called after the code, and throws ERR_INVALID_ARG_VALUE if the two differ.
  */
 export function compareWithHost(host: HostKernel, work: KernelWork, memory: SimMemory): () => () => void {
-  // The code sets the conditions.
+  // The conditions of the graph are set by the code alone.
   const { pieces, names, elements, run } = hostCallOf(host, work, memory, () => {})
   const blocks = blocksOf(pieces, memory)
   return () => {
-    // Code that accesses freed memory is a fault, and one that does not leaves nothing to compare.
+    // Freed memory cannot be compared: code that accesses it is a fault.
     if (blocks.some((block) => block?.freed) || replacedAmong(pieces, blocks, memory) >= 0) return () => {}
     const copies = bytesOf(pieces, memory).map((bytes) => bytes.slice())
     run(copies)
@@ -141,7 +141,7 @@ interface Difference {
   readonly theirs: number | bigint
 }
 
-/** Padding may differ. */
+/** The first difference between the results, not counting padding. */
 function firstDifference(ours: Uint8Array, theirs: Uint8Array, layout: ElementLayout): Difference | undefined {
   if (sameBytes(ours, theirs)) return undefined
   const { leaves, byteLength } = comparedParts(layout)
@@ -156,7 +156,7 @@ function firstDifference(ours: Uint8Array, theirs: Uint8Array, layout: ElementLa
   return undefined
 }
 
-/** Vectors are compared number by number, as they are in JavaScript. */
+/** The numbers that are compared: vectors are compared number by number, as they are in JavaScript. */
 function comparedParts({ scalar, leaves, byteLength }: ElementLayout): {
   readonly leaves: readonly Leaf[]
   readonly byteLength: number
@@ -172,7 +172,7 @@ function isFar(one: number | bigint, other: number | bigint, tolerance: number):
   return !(Math.abs(one - other) <= tolerance * Math.max(Math.abs(one), Math.abs(other)))
 }
 
-/** All memory from a bare address on. None is behind 0, which is what a kernel gets for a pointer that it does not use. */
+/** The memory from a bare address on. At 0 it is empty, since a kernel gets that for a pointer that it does not use. */
 function memoryFrom(pointer: Pointer, memory: SimMemory): Pick<TouchedMemory, 'pointer' | 'byteLength'> {
   return { pointer, byteLength: pointer === 0 ? 0 : memory.bytesFrom(pointer, CALL) }
 }
@@ -181,7 +181,7 @@ function memoryFrom(pointer: Pointer, memory: SimMemory): Pick<TouchedMemory, 'p
 export class HostWork implements Work {
   readonly engine = undefined
   readonly byteLength = undefined
-  /** Kept reachable until it is done. */
+  /** Objects that stay reachable until the work is done. */
   readonly held: readonly unknown[]
   readonly #blocks: readonly (MemoryBlock | undefined)[]
 
@@ -189,9 +189,9 @@ export class HostWork implements Work {
     readonly name: string,
     readonly shape: string | undefined,
     private readonly pieces: readonly TouchedMemory[],
-    /** What errors call the pieces. */
+    /** The names of the pieces in errors. */
     private readonly pieceNames: readonly string[],
-    /** All that it may not write is compared with what it was before, and not just the ends of long stretches. */
+    /** Whether all memory that the work may not write is compared with what it was before, and not just the ends of long stretches. */
     private readonly comparesAll: boolean,
     private readonly run: (bytes: readonly Uint8Array[]) => void,
     private readonly memory: SimMemory,
@@ -217,7 +217,7 @@ export class HostWork implements Work {
     const all = bytesOf(pieces, this.memory)
     const watched = all.map((bytes, index) => {
       const { pointer = 0, access = 'inout' } = pieces[index] ?? {}
-      // Around freed memory nothing is left to be compared.
+      // Freed memory, and what lies around it, cannot be compared.
       const isGone = bytes.byteLength === 0 || this.#blocks[index]?.freed === true
       return { bytes, access, within: isGone ? NOTHING : this.memory.spanAt(pointer as Pointer, CALL) }
     })
@@ -229,7 +229,7 @@ export class HostWork implements Work {
     }
     const lost = all.findIndex((piece, index) => piece.byteLength !== pieces[index]?.byteLength)
     if (lost < 0) {
-      // Work that a host implementation queues or waits for may have written there.
+      // The comparison counts only if no other block was used meanwhile: work that a host implementation queues or waits for may have written there.
       if (MemoryBlock.uses === uses) this.#refuse(changed())
       return
     }
@@ -237,7 +237,7 @@ export class HostWork implements Work {
     throw invalidValue(`${what}: what it held is lost. Transfer a copy, made by slice()`)
   }
 
-  /** Freed memory is poison, as for a copy; but at an address that other memory has by now the work must not touch that. */
+  /** Refuses work on an address that belongs to another block by now, which the work must not touch. Freed memory alone is poison, as for a copy. */
   #refuseReplaced(): void {
     const at = replacedAmong(this.pieces, this.#blocks, this.memory)
     const piece = this.pieces[at]

@@ -18,14 +18,14 @@ workerThreads.parentPort?.on('message', (request: WorkerRequest) => {
   Atomics.notify(control, CONTROL.answered)
 })
 
-/** Whatever fails, the launch runs on one core, and fails there if it is the kernel's fault. */
+/** Runs a request. Undefined if anything fails: the launch then runs on one core, and fails there if the kernel is at fault. */
 function answerTo(request: WorkerRequest): BlockResult | undefined {
   try {
     if (request.kind === 'run') return machine.run(request.id, request.task)
     if (request.kind === 'load') machine.load(request.id, request.kernel)
     else machine.unload(request.id)
   } catch {
-    // A kernel that was not loaded fails when it is to run.
+    // A kernel that could not be loaded fails when it is to run.
   }
   return undefined
 }

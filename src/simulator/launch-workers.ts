@@ -1,6 +1,6 @@
 /**
- * The threads on which long launches of kernels run (src/ptx/block-workers.ts). They start when one needs them first, do not keep
- * the process alive, and serve all simulations of the thread that started them.
+ * The threads on which long launches of kernels run (src/ptx/block-workers.ts). They start when a launch needs them first, do not keep the process
+ * alive, and serve all simulations of the thread that started them.
  */
 import { monotonicTime } from '../foundation/base/event-loop.js'
 import { process, workerThreads } from '../foundation/base/node-modules.js'
@@ -8,33 +8,33 @@ import { isSharedMemory, newSharedMemory } from '../foundation/base/shared-memor
 import { isGone } from '../foundation/base/system-threads.js'
 import type { BlockResult, BlockTask, BlockWorkers, WorkerKernel } from '../ptx/ptx.js'
 
-/** What is sent to a worker. */
+/** A message to a worker. */
 export type WorkerRequest =
   | { readonly kind: 'load'; readonly id: number; readonly kernel: WorkerKernel }
   | { readonly kind: 'unload'; readonly id: number }
   | { readonly kind: 'run'; readonly id: number; readonly task: BlockTask }
 
-/** What a worker begins with. */
+/** The data that a worker starts with. */
 export interface WorkerData {
   readonly control: Int32Array
   readonly answers: InstanceType<typeof workerThreads.MessageChannel>['port2']
 }
 
-/** Where a worker counts requests that it has answered, and says which thread it is. */
+/** The indices of the words in which a worker counts the requests that it has answered, and gives its thread's number. */
 export const CONTROL = { answered: 0, thread: 1 } as const
 
-/** webpack takes a file along that is named by `new URL()` with import.meta.url, without what it imports. */
+/** The URL of this file in a constant: webpack bundles a file that is named by `new URL()` with import.meta.url itself, but not what it imports. */
 const HERE = import.meta.url
-/** How long a wait lasts before it is checked that the worker is there. */
+/** The milliseconds of a wait after which it is checked that the worker still exists. */
 const INTERVAL_MS = 100
-/** Not every system shows that a thread is gone: it is waited for so many times as long as one core would take. */
+/** The patience with a worker, as a multiple of the time that one core would take: not every system shows that a thread is gone. */
 const PATIENCE = 50
 const LEAST_PATIENCE_MS = 10_000
-/** Of the time of one core, what workers may take. */
+/** The share of one core's time that workers may take to be worth their cost. */
 const WORTH = 0.9
 const MOST_CORES = 8
 
-/** What answers: the result of 'run', undefined where it failed. */
+/** The answer of a worker: the result of 'run', undefined if the run failed. */
 export interface WorkerAnswer {
   readonly result: BlockResult | undefined
 }
@@ -79,7 +79,7 @@ class LaunchWorker {
     this.#worker.postMessage(request)
   }
 
-  /** Waits until all requests are answered; returns the latest answer. */
+  /** Waits until all requests are answered; returns the latest answer, or undefined if the worker is lost. */
   answer(until: number): BlockResult | undefined {
     for (;;) {
       const answered = Atomics.load(this.#control, CONTROL.answered)
@@ -104,21 +104,24 @@ const workers: LaunchWorker[] = []
 let shared = newSharedMemory(0)
 let kernels = 0
 
-/** Starts as many as are missing; false where they cannot be had, as in a page. */
+/** Starts the workers that are missing; returns false if there can be no workers, as in a page. */
 function start(count: number): boolean {
   if (typeof workerThreads.Worker !== 'function' || !isSharedMemory(shared)) return false
   try {
     while (workers.length < count) workers.push(new LaunchWorker())
   } catch {
-    // The process may not start threads.
+    // A process without permission to start threads gets here.
   }
   return workers.length >= count && workers.every(({ isLost }) => !isLost)
 }
 
-/** Of a kernel, on as many cores. */
+/** The workers of one kernel, on as many cores. */
 export class KernelWorkers implements BlockWorkers {
   readonly #id = ++kernels
-  /** Recording accesses, or what else the machine does, costs more than the cores are worth: later launches run on one. */
+  /**
+   * Whether workers were too slow: recording accesses, or other load of the machine, cost more than the cores are worth. Later launches run on one
+   * core.
+   */
   #isSlow = false
 
   constructor(
@@ -153,12 +156,12 @@ export class KernelWorkers implements BlockWorkers {
   }
 }
 
-/** The cores that a launch uses by default. */
+/** The number of cores that a launch uses by default. */
 export function availableCores(): number {
   try {
     return Math.min(MOST_CORES, process.getBuiltinModule('node:os').availableParallelism())
   } catch {
-    // A page, or a process that may not ask.
+    // A page, or a process without the permission to ask, gets here.
     return 1
   }
 }

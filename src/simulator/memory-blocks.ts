@@ -5,20 +5,20 @@ import type * as Ptx from '../ptx/ptx.js'
 import type { SimDevice, SimOperation } from './machine/machine-state.js'
 import type { SimPool } from './machine/pools.js'
 
-/** Reads of freed memory. */
+/** The byte that reads of freed memory return. */
 const POISON = 0xdd
-/** Device memory that nothing has been written to: CUDA promises no zeros. */
+/** The byte of device memory that nothing has been written to: CUDA promises no zeros. */
 const UNWRITTEN = 0xcd
-/** Bytes that are written at a time where nothing was: the process gives a large block no more pages than are used. */
+/** The bytes of unwritten memory that are filled at a time: the process gives a large block no more pages than are used. */
 const CHUNK = 2 ** 18
-/** Bytes that are moved at a time: a view may not be as long as a block. */
+/** The most bytes that are moved at a time: a view may not be as long as a block. */
 export const PIECE = 2 ** 26
 
 export abstract class MemoryBlock {
-  /** How often any block was prepared, read or written. */
+  /** The number of times that any block was prepared, read or written. */
   static uses = 0
   freed = false
-  /** Once there is compiled code: the memory that it sees, which has this block. */
+  /** The memory of compiled code that contains this block; undefined as long as there is no compiled code. */
   #kernelMemory: Ptx.DeviceMemory | undefined
 
   constructor(
@@ -27,22 +27,22 @@ export abstract class MemoryBlock {
     readonly device: SimDevice,
   ) {}
 
-  /** Makes sure that there are bytes, and returns what an operation must keep reachable. Throws a RangeError where the process has no more. */
+  /** Makes sure that there are bytes, and returns what an operation must keep reachable. Throws a RangeError if the process has no more memory. */
   abstract prepare(pointer: Pointer, byteLength: number): unknown
-  /** Undefined where the bytes are gone. */
+  /** The buffer of the block; undefined if its bytes are gone. */
   protected abstract get buffer(): ArrayBufferLike | undefined
   protected abstract drop(): void
-  /** Where the block begins in the buffer. */
+  /** The offset in the buffer at which the block begins. */
   protected get begin(): number {
     return 0
   }
 
-  /** Where the block begins in its buffer. */
+  /** The offset in its buffer at which the block begins. */
   get beginInBuffer(): number {
     return this.begin
   }
 
-  /** What work that is queued must keep reachable, though there need be no bytes yet. */
+  /** The object that queued work must keep reachable, though there need be no bytes yet. */
   get held(): unknown {
     return undefined
   }
@@ -53,14 +53,14 @@ export abstract class MemoryBlock {
     this.drop()
   }
 
-  /** Compiled code may access the block from now on. */
+  /** Adds the block to the memory of compiled code, which may access it from now on. */
   showTo(memory: Ptx.DeviceMemory): void {
     if (this.freed || this.byteLength === 0) return
     this.#kernelMemory = memory
     this.addTo(memory)
   }
 
-  /** The bytes lie elsewhere now. */
+  /** Updates the memory of compiled code after the bytes have moved to another buffer. */
   protected showAgain(): void {
     if (this.#kernelMemory === undefined) return
     this.#kernelMemory.remove(this.pointer)
@@ -71,7 +71,7 @@ export abstract class MemoryBlock {
     memory.addExternal(this.pointer, this.byteLength, () => this.read(this.pointer, this.byteLength))
   }
 
-  /** Do some of these bytes of JavaScript's lie here? */
+  /** Whether some of these bytes of JavaScript's lie in this block. */
   overlaps({ buffer, byteOffset, length }: Uint8Array): boolean {
     if (this.buffer !== buffer) return false
     return byteOffset < this.begin + this.byteLength && this.begin < byteOffset + length
@@ -87,12 +87,12 @@ export abstract class MemoryBlock {
     this.wrote(pointer, bytes.byteLength)
   }
 
-  /** Kernels may have used it, and nobody has noted what they wrote. */
+  /** Counts the whole block as written, since kernels may have used it and nothing has noted what they wrote. */
   countAsWritten(): void {
     if (this.#kernelMemory !== undefined) this.wrote(this.pointer, this.byteLength)
   }
 
-  /** Reads of these bytes by kernels are right from now on. */
+  /** Notes that these bytes are written: reads of them by kernels are right from now on. */
   wrote(pointer: Pointer, byteLength: number): void {
     this.#kernelMemory?.markInitialised(pointer, byteLength)
   }
@@ -118,25 +118,28 @@ export abstract class MemoryBlock {
   }
 }
 
-/** Memory of a device: its bytes exist from the first touch on. */
+/** Memory of a device, whose bytes exist from the first access on. */
 export class DeviceMemory extends MemoryBlock {
   #bytes: ArrayBuffer | undefined
-  /** Where the bytes are that other threads or processes use too. */
+  /** The memory with the bytes, if other threads or processes use them too. */
   #shared: ArrayBufferLike | undefined
-  /** Called once it is gone. */
+  /** The callback for the time when the block is gone. */
   whenGone: (() => void) | undefined
-  /** The memory of compiled code, once a kernel has used the block: then the bytes lie there. */
+  /** The memory of compiled code in which the bytes lie, once a kernel has used the block. */
   #allocator: Ptx.DeviceMemory | undefined
-  /** Has anything been written here, by other work than kernels? */
+  /** Whether anything other than kernels has written to the block. */
   #isWritten = false
-  /** For each chunk: have its bytes been touched? */
+  /** Whether the bytes of each chunk have been accessed. */
   #touched = new Uint8Array(0)
   #untouched = 0
 
-  /** What is read where nothing has been written. */
+  /** The byte that reads return where nothing has been written. */
   #unwritten = UNWRITTEN
 
-  /** `pool`: undefined for memory of `cuMemAlloc`. `theirs`: the bytes, where another thread has shared them. */
+  /**
+   * @param pool The pool of the memory; undefined for memory of `cuMemAlloc`
+   * @param theirs The bytes, if another thread has shared them
+   */
   constructor(
     pointer: Pointer,
     byteLength: number,
@@ -148,7 +151,7 @@ export class DeviceMemory extends MemoryBlock {
     this.#shared = theirs
   }
 
-  /** Moves the bytes to where others can use them. */
+  /** Moves the bytes to memory that others can use. */
   share<B extends ArrayBufferLike>(shared: B): B {
     this.#copyTo(new Uint8Array(shared, 0, this.byteLength))
     this.#shared = shared
@@ -158,7 +161,7 @@ export class DeviceMemory extends MemoryBlock {
     return shared
   }
 
-  /** Where others use the bytes, if they do. */
+  /** The memory with the bytes, if others use them too. */
   get sharedBytes(): ArrayBufferLike | undefined {
     return this.#shared
   }
@@ -197,7 +200,7 @@ export class DeviceMemory extends MemoryBlock {
       })
   }
 
-  /** To be called before it is used. */
+  /** Makes the block read as zeros; must be called before it is used. */
   zero(): void {
     this.#unwritten = 0
     this.#isWritten = true
@@ -214,13 +217,13 @@ export class DeviceMemory extends MemoryBlock {
 
   protected override drop(): void {
     this.#bytes = undefined
-    // Other threads that still use it are to see that it is gone.
+    // The first byte tells other threads that still use the memory that it is gone.
     if (this.#shared !== undefined && this.theirs === undefined) new Uint8Array(this.#shared).fill(POISON)
     this.whenGone?.()
     this.whenGone = undefined
   }
 
-  /** A kernel uses the block for the first time. */
+  /** Moves the bytes into the memory of compiled code when a kernel uses the block for the first time. */
   #moveTo(memory: Ptx.DeviceMemory, into: Uint8Array): void {
     this.#copyTo(into)
     this.#bytes = undefined
@@ -241,7 +244,7 @@ export class DeviceMemory extends MemoryBlock {
     }
   }
 
-  /** A host implementation may have transferred its view to another thread, and with it the bytes of the memory. */
+  /** The buffer of the block. A host implementation may have transferred its view to another thread, and with it the bytes of the memory. */
   #existing(): ArrayBuffer {
     if (this.#bytes !== undefined && this.#bytes.byteLength > 0) return this.#bytes
     this.#bytes = new ArrayBuffer(this.byteLength)
@@ -252,12 +255,12 @@ export class DeviceMemory extends MemoryBlock {
 }
 
 /**
- * Memory of the host. While it is open nothing here keeps its buffer reachable, so that the garbage collector can find
- * that it is not used any more; operations that are queued do keep it.
+ * Memory of the host. While it is open nothing here keeps its buffer reachable, so that the garbage collector can find that it is not used any more;
+ * operations that are queued do keep it.
  */
 export class PinnedMemory extends MemoryBlock {
   readonly #open: WeakRef<ArrayBuffer>
-  /** Once closed: the bytes, taken away from the views. */
+  /** The bytes of a closed block, taken away from the views. */
   #closed: ArrayBuffer | undefined
 
   constructor(pointer: Pointer, byteLength: number, device: SimDevice, buffer: ArrayBuffer) {
@@ -273,14 +276,14 @@ export class PinnedMemory extends MemoryBlock {
     return this.#closed ?? this.#open.deref()
   }
 
-  /** Empties the views; what is queued still has the bytes. */
+  /** Empties the views; queued work still has the bytes. */
   detach(buffer: ArrayBuffer | undefined): void {
     if (buffer !== undefined && buffer.byteLength > 0) this.#closed = structuredClone(buffer, { transfer: [buffer] })
   }
 
   protected override get buffer(): ArrayBuffer | undefined {
     const buffer = this.#closed ?? this.#open.deref()
-    // The caller may have transferred it to another thread.
+    // The caller may have transferred the buffer to another thread.
     return this.freed || buffer?.byteLength === 0 ? undefined : buffer
   }
 
@@ -289,9 +292,9 @@ export class PinnedMemory extends MemoryBlock {
   }
 }
 
-/** Memory of the program's own, page-locked: it is kept as long as it is. */
+/** Page-locked memory of the program's own, which this block keeps reachable. */
 export class RegisteredMemory extends MemoryBlock {
-  /** Of its registration, once it was closed. */
+  /** The operation that ends the registration, once it was closed. */
   end: SimOperation | undefined
   #bytes: Uint8Array | undefined
 
@@ -306,7 +309,7 @@ export class RegisteredMemory extends MemoryBlock {
 
   protected override get buffer(): ArrayBufferLike | undefined {
     const buffer = this.#bytes?.buffer
-    // Its WebAssembly.Memory may have grown: in Node 20 it looks like any other.
+    // The WebAssembly.Memory of the buffer may have grown: in Node 20 the buffer looks like any other.
     return buffer?.byteLength === 0 ? undefined : buffer
   }
 
@@ -319,7 +322,7 @@ export class RegisteredMemory extends MemoryBlock {
   }
 }
 
-/** A variable of a module: its bytes lie in the memory of compiled code from the beginning. */
+/** A variable of a module, whose bytes are in the memory of compiled code from the beginning. */
 export class VariableMemory extends MemoryBlock {
   constructor(
     pointer: Pointer,
@@ -342,7 +345,7 @@ export class VariableMemory extends MemoryBlock {
     return this.allocator.use(this.pointer, 1)?.byteOffset ?? 0
   }
 
-  /** The module has added it. */
+  /** Does nothing, since the module has added the variable. */
   protected override addTo(): void {}
   protected override drop(): void {}
 }

@@ -7,7 +7,7 @@ import { DeviceMemory, type MemoryBlock, PIECE } from './memory-blocks.js'
 export class CopyEffect implements Work {
   readonly what = 'copy'
   readonly name = 'copy'
-  /** Kept reachable until it is done. */
+  /** Objects that stay reachable until the copy is done. */
   readonly held: readonly unknown[]
 
   constructor(
@@ -29,7 +29,7 @@ export class CopyEffect implements Work {
     ]
   }
 
-  /** A GPU lets the host make such a copy. */
+  /** Whether a GPU lets the host make such a copy. */
   get isWithinHost(): boolean {
     return isWithinHost(this.to, this.from)
   }
@@ -38,7 +38,7 @@ export class CopyEffect implements Work {
     return `copy ${this.places}`
   }
 
-  /** Between which kinds of memory it is, which cannot be changed. */
+  /** The kinds of memory between which the copy goes, which an update of a graph cannot change. */
   get places(): string {
     return placesOf(this.to, this.from)
   }
@@ -62,7 +62,7 @@ export class RowsEffect implements Work {
   readonly what = 'copy'
   readonly name = 'copy'
   readonly byteLength: number
-  /** Kept reachable until it is done. */
+  /** Objects that stay reachable until the copy is done. */
   readonly held: readonly unknown[]
 
   constructor(
@@ -111,9 +111,9 @@ export class FillEffect implements Work {
   readonly what = 'fill'
   readonly name = 'fill'
   readonly engine = undefined
-  /** Bytes that it writes. */
+  /** The bytes that the fill writes. */
   readonly byteLength: number
-  /** Kept reachable until it is done. */
+  /** An object that stays reachable until the fill is done. */
   readonly held: unknown
 
   constructor(
@@ -132,7 +132,7 @@ export class FillEffect implements Work {
     return this.fill.rows !== undefined
   }
 
-  /** The width may change; of a fill of rows only the value, and where it is. */
+  /** The property that an update of a graph cannot change: the width of a plain fill may change, of a fill of rows only the value and the address. */
   get shape(): string {
     const { width, rows } = this.fill
     return rows === undefined ? 'fill' : `fill of rows ${[width, ...Object.values(rows)]}`
@@ -149,11 +149,11 @@ export class FillEffect implements Work {
   }
 }
 
-/** Bytes from the first that a fill writes to behind the last. */
+/** The bytes from the first that a fill writes to behind the last. */
 export const extentOfFill = ({ width, count, rows }: FillWork): number =>
   rows === undefined ? width * count : extentOf(rows)
 
-/** A word is written. */
+/** The effect of writing a word. */
 export class WriteValueEffect implements Work {
   readonly what = 'writeValue'
   readonly name = 'writeValue'
@@ -180,7 +180,7 @@ export class WriteValueEffect implements Work {
   }
 }
 
-/** The stream stands until a word meets a comparison. */
+/** A wait of the stream until a word meets a comparison. */
 export class WaitValueEffect implements Work {
   readonly what = 'waitValue'
   readonly name = 'waitValue'
@@ -211,8 +211,7 @@ export class WaitValueEffect implements Work {
   effect(): void {}
 }
 
-/** The memory is gone: what is read there is poison. */
-/** Something that is done in the order of streams, and touches no memory of the program. */
+/** Work that is done in the order of streams, and touches no memory of the program. */
 export class LaterEffect implements Work {
   readonly engine = undefined
   readonly byteLength = undefined
@@ -254,12 +253,12 @@ export class FreeEffect implements Work {
 const isWithinHost = (to: MemoryBlock, from: MemoryBlock): boolean =>
   !(to instanceof DeviceMemory || from instanceof DeviceMemory)
 
-/** All that CUDA distinguishes in the update of a copy: memory of a pool, and any other, of the host too. */
+/** The kind of memory, as far as CUDA distinguishes it in the update of a copy: memory of a pool, or any other, that of the host included. */
 const placeOf = (block: MemoryBlock): string =>
   block instanceof DeviceMemory && block.pool !== undefined
     ? `a pool of device ${block.device.ordinal}`
     : 'other memory'
 
-/** A copy within the host is a host function. */
+/** The kinds of memory between which a copy goes; a copy within the host is a host function. */
 const placesOf = (to: MemoryBlock, from: MemoryBlock): string =>
   isWithinHost(to, from) ? 'within the host' : `to ${placeOf(to)} from ${placeOf(from)}`

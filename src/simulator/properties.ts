@@ -1,12 +1,12 @@
 /**
- * The properties of the simulated device. Its attributes are the answers of an H200 (driver 580.159.04), so that a program
- * sees the GPU it is meant for.
+ * The properties of the simulated device. Its attributes are the answers of an H200 (driver 580.159.04), so that a program finds the GPU that it is
+ * meant for.
  */
 import { DEVICE_ATTRIBUTES as A } from '../foundation/driver/device-attributes.js'
 import { multiprocessorGroups } from '../foundation/driver/multiprocessor-groups.js'
 
 export const SIMULATED_NAME = 'Simulated GPU'
-/** Of each device. */
+/** The multiprocessors of each device. */
 export const MULTIPROCESSORS = 132
 export const SIMULATED_PRIORITIES = { least: 0, greatest: -5 } as const
 
@@ -14,19 +14,19 @@ export function simulatedUuid(device: number): string {
   return `GPU-00000000-0000-4000-8000-${device.toString(16).padStart(12, '0')}`
 }
 
-/** As its attributes have it, with a bus for each device. */
+/** The PCI bus id, in agreement with the attributes, with a bus for each device. */
 export function simulatedPciBusId(device: number): string {
   const digits = (attribute: number, count: number): string =>
     (simulatedAttribute(attribute, device) ?? 0).toString(16).padStart(count, '0')
   return `${digits(A.pciDomainId, 4)}:${digits(A.pciBusId, 2)}:${digits(A.pciDeviceId, 2)}.0`
 }
 
-/** As compute capability 9.0 has it: the smallest group of multiprocessors that a device is split into. */
+/** The smallest group of multiprocessors that a device is split into, for compute capability 9.0. */
 const GROUP = 8
-/** An H200 gives one group of eight less than it has multiprocessors for. */
+/** The most groups of eight: an H200 gives one less than it has multiprocessors for. */
 const MOST_SMALL_GROUPS = 15
 
-/** The multiprocessors of each part and of the rest; undefined where there are not enough. */
+/** The multiprocessors of each part and of the rest; undefined if there are not enough. */
 export function simulatedSplit(wanted: readonly number[]): readonly number[] | undefined {
   const { size, counts } = multiprocessorGroups(wanted, GROUP, GROUP)
   const needed = counts.reduce((sum, count) => sum + count, 0)
@@ -35,7 +35,7 @@ export function simulatedSplit(wanted: readonly number[]): readonly number[] | u
   return [...counts.map((count) => count * size), rest]
 }
 
-/** All others are 0. */
+/** The values of the attributes that are not 0. */
 const NOT_ZERO: Readonly<Record<number, number>> = {
   [A.maxThreadsPerBlock]: 1024,
   [A.maxBlockDimX]: 1024,
@@ -158,10 +158,10 @@ const NOT_ZERO: Readonly<Record<number, number>> = {
 
 const known = new Set<number>(Object.values(A))
 
-/** The newest that the H200's driver, of CUDA 13.0, knew: newer ones it refuses. */
+/** The highest number of an attribute that the H200's driver, of CUDA 13.0, accepted. */
 const NEWEST_ATTRIBUTE = 147
 
-/** Undefined for one that is refused. */
+/** The value of an attribute; undefined for one that is refused. */
 export function simulatedAttribute(attribute: number, device = 0): number | undefined {
   if (attribute === A.pciBusId) return device
   return attribute > NEWEST_ATTRIBUTE ? undefined : (NOT_ZERO[attribute] ?? (known.has(attribute) ? 0 : undefined))

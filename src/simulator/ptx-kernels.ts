@@ -1,6 +1,6 @@
 /**
- * Kernels of PTX on the simulated GPU: modules of them, and launches, which are operations like all others. The compiler
- * behind it (src/ptx) knows no streams.
+ * Kernels of PTX on the simulated GPU: modules of them, and launches, which are operations like all others. The compiler behind it (src/ptx) has no
+ * streams.
  */
 import { loadPtx } from '#load-ptx'
 import { dataViewOf, SCALAR_ACCESS } from '../foundation/base/element-types.js'
@@ -32,18 +32,18 @@ import { MULTIPROCESSORS } from './properties.js'
 import type { Queued, SimMemory } from './sim-memory.js'
 
 /**
- * The model of time: each multiprocessor has so many lanes, which do so many instructions in a nanosecond, and memory moves
- * so many bytes in one. A launch takes a moment besides.
+ * The lanes of a multiprocessor in the model of time. Each does so many instructions in a nanosecond, and memory moves so many bytes in one; a launch
+ * takes a moment besides.
  */
 const LANES = 128
 const CYCLES_PER_NS = 1.755
 const BYTES_PER_NS = 4000
 const SHORTEST = 2000
-/** Of a thread whose kernel has not been run: loops are counted once. */
+/** The bytes that an access counts for in the time of a kernel that has not been run yet; its loops are counted once. */
 const BYTES_OF_ACCESS = 4
 
 const LOAD = 'cuModuleLoadData'
-/** Bytes of constant memory of a module. */
+/** The most bytes of constant memory of a module. */
 const MOST_CONSTANT = 64 * 1024
 
 const MACHINE_CODE = [
@@ -51,18 +51,18 @@ const MACHINE_CODE = [
   [0x50, 0xed, 0x55, 0xba],
 ] as const
 
-/** All memory: what a kernel may touch that follows addresses in memory. */
+/** The whole memory: a kernel that follows addresses in memory may touch any of it. */
 const EVERYWHERE: Touch = { pointer: 0, byteLength: 2 ** 47, writes: true }
 
-/** What modules and kernels need of the machine. */
+/** The parts of the machine that modules and kernels need. */
 export interface PtxParts {
   readonly device: SimDevice
   readonly memory: SimMemory
-  /** Picks one of so many blocks that could run next; undefined: they run in order. */
+  /** Picks one of so many blocks that could run next; undefined if they run in order. */
   readonly choose: ((count: number) => number) | undefined
-  /** The most instructions of a launch; 0: by the number of its threads. */
+  /** The most instructions of a launch; 0 for a limit that depends on the number of its threads. */
   readonly instructions: number
-  /** How many cores a long launch uses. */
+  /** The number of cores that a long launch uses. */
   readonly cores: number
   readonly setConditional: SetConditional
   readonly computeCapability: ComputeCapability
@@ -74,7 +74,7 @@ export class PtxModule {
   readonly #kernels = new Map<string, PtxKernel>()
   readonly #text: string
 
-  /** Throws ERR_UNSUPPORTED for machine code, and the error of cuModuleLoadData for text that is no PTX. */
+  /** Loads a module. Throws ERR_UNSUPPORTED for machine code, and the error of cuModuleLoadData for text that is no PTX. */
   constructor(
     image: Uint8Array,
     private readonly host: HostModule | undefined,
@@ -108,12 +108,15 @@ export class PtxModule {
     for (const name of this.#module.kernels) refusedByLoader(() => this.#factsOf(name))
   }
 
-  /** @throws ERR_UNSUPPORTED for a kernel that the simulator cannot run, and the error of `cuModuleGetFunction` where there is none */
+  /**
+   * Looks up a kernel.
+   * @throws ERR_UNSUPPORTED for a kernel that the simulator cannot run, and the error of `cuModuleGetFunction` if there is none
+   */
   kernel(name: string): PtxKernel {
     const known = this.#kernels.get(name)
     if (known !== undefined) return known
     if (!this.#module.kernels.includes(name)) throw cudaError('cuModuleGetFunction', CUresult.NOT_FOUND)
-    // Compiled here and not at the first launch, so that a form that does not run is told at once.
+    // The kernel is compiled here and not at the first launch, so that a form that does not run is reported at once.
     this.#module.code(name)
     const kernel = new PtxKernel(name, this.#module, this.#text, this.host?.get(name), this.parts)
     this.#kernels.set(name, kernel)
@@ -139,7 +142,9 @@ export class PtxModule {
     this.#module.close()
   }
 
-  /** A form that does not run makes only those kernels unusable that can reach it: they are refused when they are looked up. */
+  /**
+   * The facts about a kernel. A form that does not run makes only those kernels unusable that can reach it: they are refused when they are looked up.
+   */
   #factsOf(name: string): void {
     let bytes = 0
     try {
@@ -158,7 +163,7 @@ export class PtxModule {
 /** A kernel of PTX. */
 export class PtxKernel {
   readonly facts: Ptx.KernelFacts
-  /** Of a thread, as far as is known: from the text, and then from the latest launch. */
+  /** The instructions of a thread, as far as is known: from the text, and then from the latest launch. */
   #instructions: number
   #bytes = 0
   readonly #workers: KernelWorkers | undefined
@@ -167,7 +172,7 @@ export class PtxKernel {
     readonly name: string,
     private readonly module: Ptx.PtxModule,
     text: string,
-    /** The same in JavaScript, to compare with. */
+    /** The host implementation to compare with. */
     private readonly host: HostKernel | undefined,
     private readonly parts: PtxParts,
   ) {
@@ -184,13 +189,13 @@ export class PtxKernel {
     this.#workers?.close()
   }
 
-  /** Throws ERR_INVALID_ARG_VALUE where these are not the types of the kernel's parameters. */
+  /** Throws ERR_INVALID_ARG_VALUE if these are not the types of the kernel's parameters. */
   checkParameters(types: readonly PassedType[]): void {
     const sizes = this.facts.parameters.map(({ byteLength }) => byteLength)
     checkParameterSizes(this.name, types, sizes)
   }
 
-  /** A launch, and the virtual nanoseconds that it takes. */
+  /** The work of a launch, and the virtual nanoseconds that it takes. */
   queued(work: KernelWork, types: readonly PassedType[], multiprocessors = MULTIPROCESSORS): Queued {
     const { shape, args, kernel, observer } = work
     if (observer !== undefined) {
@@ -251,7 +256,7 @@ export class PtxKernel {
     return Math.ceil(SHORTEST + Math.max((threads * this.#instructions) / busy, (threads * this.#bytes) / BYTES_PER_NS))
   }
 
-  /** What it may read and write: from each pointer to the end of the allocation there, and its module's variables. */
+  /** The memory that a launch may read and write: from each pointer to the end of the allocation there, and its module's variables. */
   #touchesOf({ args, kernel }: KernelWork): readonly Touch[] {
     const touches: Touch[] = []
     for (const [index, { use, pointer: isPointer }] of this.facts.parameters.entries()) {
@@ -273,7 +278,7 @@ export class PtxKernel {
     return this.facts.otherMemory ? [...touches, EVERYWHERE] : touches
   }
 
-  /** The arguments as the code takes them. */
+  /** The arguments in the layout that the code expects. */
   #parametersOf(args: readonly LaunchArgument[], types: readonly PassedType[]): Uint8Array {
     const bytes = new Uint8Array(this.facts.parameterBytes)
     const view = dataViewOf(bytes)
@@ -293,7 +298,7 @@ export class PtxKernel {
 const checkedInPart = (kernel: string): string =>
   `The sanitizer has looked for races in global memory at a part of a launch of kernel '${kernel}' only: its warps pass more than four million barriers and releases. Check a smaller launch: fewer blocks, or fewer turns of its loops`
 
-/** The addresses that an argument may be or have: a struct may have some among its members. */
+/** The addresses in an argument: it may be an address itself, and a struct may have some among its members. */
 function addressesIn(given: LaunchArgument): readonly Pointer[] {
   if (typeof given !== 'object') return [Number(given) as Pointer]
   if (!ArrayBuffer.isView(given)) return [given.pointer]
@@ -312,7 +317,7 @@ class PtxWork implements Work {
   constructor(
     readonly name: string,
     readonly touches: readonly Touch[],
-    /** Kept reachable until it is done. */
+    /** Objects that stay reachable until the launch is done. */
     readonly held: readonly unknown[],
     private readonly run: () => void,
   ) {}
@@ -333,7 +338,7 @@ class PtxWork implements Work {
   }
 }
 
-/** What is wrong with the text a GPU's loader says by a number alone. */
+/** Loads a module. An error of the text gets the code that a GPU's loader returns, and the message says what is wrong. */
 function refusedByLoader<R>(load: () => R): R {
   try {
     return load()
@@ -343,8 +348,7 @@ function refusedByLoader<R>(load: () => R): R {
   }
 }
 
-/** A GPU's assembler refuses it. */
-/** The text of a fault, with the way to the line of the source where only that of the PTX is known. */
+/** The text of a fault. If only the line of the PTX is known, it says how to get that of the source. */
 function textOf({ message, line, source }: Ptx.KernelFault): string {
   const lacksSource = source === undefined && line > 0
   return lacksSource ? `${message} (the option '-lineinfo' of the compiler adds the line of the source)` : message

@@ -9,7 +9,7 @@ import { type SharedPart, SimDevice, SimEvent, SimPartition, SimStream } from '.
 import { DevicePools } from './machine/pools.js'
 import type { WorkWords } from './shared/object-words.js'
 
-/** The numbers of default streams, of which no other stream ever gets one. */
+/** The first number of default streams, which no other stream ever gets. */
 const FIRST_DEFAULT_ID = 2n ** 40n
 
 export class Registry {
@@ -20,10 +20,10 @@ export class Registry {
   readonly #events: Behind<SimEvent>
   readonly #contexts = new Map<ContextHandle, SimDevice>()
   readonly #partitions = new Map<ContextHandle, SimPartition>()
-  /** Those that other threads have shared with this one, by their handles there. */
+  /** The streams that other threads have shared with this one; keys are their handles there. */
   readonly #receivedStreams = new Map<StreamHandle, SimStream>()
   readonly #receivedEvents = new Map<EventHandle, SimEvent>()
-  /** Streams are numbered from 1, in the order in which they are made, those that the library makes for itself among them. */
+  /** The number of the stream that was made last. Streams are numbered from 1, those that the library makes for itself among them. */
   #ids = 0n
 
   constructor(
@@ -38,7 +38,7 @@ export class Registry {
     this.devices = Array.from({ length: devices }, (_, ordinal) => this.#makeDevice(ordinal))
   }
 
-  /** How many there are, default streams among them: for tests that look for objects left behind. */
+  /** The numbers of objects, default streams among them, for tests that look for leaks. */
   get counts(): { readonly streams: number; readonly events: number } {
     return { streams: this.#streams.size + this.#defaultStreams.size, events: this.#events.size }
   }
@@ -63,7 +63,7 @@ export class Registry {
     return this.#partitions.get(context)
   }
 
-  /** Once its last stream is destroyed. */
+  /** Removes a partition once its last stream is destroyed. */
   removePartition(partition: SimPartition): void {
     partition.isClosed = true
     if (partition.streams > 0) return
@@ -97,7 +97,7 @@ export class Registry {
     this.handles.remember('event', handle)
   }
 
-  /** This thread's part of a stream that another thread has shared. */
+  /** Makes this thread's part of a stream that another thread has shared. */
   receiveStream(handle: StreamHandle, work: WorkWords, make: () => SimStream): void {
     if (!work.isSame(this.peekStream(handle)?.shared?.words)) this.#receivedStreams.set(handle, make())
   }
@@ -109,7 +109,7 @@ export class Registry {
     this.#receivedEvents.set(handle, event)
   }
 
-  /** Its owner has closed it. False where work of it is still queued here. Another may have the handle since. */
+  /** Forgets a stream that its owner has closed, unless another one has the handle since. Returns false if work of it is still queued here. */
   forgetStream(handle: StreamHandle, work: WorkWords): boolean {
     const stream = this.#receivedStreams.get(handle)
     if (stream === undefined || !work.isSame(stream.shared?.words)) return true
@@ -123,7 +123,7 @@ export class Registry {
     return true
   }
 
-  /** To look takes no virtual time. */
+  /** The stream behind a handle; the lookup takes no virtual time. */
   peekStream(handle: StreamHandle): SimStream | undefined {
     return this.#streams.get(handle) ?? this.#defaultStreams.get(handle) ?? this.#receivedStreams.get(handle)
   }
@@ -176,12 +176,12 @@ export class Registry {
     return device
   }
 
-  /** As `alive`, at the beginning of a call. */
+  /** Checks the device as `alive` does, at the beginning of a call. */
   entered(device: SimDevice, call: string): SimDevice {
     if (!this.machine.others.isEmpty) this.machine.hearFault()
     this.alive(device, call)
     const { faults } = this.machine
-    // A simulation without faults pays one look.
+    // A simulation without planned faults pays for one check only.
     if (!faults.empty) this.#failOnRequest(faults.ofCall(call), call)
     return device
   }

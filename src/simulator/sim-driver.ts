@@ -68,25 +68,25 @@ import { SimSharing } from './sim-sharing.js'
 
 export interface SimDriverOptions {
   readonly devices: number
-  /** Of the allowed orders; with 0 effects on memory are put off, and else nothing is by chance. */
+  /** The seed of the allowed orders. With 0, effects on memory are put off, and nothing else is left to chance. */
   readonly seed: number
-  /** Bytes of each device. Default: a part of this machine's memory. */
+  /** The bytes of each device. Default: a part of this machine's memory. */
   readonly memory?: number | undefined
-  /** Of a launch, at most. Default: as the environment says; 0: by the number of its threads. */
+  /** The most instructions of a launch. Default: as the environment says; 0: by the number of its threads. */
   readonly instructions?: number | undefined
-  /** Which GPU the devices are. Default: as the environment says. */
+  /** The compute capability of the devices. Default: as the environment says. */
   readonly computeCapability?: ComputeCapability | undefined
-  /** Picks the faults that are random. Default: the seed. */
+  /** The seed of the faults that are random. Default: `seed`. */
   readonly faultSeed?: number
-  /** In the place of virtual time, and of the seed. */
+  /** Makes the scheduler that takes the place of virtual time, and of the seed. */
   readonly scheduler?: (steps: Steps) => Scheduler
-  /** Where its handles and addresses lie: an exploration runs one simulation after the other there. */
+  /** The ranges of handles and addresses: an exploration runs one simulation after the other in the same ranges. */
   readonly ranges?: Ranges
 }
 
 const drivers = new Map<number, WeakRef<SimDriver>>()
 
-/** The ranges of a simulation are for others once it is unreachable. */
+/** Gives the ranges of a simulation to others once it is unreachable. */
 const unreachable = new FinalizationRegistry(({ ranges, others }: { ranges: Ranges; others: OtherMachines }) => {
   ranges.giveBack()
   others.leave()
@@ -127,7 +127,7 @@ export class SimDriver implements Driver, WorkQueue {
     this.#registry = new Registry(this.machine, ranges, devices, memory)
     this.machine.devices = this.#registry.devices
     this.#waits = new HostWaits(this.machine, SimDriver.#allWaits)
-    // The machine keeps its driver: while work is pending, no other driver takes its handles.
+    // The closure lets the machine keep its driver reachable: while work is pending, no other driver takes its handles.
     this.machine.onWork = () => this.#waits.wake()
     drivers.set(rangeOf(this.#registry.handles.base), new WeakRef(this))
     const takeAddresses = (byteLength: number): number => this.#takeAddresses(ranges, byteLength)
@@ -145,7 +145,7 @@ export class SimDriver implements Driver, WorkQueue {
     this.libraries = new SimLibraries(this.kernels, this.#registry, this.#captures, this.#waits)
   }
 
-  /** Of each simulator that is reachable. */
+  /** The waits of each simulator that is reachable. */
   static *#allWaits(): Generator<HostWaits> {
     for (const driver of new Set([...drivers.values()].map((each) => each.deref()))) {
       if (driver !== undefined) yield driver.#waits
@@ -253,7 +253,7 @@ export class SimDriver implements Driver, WorkQueue {
     this.#registry.handles.remember('stream', handle)
   }
 
-  /** Destroys a stream without the memory that it was this library's. */
+  /** Destroys a stream as another library would, without remembering its handle. */
   foreignStreamDestroy(handle: StreamHandle): void {
     const stream = this.#registry.stream(handle, 'cuStreamDestroy')
     this.#captures.streamDestroyed(stream)
@@ -294,7 +294,7 @@ export class SimDriver implements Driver, WorkQueue {
 
   streamReserve(handle: StreamHandle, entries: number): void {
     const stream = this.#registry.peekStream(handle)
-    // Where CUDA crashes.
+    // A handle of no stream, with which CUDA crashes, is refused.
     if (stream === undefined) throw cudaError('cuStreamIsCapturing', CUresult.INVALID_HANDLE)
     this.#waits.reserve(stream, entries)
   }
@@ -318,7 +318,7 @@ export class SimDriver implements Driver, WorkQueue {
     return stream.priority
   }
 
-  /** No stream of the simulation is slower for the writes of another. */
+  /** Does nothing, since no stream of the simulation is slower for the writes of another. */
   streamSetMemorySyncDomain(handle: StreamHandle): void {
     this.#registry.liveStream(handle, 'cuStreamSetAttribute')
   }
@@ -369,7 +369,7 @@ export class SimDriver implements Driver, WorkQueue {
     const stream = this.#registry.liveStream(handle, 'cuEventRecord')
     if (stream.capture !== undefined) throw cudaError('cuStreamQuery', CUresult.STREAM_CAPTURE_UNSUPPORTED)
     this.#captures.refuseToTell(stream, 'cuStreamIsCapturing')
-    // It is a record, which on the null stream is work: what blocking streams are given later comes after it.
+    // A record on the null stream is work: what blocking streams are given later comes after it.
     const isWork = stream === stream.device.nullStream
     const record = isWork
       ? this.machine.enqueueRecord(stream)
@@ -550,17 +550,17 @@ export class SimDriver implements Driver, WorkQueue {
     this.machine.marker(stream, [...before, ...after], work, whenOver)
   }
 
-  /** The stream behind a handle; to look takes no virtual time. */
+  /** The stream behind a handle; the lookup takes no virtual time. */
   peek(handle: StreamHandle): SimStream | undefined {
     return this.#registry.peekStream(handle)
   }
 
-  /** For tests that look for objects left behind. */
+  /** The numbers of objects and bytes, for tests that look for leaks. */
   get counts(): { readonly streams: number; readonly events: number; readonly bytes: number } {
     return { ...this.#registry.counts, bytes: this.memory.bytesUsed }
   }
 
-  /** The host has waited for all work of the stream, or of the device: pools give back what they need not keep. */
+  /** Notes that the host has waited for all work of the stream, or of the device: pools give back what they need not keep. */
   #waitedFor(device: SimDevice, stream?: SimStream): void {
     for (const pool of device.pools.all) pool.waitedFor(stream)
   }
@@ -571,7 +571,7 @@ export class SimDriver implements Driver, WorkQueue {
     return base
   }
 
-  /** An operation that is over once all work of the device is, that of other threads too. */
+  /** An operation that is over once all work of the device is over, that of other threads too. */
   #allWork(device: SimDevice): SimOperation {
     const { machine } = this
     const tails = [...device.tails()]
@@ -583,7 +583,7 @@ export class SimDriver implements Driver, WorkQueue {
     return machine.marker(device.nullStream, tails)
   }
 
-  /** The operations that have to be over for all the stream's work to be. */
+  /** The operations that have to be over for all the stream's work to be over. */
   #tailsOf(stream: SimStream): readonly (SimOperation | undefined)[] {
     return stream === stream.device.nullStream ? [...this.machine.nullStreamTails(stream.device)] : [stream.tail]
   }
@@ -604,14 +604,14 @@ export class SimDriver implements Driver, WorkQueue {
     this.machine.recorded(event, this.#recordOperation(stream, event))
   }
 
-  /** A record without timing comes after these where it is no work. */
+  /** The operations that a record comes after which is no work, as one without timing is. */
   #recordedAfter(stream: SimStream): Iterable<SimOperation | undefined> {
     return stream.nonBlocking ? [stream.tail] : [stream.tail, stream.device.nullStream.tail]
   }
 
   /**
-   * A record of a plain event on a blocking stream comes after the null stream's work, and yet the stream is no busier by it:
-   * a query of an idle one is true. A record of an interprocess event comes after its record before, on whatever stream.
+   * Makes the record of an event. One of a plain event on a blocking stream comes after the null stream's work, and yet the stream is no busier by
+   * it: a query of an idle one is true. One of an interprocess event comes after the event's record before, on whatever stream.
    */
   #recordOperation(stream: SimStream, { flags, record }: SimEvent): SimOperation {
     if ((flags & EventFlag.INTERPROCESS) !== 0) return this.machine.enqueueRecord(stream, record)

@@ -40,33 +40,33 @@ import type { Queued, SimMemory } from './sim-memory.js'
 type Nodes = readonly CapturedNode<SimNodeWork>[]
 
 interface SimGraph extends SimBody {
-  /** That of its capture. */
+  /** The number of the capture that made the graph. */
   readonly id: bigint
   readonly handle: GraphHandle
   nodes: Nodes
-  /** The values of its conditions when a launch begins: their handles count from 1. */
+  /** The values of the graph's conditions when a launch begins; handles count from 1. */
   conditions: readonly number[]
-  /** Of the graph, however often a capture has added to it. */
+  /** The state of the graph, which stays the same object when captures add to the graph. */
   readonly life: { ended: boolean; instances: number }
 }
 
 interface SimGraphExec {
-  /** The graph that it was made from, without its nodes: an update lets go of what their work refers to. */
+  /** The graph that the instance was made from, without its nodes: an update releases what their work refers to. */
   readonly origin: { readonly id: bigint; readonly life: SimGraph['life'] }
   nodes: Nodes
-  /** Those that get their values when a launch begins. */
+  /** The conditions that get their initial values when a launch begins. */
   conditions: readonly SimCondition[]
   /** The nodes that are switched off. */
   readonly off: Set<NodeHandle>
-  /** The end of its latest launch: the next one waits for it. */
+  /** The end of the latest launch, for which the next one waits. */
   last: SimOperation | undefined
 }
 
 const OFF: SimNodeWork = { kind: 'empty' }
-/** A graph has fewer nodes. */
+/** The limit of a graph's nodes. */
 const MOST_NODES = 2 ** 20
 
-/** How the work of nodes is made. */
+/** The functions that make the work of nodes. */
 export interface NodeWorks {
   readonly kernels: SimKernels
   readonly memory: SimMemory
@@ -195,7 +195,7 @@ export class SimGraphs implements GraphDriver {
     this.captures.abandon(this.registry.liveStream(handle, 'cuStreamEndCapture'))
   }
 
-  /** The simulator is told when the stream is destroyed. */
+  /** Does nothing: the simulator is notified when the stream is destroyed. */
   leave(): void {}
 
   destroy(graph: GraphHandle): void {
@@ -259,7 +259,7 @@ export class SimGraphs implements GraphDriver {
     this.registry.handles.giveBack('graphExec', exec)
   }
 
-  /** An upload is work of its stream, behind the launches and uploads of the instance before it. */
+  /** Queues an upload. It is work of its stream, behind the launches and uploads of the instance before it. */
   upload({ exec, stream: handle }: QueuedGraphUpload): void {
     const { stream, instance } = this.#toRun(exec, handle, 'cuGraphUpload')
     if (!isEmpty(instance.nodes)) instance.last = this.machine.launch(stream, [], instance.last)
@@ -337,7 +337,7 @@ export class SimGraphs implements GraphDriver {
   #graph(graph: GraphHandle, call: string): SimGraph {
     const found = this.#graphs.get(graph)
     if (found === undefined) throw cudaError(call, CUresult.INVALID_VALUE)
-    // It has what a capture has added to it so far.
+    // While a capture adds to the graph, the graph has the nodes that were added so far.
     const nodes = this.captures.active ? this.captures.addingTo(found.id)?.nodes : undefined
     return nodes === undefined ? found : { ...found, nodes }
   }
@@ -361,7 +361,7 @@ const nodeHandle = (capture: bigint, index: number): NodeHandle => (Number(captu
 const conditionsOf = ({ conditions }: SimGraph): readonly SimCondition[] =>
   conditions.map((initial, index) => ({ handle: BigInt(index + 1), initial, value: initial }))
 
-/** The conditions that nodes have. */
+/** The handles of the conditions that nodes have. */
 const conditionsIn = (nodes: Nodes): ReadonlySet<bigint> =>
   new Set(
     nodes.flatMap(({ work }) =>
@@ -371,7 +371,7 @@ const conditionsIn = (nodes: Nodes): ReadonlySet<bigint> =>
     ),
   )
 
-/** Are all kernels in this part of a device, or in none? */
+/** Whether all kernels are in this part of a device, or all in none. */
 const areIn = (nodes: Nodes, partition: SimPartition | undefined): boolean =>
   nodes.every(({ work }) => {
     if (work.kind === 'graph') return areIn(work.nodes, partition)
@@ -391,7 +391,7 @@ function firstRefused(nodes: Nodes): NodeKind | undefined {
   return undefined
 }
 
-/** Those that no other comes after. */
+/** The nodes that no other comes after. */
 function lastNodes(nodes: Nodes): Nodes {
   const last = new Set(lastOf(nodes))
   return nodes.filter(({ index }) => last.has(index))
@@ -413,7 +413,7 @@ function fixed(nodes: Nodes): Nodes {
   })
 }
 
-/** The lines of a graph in Graphviz's language. A body stands in a box. */
+/** The lines of a graph in Graphviz's language. A body is drawn in a box. */
 function linesOf(nodes: Nodes, prefix = 'n'): readonly string[] {
   return nodes.flatMap(({ index, after, work }) => {
     const label = labelOf(work).replaceAll('\\', '\\\\').replaceAll('"', '\\"')
@@ -433,7 +433,7 @@ function linesOf(nodes: Nodes, prefix = 'n'): readonly string[] {
   })
 }
 
-/** The nodes with the work of others; undefined where the graphs differ. A body keeps its number. */
+/** The nodes with the work of others; undefined if the graphs differ. A body keeps its number. */
 function updatedBy(nodes: Nodes, others: Nodes): Nodes | undefined {
   const pairs = paired(nodes, others)
   if (pairs === undefined) return undefined
@@ -454,7 +454,7 @@ function withBodiesOf(before: SimNodeWork, work: SimNodeWork): SimNodeWork {
   return { ...work, bodies }
 }
 
-/** The work of a node of these, or of a body in there. */
+/** The work of a node among these, or in one of their bodies. */
 function workIn(id: bigint, nodes: Nodes, node: NodeHandle): SimNodeWork | undefined {
   const own = nodes[node - nodeHandle(id, 0)]
   if (own !== undefined) return own.work
@@ -465,7 +465,7 @@ function workIn(id: bigint, nodes: Nodes, node: NodeHandle): SimNodeWork | undef
   return undefined
 }
 
-/** The same nodes, of which some have other work, also in bodies. */
+/** The same nodes, some of which have other work, also in bodies. */
 function changed(id: bigint, nodes: Nodes, change: (node: NodeHandle) => SimNodeWork | undefined): Nodes {
   return nodes.map((node) => {
     const work = change(nodeHandle(id, node.index))
@@ -479,16 +479,16 @@ function changed(id: bigint, nodes: Nodes, change: (node: NodeHandle) => SimNode
 const switchedOff = (id: bigint, nodes: Nodes, off: ReadonlySet<NodeHandle>): Nodes =>
   changed(id, nodes, (node) => (off.has(node) ? OFF : undefined))
 
-/** Has a launch nothing to do? */
+/** Whether a launch has nothing to do. */
 const isEmpty = (nodes: Nodes): boolean =>
   nodes.every(({ work }) => work.kind === 'empty' || (work.kind === 'graph' && isEmpty(work.nodes)))
 
-/** Is all switched off that a launch has to do? A fill that is off still writes, elsewhere. */
+/** Whether all is switched off that a launch has to do. A fill that is off still writes, to another address. */
 const isOff = ({ nodes, off, origin }: SimGraphExec): boolean =>
   !isEmpty(nodes) &&
   isEmpty(nodes.filter(({ index, work }) => !off.has(nodeHandle(origin.id, index)) || kindOf(work) === 'fill'))
 
-/** The same with the nodes of graphs within it in their place, each graph between two that do nothing. */
+/** The nodes of a graph, with those of graphs within it in their place, each such graph between two nodes that do nothing. */
 function flattened(nodes: Nodes): Nodes {
   if (nodes.every(({ work }) => work.kind !== 'graph' && work.kind !== 'conditional')) return nodes
   const all: CapturedNode<SimNodeWork>[] = []
@@ -515,8 +515,8 @@ function flattened(nodes: Nodes): Nodes {
 }
 
 /**
- * For each place in an instance the place in the graph that an update takes its work from; undefined where the graphs differ. CUDA pairs the
- * nodes that nothing comes after, in the order of capture, and then what these come after, in the order in which they came to.
+ * The place in the graph from which an update takes the work of each place in an instance; undefined if the graphs differ. CUDA pairs the nodes
+ * that nothing comes after, in the order of capture, and then what these come after, in the order in which they came to.
  */
 function paired(nodes: Nodes, others: Nodes): ReadonlyMap<number, number> | undefined {
   if (nodes.length !== others.length) return undefined
@@ -540,7 +540,7 @@ function paired(nodes: Nodes, others: Nodes): ReadonlyMap<number, number> | unde
 
 const indexesOf = (nodes: Nodes): readonly number[] => nodes.map(({ index }) => index)
 
-/** Those that no other comes after. */
+/** The indices of the nodes that no other comes after. */
 function lastOf(nodes: Nodes): readonly number[] {
   const followed = new Set(nodes.flatMap(({ after }) => indexesOf(after)))
   return indexesOf(nodes).filter((index) => !followed.has(index))
@@ -572,11 +572,14 @@ function kindOf(work: SimNodeWork): NodeKind {
   return memory instanceof FillEffect ? 'fill' : 'other'
 }
 
-/** Between which kinds of memory a copy is. */
+/** The kinds of memory between which a copy goes; undefined for other work. */
 const placesOf = (work: Work | undefined): string | undefined =>
   work instanceof CopyEffect || work instanceof RowsEffect ? work.places : undefined
 
-/** A kernel or a fill stays on the device that it was captured on, and a kernel in its part of that. Of copies it is not known. */
+/**
+ * The place that an update must leave unchanged: a kernel or a fill stays on the device that it was captured on, and a kernel in its part of that.
+ * Whether CUDA requires that of copies is not known.
+ */
 function placeOf(work: SimNodeWork): string {
   if (work.kind !== 'work') return ''
   const { operation, device, partition, work: memory } = work

@@ -1,5 +1,5 @@
 /**
- * Modules and kernels of the simulated GPU: it compiles PTX (ptx-kernels.ts), and takes host implementations in JavaScript
+ * Modules and kernels of the simulated GPU. PTX is compiled (ptx-kernels.ts), and host implementations in JavaScript run as they are
  * (host-kernels.ts).
  */
 import { stateError } from '../foundation/base/errors.js'
@@ -39,28 +39,28 @@ import { type PtxKernel, PtxModule } from './ptx-kernels.js'
 import type { Registry } from './registry.js'
 import type { Queued, SimMemory, WorkQueue } from './sim-memory.js'
 
-/** Bytes of shared memory, static and dynamic together, that a kernel may have without asking for more. */
+/** The bytes of shared memory, static and dynamic together, that a kernel may have without asking for more. */
 const SHARED_MEMORY_OF_ANY = 48 * 1024
-/** Blocks of a cluster. A GPU may take more for a kernel that asks for that, which the library does not. */
+/** The most blocks of a cluster. A GPU may accept more for a kernel that asks for that, which the library does not. */
 const LARGEST_CLUSTER = 8
 
 interface LoadedModule {
   readonly code: HostModule | PtxModule
-  /** By name and types of parameters. */
+  /** The handles of kernels; keys are made of the names and the types of parameters. */
   readonly kernels: Map<string, KernelHandle>
 }
 
 interface LoadedKernel {
   readonly code: HostKernel | PtxKernel
-  /** As the signature gives them. */
+  /** The types of parameters that the signature gives. */
   readonly types: readonly PassedType[]
 }
 
 export class SimKernels implements KernelDriver {
   readonly #modules = new Map<ModuleHandle, LoadedModule>()
-  /** By handle: a number that no other kernel has ever had. Undefined where the module is unloaded. */
+  /** The kernels; indices are their handles, numbers that no other kernel has ever had. Undefined if the module is unloaded. */
   readonly #kernels: (LoadedKernel | undefined)[] = []
-  /** Picks the block of a launch that goes on; undefined: they go on in order. */
+  /** Picks the block of a launch that goes on; undefined if they go on in order. */
   readonly #choose: ((count: number) => number) | undefined
 
   constructor(
@@ -82,7 +82,7 @@ export class SimKernels implements KernelDriver {
     if (seed !== 0) this.#choose = (count) => Math.floor(random.next() * count)
   }
 
-  /** The code is loaded next, for which a GPU waits. A compilation that is awaited takes its time: by then that may be over. */
+  /** Compiles code that is loaded at once, for which a GPU waits. `compile` does not check that wait, which may be over by the end of it. */
   compileNow(source: KernelSource): ModuleImage {
     this.waits.refuseExclusive(LOADING)
     if (source.host !== undefined && source.compares !== true) return source.host
@@ -109,7 +109,7 @@ export class SimKernels implements KernelDriver {
     for (const kernel of loaded.kernels.values()) this.#kernels[kernel] = undefined
     this.#modules.delete(module)
     const { code } = loaded
-    // Launches of its kernels may be queued.
+    // The code is unloaded later, since launches of its kernels may be queued.
     if (code instanceof PtxModule) this.memory.whenDone(code.device, 'unload', () => code.unload())
     this.registry.handles.giveBack('module', module)
   }
@@ -152,7 +152,7 @@ export class SimKernels implements KernelDriver {
 
   launch(work: QueuedKernel): void {
     const { stream, kernel } = work
-    // This is set before the launch, and a capture takes no notice of it.
+    // The attribute is set before the launch, and a capture takes no notice of it.
     this.#checkSharedMemory(work)
     const { capture, partition } = this.registry.peekStream(stream) ?? {}
     // In a capture CUDA counts the multiprocessors of the whole device.
@@ -166,7 +166,7 @@ export class SimKernels implements KernelDriver {
     this.queue.enqueue(stream, SimOperationKind.KERNEL, amount, CALL, effect)
   }
 
-  /** What a node of a graph does that is to launch the kernel. */
+  /** The work of a graph's node that launches the kernel. */
   nodeWork(work: KernelWork, call: string, partition: SimPartition | undefined): Queued {
     this.#checkSharedMemory(work)
     const refusal = this.#refusalOf(work, partition)
@@ -178,7 +178,7 @@ export class SimKernels implements KernelDriver {
   queueCall({ name, stream, memory, host }: LibraryCall, comparesAll: boolean): void {
     if (host === undefined) throw refusedLibrary(name)
     const names = memory.map((_, index) => `memory[${index}]`)
-    // It is not known which nodes another library's work becomes. What only writes one piece of memory is taken for a fill.
+    // The nodes that another library's work becomes are not known. A call that only writes one piece of memory is taken for a fill.
     const shape = memory.length === 1 && memory[0]?.access === 'out' ? 'fill' : 'work of another library'
     const effect = new HostWork(name, shape, memory, names, comparesAll, host.run, this.memory)
     if (host.isReady !== undefined) {
@@ -219,7 +219,7 @@ export class SimKernels implements KernelDriver {
     return kernel
   }
 
-  /** Of a kernel of PTX; of a host implementation nothing is known. */
+  /** The facts about a kernel of PTX; about a host implementation there are none. */
   #factsOf(handle: KernelHandle): KnownFacts {
     const code = this.#kernels[handle]?.code
     return code !== undefined && 'facts' in code ? code.facts : NO_FACTS
@@ -256,8 +256,8 @@ const NO_FACTS: KnownFacts = { staticSharedBytes: 0, maxThreads: undefined, requ
 const compiled = ({ host }: KernelSource, code: Uint8Array): ModuleImage => (host === undefined ? code : { code, host })
 
 /**
- * On a GPU NVRTC makes machine code, which no driver compiles: PTX that stands for it is none that is newer than the driver. By
- * what a later version does not add it means the same.
+ * The PTX as the driver accepts it. NVRTC makes machine code on a GPU, which no driver has to compile: PTX that stands for it may be newer than the
+ * driver. Its version is lowered, as it means the same without what the later version adds.
  */
 function forDriver(ptx: Uint8Array): Uint8Array {
   const text = new TextDecoder().decode(ptx)
@@ -266,12 +266,12 @@ function forDriver(ptx: Uint8Array): Uint8Array {
   return new TextEncoder().encode(text.replace(/^\.version .*$/m, `.version ${NEWEST_PTX}`))
 }
 
-/** NVRTC makes PTX for a virtual architecture. */
+/** The source with options that let NVRTC make PTX, which is for a virtual architecture. */
 function forPtx({ text, file, options }: KernelSource): CompiledSource {
   return { text, file, options: options.map((option) => option.replace(/\bsm_(?=\d)/, 'compute_')) }
 }
 
-/** Do a launch's blocks and threads keep to the limits of the device? A GPU refuses one that does not. */
+/** Whether a launch's blocks and threads keep to the limits of the device. A GPU refuses one that does not. */
 function fits({ grid, block }: LaunchShape): boolean {
   const [x, y, z] = block
   const limits = [A.maxGridDimX, A.maxGridDimY, A.maxGridDimZ, A.maxBlockDimX, A.maxBlockDimY, A.maxBlockDimZ]
@@ -279,7 +279,7 @@ function fits({ grid, block }: LaunchShape): boolean {
   return isWithin && within(x * y * z, A.maxThreadsPerBlock)
 }
 
-/** At most. The registers that the machine code takes are not known here: they may leave room for fewer. */
+/** The most blocks on a multiprocessor. The registers of the machine code are not known here: they may leave room for fewer. */
 function blocksPerMultiprocessor([x, y, z]: LaunchShape['block'], sharedMemory: number): number {
   const limit = (attribute: number): number => simulatedAttribute(attribute) ?? 0
   const warpSize = limit(A.warpSize)

@@ -1,4 +1,4 @@
-/** Other libraries on the simulated GPU: it runs none of their code, but host implementations where there are any. */
+/** Other libraries on the simulated GPU. None of their code runs, but host implementations do if there are any. */
 import { LIBRARY_CALL } from '../foundation/driver/deadlocks.js'
 import type { ContextHandle, LibraryDriver, QueuedLibraryCalls } from '../foundation/driver/driver.js'
 import type { CaptureRules } from './capture-rules.js'

@@ -1,6 +1,6 @@
 /**
- * Memory of the simulated machine: ArrayBuffers behind pointers of its own. Bytes move when an operation ends in virtual
- * time, so that a wait which is missing shows as wrong bytes.
+ * Memory of the simulated machine: ArrayBuffers behind pointers of its own. Bytes move when an operation ends in virtual time, so that a wait which
+ * is missing shows as wrong bytes.
  */
 
 import { loadPtx } from '#load-ptx'
@@ -52,24 +52,24 @@ import {
 import type { Registry } from './registry.js'
 import type { SimPools } from './sim-pools.js'
 
-/** Allocations begin and end at a multiple of it. */
+/** The multiple at which allocations begin and end. */
 const GRANULE = 512
 const HOST_ALIGNMENT = 16
 const SLAB = 2 ** 29
-/** Bytes in a nanosecond: 50 GB/s between host and device, 2000 GB/s on the device. */
+/** The bytes per nanosecond: 50 GB/s between host and device, 2000 GB/s on the device. */
 const HOST_BANDWIDTH = 50
 const DEVICE_BANDWIDTH = 2000
 const BATCH = 'cuStreamBatchMemOp'
 const ROW_FILL_CALLS = { 1: 'cuMemsetD2D8Async', 2: 'cuMemsetD2D16Async', 4: 'cuMemsetD2D32Async' } as const
 const FILL_CALLS = { 1: 'cuMemsetD8Async', 2: 'cuMemsetD16Async', 4: 'cuMemsetD32Async' } as const
-/** Virtual nanoseconds that the shortest copy takes. */
+/** The virtual nanoseconds that the shortest copy takes. */
 const SHORTEST = 1000
 
-/** How memory and kernels put work into streams: the driver itself. */
+/** The methods by which memory and kernels put work into streams; the driver itself implements them. */
 export interface WorkQueue {
   /** Queues an operation; in a stream that captures it becomes a node of the graph. */
   enqueue(handle: StreamHandle, kind: SimOperationKind, amount: number, call: string, work: Work): SimOperation
-  /** Makes an operation in no stream, which comes after all that is in this one, and after these. */
+  /** Makes an operation in no stream, which comes after all that is in the given one, and after these operations. */
   enqueueBeside(
     handle: StreamHandle,
     after: readonly (SimOperation | undefined)[],
@@ -86,20 +86,23 @@ export interface Queued {
 }
 
 export class SimMemory implements MemoryDriver {
-  /** In the order of their addresses; freed ones too, until their addresses are used again. */
+  /** All blocks in the order of their addresses; freed ones are kept until their addresses are used again. */
   readonly #blocks: MemoryBlock[] = []
   readonly #freeAddresses = { device: new Map<number, Queue<number>>(), host: new Map<number, Queue<number>>() }
-  /** Memory of the host lies apart from that of devices, so that a kernel that goes far beyond its buffer is noticed. */
+  /**
+   * The address ranges that new blocks come from. Memory of the host is apart from that of devices, so that a kernel that goes far beyond its buffer
+   * is noticed.
+   */
   readonly #slabs = { device: { next: 0, end: 0 }, host: { next: 0, end: 0 } }
-  /** What compiled kernels see; undefined before the first. */
+  /** The memory of compiled kernels; undefined before the first. */
   #kernelMemory: Ptx.DeviceMemory | undefined
-  /** Is it noted which bytes kernels touch? */
+  /** Whether the bytes are recorded that kernels access. */
   #isRecorded = false
-  /** Bytes of pinned memory that is allocated and not freed. */
+  /** The bytes of pinned memory that are allocated and not freed. */
   #pinned = 0
-  /** Of memory that processes share. */
+  /** The files of memory that this process has exported to others. */
   readonly #files = new Map<DeviceMemory, MemoryFile>()
-  /** Of other processes, by the handle; how often it is open, and what has to be done before it is closed. */
+  /** The memory of other processes; keys are its handles. `users` counts how often it is open, `after` is what has to be done before it is closed. */
   readonly #imported = new Map<
     string,
     { readonly block: DeviceMemory; users: number; readonly after: InternalEvent[] }
@@ -110,7 +113,7 @@ export class SimMemory implements MemoryDriver {
     private readonly registry: Registry,
     private readonly queue: WorkQueue,
     private readonly pools: SimPools,
-    /** Where so many addresses begin that no other simulation has. */
+    /** Returns the first of so many addresses that no other simulation has. */
     private readonly takeAddresses: (byteLength: number) => number,
   ) {}
 
@@ -125,12 +128,12 @@ export class SimMemory implements MemoryDriver {
     work.pointer = block.pointer
   }
 
-  /** Bytes of the devices that are allocated and not freed. */
+  /** The bytes of the devices that are allocated and not freed. */
   get bytesUsed(): number {
     return this.machine.devices.reduce((sum, { pools }) => sum + pools.used, 0)
   }
 
-  /** `cuMemAlloc`: no stream comes before it. */
+  /** Allocates memory as `cuMemAlloc` does: no stream comes before it. */
   allocateAtOnce(byteLength: number, context: ContextHandle): Pointer {
     const call = 'cuMemAlloc'
     const device = this.registry.liveContextDevice(context, call)
@@ -141,7 +144,7 @@ export class SimMemory implements MemoryDriver {
     return this.#newBlock(device, byteLength).pointer
   }
 
-  /** Frees it when the latest records of these events are done. */
+  /** Frees memory when the latest records of these events are done. */
   freeAfter(pointer: Pointer, after: readonly InternalEvent[]): void {
     const block = this.blockAt(pointer, 1)
     if (!(block instanceof DeviceMemory)) return
@@ -165,7 +168,7 @@ export class SimMemory implements MemoryDriver {
       this.#giveBack(freed)
       pool?.left(byteLength, on)
     })
-    // Before it is queued: on an idle stream it is over at once.
+    // The pool is notified before the free is queued, since on an idle stream the free is over at once.
     pool?.free(byteLength, on)
     try {
       this.queue.enqueue(stream, SimOperationKind.INSTANT, 0, call, work)
@@ -175,7 +178,7 @@ export class SimMemory implements MemoryDriver {
     }
   }
 
-  /** The memory is in use until then, as on a GPU. No stream waits for it. */
+  /** Frees memory beside the streams. It is in use until then, as on a GPU, and no stream waits for that. */
   #freeBeside(block: DeviceMemory, stream: StreamHandle, after: readonly InternalEvent[], call: string): void {
     const { pool, byteLength } = block
     const records = after.map(({ event }) => this.registry.peekEvent(event)?.record)
@@ -207,17 +210,17 @@ export class SimMemory implements MemoryDriver {
     this.machine.scheduler.tick()
     for (const block of this.#blocks) {
       if (!block.overlaps(bytes)) continue
-      // What was allocated page-locked is refused with another code than what was registered.
+      // Memory that was allocated page-locked is refused with another code than memory that was registered.
       if (!(block instanceof RegisteredMemory)) throw cudaError(call, CUresult.INVALID_VALUE)
       this.machine.look([block.end])
       if (block.end === undefined || !block.end.over) throw cudaError(call, CUresult.HOST_MEMORY_ALREADY_REGISTERED)
     }
-    // Memory of an ArrayBuffer begins at a multiple of 16, and of no more.
+    // The memory of an ArrayBuffer begins at a multiple of 16, and of no more.
     const skipped = (bytes.byteOffset + HOST_ALIGNMENT) % GRANULE
     const address = this.#address(rounded(skipped + bytes.length), 'host')
     const block = new RegisteredMemory((address + skipped) as Pointer, bytes, device)
     this.#insert(block)
-    // The program looks at its array without asking.
+    // The program reads its array without a call.
     this.viewed(block.pointer, block.byteLength)
     return block.pointer
   }
@@ -235,7 +238,7 @@ export class SimMemory implements MemoryDriver {
     if (block instanceof PinnedMemory) block.detach(bytes)
   }
 
-  /** Every simulated device reaches all memory. */
+  /** Does nothing, as every simulated device reaches all memory. */
   enablePeerAccess(): boolean {
     return true
   }
@@ -246,7 +249,7 @@ export class SimMemory implements MemoryDriver {
     this.queue.enqueue(stream, SimOperationKind.COPY, amount, call, work)
   }
 
-  /** What a copy does, and the virtual nanoseconds that it takes. */
+  /** The work of a copy, and the virtual nanoseconds that it takes. */
   copyWork({ destination, source, byteLength, rows }: CopiedBytes, call: string): Queued {
     const to = this.#live(destination, rows === undefined ? byteLength : extentOf(rows.to), call)
     const from = this.#live(source, rows === undefined ? byteLength : extentOf(rows.from), call)
@@ -265,7 +268,7 @@ export class SimMemory implements MemoryDriver {
     this.queue.enqueue(work.stream, SimOperationKind.COPY, amount, call, effect)
   }
 
-  /** As `copyWork`, of a fill. */
+  /** The work of a fill, and the virtual nanoseconds that it takes. */
   fillWork(fill: FillWork, call: string): Queued {
     const block = this.#live(fill.pointer, extentOfFill(fill), call)
     const work = orOutOfMemory(call, () => new FillEffect(block, fill))
@@ -284,7 +287,7 @@ export class SimMemory implements MemoryDriver {
     this.queue.enqueue(stream, SimOperationKind.COPY, SHORTEST, BATCH, work)
   }
 
-  /** CUDA takes no memory of a pool for this. */
+  /** The block of a word that is written or waited for. CUDA accepts no memory of a pool for this. */
   #wordBlock({ pointer, bits }: MemoryValue): MemoryBlock {
     const block = this.#live(pointer as Pointer, bits / 8, BATCH)
     if (block instanceof DeviceMemory && block.pool !== undefined) throw cudaError(BATCH, CUresult.INVALID_VALUE)
@@ -324,7 +327,7 @@ export class SimMemory implements MemoryDriver {
     return { begin: block.pointer, bytes, isOfPool: block.pool !== undefined }
   }
 
-  /** Memory that another thread has shared. */
+  /** Adds memory that another thread has shared. */
   receive(pointer: Pointer, bytes: ArrayBufferLike, device: SimDevice, isOfPool: boolean): void {
     const known = this.blockAt(pointer, 1)
     if (known instanceof DeviceMemory && known.sharedBytes === bytes) return
@@ -347,7 +350,7 @@ export class SimMemory implements MemoryDriver {
     return { handle: file.handle, byteOffset }
   }
 
-  /** Memory of another process. It is mapped once, however often it is opened. */
+  /** Opens memory of another process. It is mapped once, however often it is opened. */
   importMemory(handle: Uint8Array, context: ContextHandle): ImportedMemory {
     if (MemoryFile.contentsOf(handle) === Contents.EVENT) throw eventIsNoMemory()
     if (MemoryFile.isOwn(handle)) throw ownMemory()
@@ -393,7 +396,7 @@ export class SimMemory implements MemoryDriver {
     throw stateError('ERR_UNSUPPORTED', `${what}: on the simulator threads and processes share memory of a device`)
   }
 
-  /** The thread that shared it has closed it. */
+  /** Forgets memory that the thread which shared it has closed. */
   forget(pointer: Pointer, bytes: ArrayBufferLike): void {
     const at = this.#indexAfter(pointer) - 1
     const block = this.#blocks[at]
@@ -408,17 +411,17 @@ export class SimMemory implements MemoryDriver {
     return orOutOfMemory(call, () => this.#live(pointer, byteLength, call).prepare(pointer, byteLength))
   }
 
-  /** A host implementation wrote there. */
+  /** Notes that a host implementation wrote to this memory. */
   writtenAt(pointer: Pointer, byteLength: number): void {
     this.blockAt(pointer, byteLength)?.wrote(pointer, byteLength)
   }
 
-  /** What must be kept reachable while work that uses the memory there is queued. */
+  /** The object that must be kept reachable while work that uses the memory there is queued. */
   heldAt(pointer: Pointer): unknown {
     return this.blockAt(pointer, 1)?.held
   }
 
-  /** Where the block at a pointer lies in its buffer. */
+  /** The range that the block at a pointer has in its buffer. */
   spanAt(pointer: Pointer, call: string): { readonly begin: number; readonly end: number } {
     const { beginInBuffer, byteLength } = this.#live(pointer, 1, call)
     return { begin: beginInBuffer, end: beginInBuffer + byteLength }
@@ -433,7 +436,7 @@ export class SimMemory implements MemoryDriver {
     return this.#kernelMemory
   }
 
-  /** Kernels whose launches are observed will run: what has been used until now counts as written. */
+  /** Starts recording, since kernels whose launches are observed will run: what has been used until now counts as written. */
   recordKernels(): void {
     if (this.#isRecorded) return
     this.#isRecorded = true
@@ -441,12 +444,12 @@ export class SimMemory implements MemoryDriver {
     for (const block of this.#blocks) block.countAsWritten()
   }
 
-  /** Does something once all work that is queued on a device now has been done. */
+  /** Runs `effect` once all work that is queued on a device now has been done. */
   whenDone(device: SimDevice, what: string, effect: () => void): void {
     this.machine.marker(device.nullStream, device.tails(), new LaterEffect(what, effect))
   }
 
-  /** A variable of a module, whose bytes the module puts there. */
+  /** Adds a variable of a module, whose bytes the module provides. */
   allocateVariable(byteLength: number, device: SimDevice): { readonly pointer: Pointer; readonly free: () => void } {
     const block = new VariableMemory(this.#address(rounded(byteLength)), byteLength, device, this.kernelMemory())
     this.#insert(block)
@@ -457,18 +460,18 @@ export class SimMemory implements MemoryDriver {
     return { pointer: block.pointer, free }
   }
 
-  /** What lies at a pointer now: for host implementations of kernels. */
+  /** The present bytes at a pointer, for host implementations of kernels. */
   bytesAt(pointer: Pointer, byteLength: number, call: string): Uint8Array {
     return this.#live(pointer, byteLength, call).read(pointer, byteLength)
   }
 
-  /** From an address to the end of the memory there. */
+  /** The number of bytes from an address to the end of the memory there. */
   bytesFrom(pointer: Pointer, call: string): number {
     const block = this.#live(pointer, 1, call)
     return block.pointer + block.byteLength - pointer
   }
 
-  /** As `bytesFrom`; 0 where no memory is. */
+  /** The number of bytes as `bytesFrom` returns it; 0 if there is no memory. */
   bytesBehind(pointer: Pointer): number {
     const block = this.blockAt(pointer, 1)
     return block === undefined || block.freed ? 0 : block.pointer + block.byteLength - pointer
@@ -507,21 +510,21 @@ export class SimMemory implements MemoryDriver {
     return block !== undefined && pointer + byteLength <= block.pointer + block.byteLength ? block : undefined
   }
 
-  /** How many blocks begin at or before an address. */
+  /** The number of blocks that begin at or before an address. */
   #indexAfter(address: number): number {
     return upperBound(this.#blocks.length, (at) => this.#blocks[at]?.pointer ?? 0, address)
   }
 
   #insert(block: MemoryBlock): void {
     const at = this.#indexAfter(beginOf(block) - 1)
-    // What was there before began within the same granule.
+    // A block that was there before began within the same granule.
     const replaces = this.#indexAfter(beginOf(block) + GRANULE - 1) > at
     this.#blocks.splice(at, replaces ? 1 : 0, block)
     if (this.#kernelMemory !== undefined) block.showTo(this.#kernelMemory)
   }
 
   #address(size: number, kind: 'device' | 'host' = 'device'): Pointer {
-    // An exploration wants the same addresses in all orders, whether something is freed by now or not.
+    // An exploration needs the same addresses in all orders, whether something is freed by then or not.
     const free = this.machine.scheduler.explores ? undefined : this.#freeAddresses[kind].get(size)?.shift()
     if (free !== undefined) return free as Pointer
     const slab = this.#slabs[kind]
@@ -531,7 +534,7 @@ export class SimMemory implements MemoryDriver {
       slab.end = slab.next + length
     }
     const address = slab.next
-    // Nothing lies right behind it, so that a kernel that goes beyond its end is noticed.
+    // A gap behind each block makes sure that a kernel that goes beyond its end is noticed.
     slab.next += size + GRANULE
     return address as Pointer
   }
@@ -549,10 +552,10 @@ export class SimMemory implements MemoryDriver {
 }
 
 const rounded = (byteLength: number): number => Math.ceil(byteLength / GRANULE) * GRANULE
-/** Where the granules of a block begin. */
+/** The address at which the granules of a block begin. */
 const beginOf = ({ pointer }: MemoryBlock): number => Math.floor(pointer / GRANULE) * GRANULE
 
-/** Which engine a copy needs, and how fast it goes. Between devices it is the one that sends. */
+/** The engine that a copy needs, and its bandwidth. Between devices the sending one copies. */
 function route(
   to: MemoryBlock,
   from: MemoryBlock,
@@ -577,7 +580,7 @@ function outOfPinnedMemory(used: number): Error {
   return explained(error, `${limit}, and ${used} of them are in use. Close what is no longer used, and try again`)
 }
 
-/** The simulator's memory is this process's: where that has no more, the device has not. */
+/** Runs `fn`. The simulator's memory is this process's: if that has no more, the device is out of memory. */
 function orOutOfMemory<R>(call: string, fn: () => R): R {
   try {
     return fn()

@@ -1,6 +1,6 @@
 /**
- * Objects that threads share, and memory and events that processes share. Each thread has a machine of its own: of an object of another
- * it has a part, and how far the others are stands in words that all of them see.
+ * Objects that threads share, and memory and events that processes share. Each thread has a machine of its own. It has a part of an object of another
+ * thread, and words that all threads read say how far the others are.
  */
 
 import type { OwnBytes } from '../foundation/base/bytes.js'
@@ -32,36 +32,36 @@ import type { Registry } from './registry.js'
 import { MOST_PLACES, RegistrationWords, WORK_BYTES, WorkWords } from './shared/object-words.js'
 import { type SimMemory, sharedOtherwise } from './sim-memory.js'
 
-/** What a token has of a simulated object, beside numbers. */
+/** The content of a token of a simulated object, beside numbers. */
 interface SimulatedPart {
-  /** How far the machines of the threads are. */
+  /** The words with the progress of the threads' machines. */
   readonly machines: ArrayBufferLike
   readonly registration: ArrayBufferLike
-  /** How far the records of an event are, or the work of a stream. */
+  /** The words with the progress of an event's records, or of a stream's work. */
   readonly work: ArrayBufferLike | undefined
-  /** Of memory. */
+  /** The bytes of shared memory; undefined for other objects. */
   readonly bytes: ArrayBufferLike | undefined
 }
 
-/** An object of another thread. `forget` is false where work of it is still queued. */
+/** An object of another thread. `forget` returns false if work of it is still queued. */
 interface Received {
   readonly registration: RegistrationWords
   readonly forget: () => boolean
 }
 
-/** The kinds of shared objects, by their numbers. */
+/** The numbers of the kinds of shared objects. */
 const [STREAM, EVENT, BUFFER] = [0, 1, 2]
-/** The words of a registration that every driver has: so many, without the key. */
+/** The number of words, without the key, that every driver's registrations have. */
 const COMMON = 7
 
 export class SimSharing implements SharingDriver {
   readonly #registered = new Map<number, RegistrationWords>()
   #next = 8
-  /** In which the records stand of events that processes share. */
+  /** The files with the records of events that processes share. */
   readonly #files = new Map<SimEvent, MemoryFile>()
-  /** What other threads have shared, until they close it, by its key. */
+  /** The objects that other threads have shared, until they close them; keys are those of the registrations. */
   readonly #received = new Map<number, Received>()
-  /** At so many it is looked which of them were closed. */
+  /** The number of received objects at which those that were closed are removed. */
   #most = 64
 
   constructor(
@@ -89,7 +89,7 @@ export class SimSharing implements SharingDriver {
     return this.memory.importMemory(handle, context)
   }
 
-  /** The records of an event that processes share stand in a file. */
+  /** Moves the records of an event that processes share to a file. */
   exportEvent(handle: EventHandle): OwnBytes {
     const event = this.registry.event(handle, 'cuIpcGetEventHandle')
     let file = this.#files.get(event)
@@ -106,7 +106,7 @@ export class SimSharing implements SharingDriver {
     return file.handle.slice()
   }
 
-  /** The file is closed once its latest record is done, and with it those before. */
+  /** Closes the file of an event once its latest record is done, and with it those before. */
   eventDestroyed(handle: EventHandle): void {
     const event = this.#files.size === 0 ? undefined : this.registry.peekEvent(handle)
     const file = event && this.#files.get(event)
@@ -199,7 +199,7 @@ export class SimSharing implements SharingDriver {
     return false
   }
 
-  /** Undefined where nothing can be shared: in a page, and in an exploration, which has one thread. */
+  /** Makes the words of a registration; undefined if nothing can be shared: in a page, and in an exploration, which has one thread. */
   #share(words: readonly number[]) {
     const [, kind, ordinal = 0, handle = 0, , ready = 0] = words
     const machines = this.machine.scheduler.explores ? undefined : this.machine.join()
@@ -228,7 +228,7 @@ export class SimSharing implements SharingDriver {
     return { machines, registration: RegistrationWords.make([...common, ...own]), work: work.memory, bytes: undefined }
   }
 
-  /** What was recorded until now, and what will be, stands in the words. */
+  /** Moves the records of an event to words that others read: those made until now, and those to come. */
   #shareRecords(handle: EventHandle, words = new WorkWords()): ArrayBufferLike | undefined {
     const event = this.registry.peekEvent(handle)
     if (event === undefined) return undefined

@@ -1,21 +1,24 @@
 /**
- * What a host implementation has changed and may not: the memory that its launch only reads, and what lies around the slices that it was
- * given. It shows by comparison, so what is written as it was before is not noticed, and of long stretches only both ends
- * are compared unless all is asked for.
+ * Finds out what a host implementation has changed and may not: the memory that its launch only reads, and what lies around the slices that it was
+ * given. Changes are found by comparison, so writes of the same bytes are not noticed, and of long stretches only both ends are compared unless all
+ * is asked for.
  */
 import { sameBytes } from '../foundation/base/bytes.js'
 import type { Access } from '../foundation/driver/driver.js'
 
-/** Bytes of a stretch that are compared: half of them at each end. */
+/** The bytes of a stretch that are compared: half of them at each end. */
 const COMPARED = 2 ** 18
-/** Copies are made here, as far as there is room: a launch inside another one's host implementation makes that one's copies worthless. */
+/**
+ * The bytes for copies, which are made as far as there is room. A launch inside another one's host implementation uses the same bytes, which makes
+ * that one's copies worthless.
+ */
 const SCRATCH = 2 ** 20
 let scratch: Uint8Array | undefined
 
 interface Piece {
   readonly bytes: Uint8Array
   readonly access: Access
-  /** The allocation that it lies in, as a part of its buffer. */
+  /** The allocation that the piece is part of, as a range of its buffer. */
   readonly within: { readonly begin: number; readonly end: number }
 }
 
@@ -26,15 +29,15 @@ interface Stretch {
 }
 
 export interface Change {
-  /** The number of the piece that is only read and was written to; undefined where that lies in none. */
+  /** The number of the piece that is only read and was written to; undefined if the byte lies in none. */
   readonly piece: number | undefined
-  /** Of the byte, from the beginning of the piece or else of the whole allocation. */
+  /** The offset of the byte from the beginning of the piece, or else of the whole allocation. */
   readonly at: number
 }
 
 /**
- * Call it before the host implementation runs; the result says afterwards what has changed first, unless other memory was watched
- * meanwhile.
+ * Copies the memory before the host implementation runs. The function that it returns is called afterwards, and finds the first change, unless other
+ * memory was watched meanwhile.
  */
 export function watchWrites(pieces: readonly Piece[], comparesAll: boolean): () => Change | undefined {
   const kept = new Kept()
@@ -62,7 +65,7 @@ export function watchWrites(pieces: readonly Piece[], comparesAll: boolean): () 
   }
 }
 
-/** Does a piece lie in the allocation that begins here? */
+/** Whether a piece lies in the allocation that begins here. */
 const isInSame = ({ bytes, within }: Piece, buffer: ArrayBufferLike, begin: number): boolean =>
   bytes.buffer === buffer && within.begin === begin
 
@@ -91,7 +94,7 @@ class Kept {
     this.stretches.push({ now, before })
   }
 
-  /** The same; of a long stretch only both ends. */
+  /** Keeps a copy of these bytes, or only of both ends of a long stretch. */
   addEnds(buffer: ArrayBufferLike, from: number, to: number): void {
     if (to - from <= COMPARED) this.add(buffer, from, to)
     else {

@@ -1,6 +1,6 @@
 /**
- * Steps instead of time: a director chooses which of the ready operations ends next, which host function runs, which
- * promise is settled, when the host, which looks at something or waits, goes on, and when the event loop turns.
+ * A scheduler of steps instead of time. A director chooses which of the ready operations ends next, which host function runs, which promise is
+ * settled, when a host that queries or waits goes on, and when the event loop turns.
  */
 import { deadlock } from '../../foundation/driver/deadlocks.js'
 import type { SimOperation, SimStream } from './machine-state.js'
@@ -11,54 +11,54 @@ import { isLatch, SimOperationKind, touchesOverlap } from './work.js'
 /** A step that can come next. */
 export interface Choice {
   /**
-   * The host goes on; an operation ends; a host function runs, and with it its operation; a promise is settled; the event
-   * loop comes to something that the program itself has put there.
+   * The kind of step: the host goes on; an operation ends; a host function runs, and with it its operation; a promise is settled; the event loop
+   * comes to something that the program itself has put there.
    */
   readonly kind: 'host' | 'run' | 'settle' | 'end' | 'turn'
-  /** Undefined for the host, and for a turn. */
+  /** The operation of the step; undefined for the host, and for a turn. */
   readonly operation: SimOperation | undefined
 }
 
-/** Where the host is while something is chosen. */
+/** The state of the host while a step is chosen. */
 export interface Where {
-  /** In the middle of JavaScript, which nothing else can run beside. */
+  /** Whether the host is in the middle of JavaScript, beside which nothing else of JavaScript can run. */
   readonly running: boolean
-  /** In so many blocking waits, one inside the other. */
+  /** The number of blocking waits that the host is in, one inside the other. */
   readonly depth: number
-  /** The innermost of them. */
+  /** The innermost of the blocking waits. */
   readonly wait: HostWait | undefined
-  /** Operations whose host functions alone could run here, due or not; undefined where any could. */
+  /** The only operations whose host functions could run here, due or not; undefined if any could. */
   readonly runnable: ReadonlySet<SimOperation> | undefined
-  /** Of a turn: the director's number for the step in which the program asked for it. */
+  /** The director's number for the step in which the program asked for the turn that would be next. */
   readonly since: number | undefined
 }
 
 export interface Director {
-  /** One of the choices, of which there is at least one. The calls that follow are of its making. */
+  /** Picks one of the choices, of which there is at least one. The calls that follow result from that choice. */
   choose(choices: readonly Choice[], where: Where): Choice
   queued(operation: SimOperation): void
   over(operation: SimOperation): void
   opened(latch: SimOperation): void
   looks(look: HostLook): void
-  /** Is it memory that JavaScript has views of? */
+  /** Whether the operation uses memory of which JavaScript has views. */
   isViewed(operation: SimOperation): boolean
-  /** Called at each call of the program's: throws where it has no more time. */
+  /** Throws if the program has no more time. Each call of the program's calls it. */
   checkTime(): void
-  /** An order that could matter is left out, for this reason. */
+  /** Notes that an order that could matter is left out, and why. */
   leftOut(why: string): void
 }
 
 const GO_ON: Choice = { kind: 'host', operation: undefined }
 const TURN: Choice = { kind: 'turn', operation: undefined }
 const OUTSIDE: Where = { running: false, depth: 0, wait: undefined, runnable: undefined, since: undefined }
-/** Virtual nanoseconds: so that the numbers of `now` and of elapsed time go up, and mean nothing else. */
+/** The virtual nanoseconds of a step: times only have to increase, and mean nothing else. */
 const STEP = 100
-/** So often the host may ask how far one operation is, and the event loop turn, while the GPU could go on and does not. */
+/** The number of times that the host may query one operation, and that the event loop may turn, while the GPU could go on and does not. */
 const MOST_ASKED = 3
 const MOST_TURNS = 20
-/** So many host functions and promises come before a turn that the program asked for, in the default schedule. */
+/** The number of host functions and promises that come before a turn that the program asked for, in the default schedule. */
 const MOST_SERVED = 1000
-/** So often the program may ask, or wait for a turn, where nothing can change the answer but itself. */
+/** The number of times that the program may query, or wait for a turn, if nothing but itself can change the answer. */
 export const MOST_IDLE = 1000
 
 export class ChosenScheduler implements Scheduler {
@@ -66,34 +66,37 @@ export class ChosenScheduler implements Scheduler {
   readonly putsOff = false
   now = 0
   readonly #ready = new Set<SimOperation>()
-  /** Frees beside the streams: so many may be left to the end that they are done in their order. */
+  /** The frees beside the streams: if many of them are left to the end, they are done in their order. */
   readonly #frees = new Set<SimOperation>()
   readonly #due = new Map<SimOperation, number>()
-  /** Host functions that have not run, due or not. */
+  /** The host functions that have not run, due or not. */
   readonly #hosts = new Set<SimOperation>()
-  /** Operations that use memory JavaScript has views of, and were not over when it went on; and what they stand behind. */
+  /** The unfinished operations that use memory of which JavaScript had views when it went on, and are blocked by others. */
   readonly #standing = new Set<SimOperation>()
   readonly #latches = new Set<SimOperation>()
-  /** Over, and their promises not settled yet. */
+  /** The operations that are over and whose promises have not been settled yet. */
   readonly #settles = new Settles()
   #depth = 0
   #stopped = false
   #faultIsNear = false
-  /** JavaScript runs, in a step. */
+  /** Whether JavaScript runs, in a step. */
   #running = true
-  /** A turn was chosen, and has not come. */
+  /** Whether a turn was chosen and has not come yet. */
   #awaitsTurn = false
-  /** A turn has come that was not chosen: the director's number for the step in which the program asked for it. */
+  /** The director's number for the step in which the program asked for a turn that has come without being chosen. */
   #since: number | undefined
-  /** Since the GPU last did something: how often the program asked about the same, and how many turns were preferred to it. */
+  /**
+   * The number of times that the program has queried each operation or address since the GPU last did something; `#turns` counts the turns that were
+   * preferred to the GPU.
+   */
   readonly #asked = new Map<SimOperation | number, number>()
   #turns = 0
-  /** Host functions and promises since the last turn. */
+  /** The number of host functions and promises since the last turn. */
   #served = 0
-  /** How often the program has asked, or had a turn, since anything was queued or happened. */
+  /** The number of times that the program has queried, or had a turn, since anything was queued or happened. */
   idle = 0
   #chosen: Choice = GO_ON
-  /** An operation ends that runs no JavaScript. */
+  /** Whether an operation that runs no JavaScript is ending. */
   #ending = false
 
   constructor(
@@ -127,7 +130,7 @@ export class ChosenScheduler implements Scheduler {
 
   opened(latch: SimOperation): void {
     this.idle = 0
-    // JavaScript has written what the stream stood for, and may have gone on to look at other memory.
+    // The program has written the value that the stream waited for, and may have gone on to read other memory.
     const isWritten = latch.work?.isReady !== undefined && !this.#ending
     if (isWritten && [...this.#standing].some((operation) => latch.isBefore(operation)))
       this.director.leftOut('JavaScript writes a value that lets work go on which uses memory it has views of')
@@ -151,7 +154,7 @@ export class ChosenScheduler implements Scheduler {
     this.#settles.add(operation)
   }
 
-  /** Where a fault may come at any time, every call may be the first to hear of it. */
+  /** Lets the GPU go on at each call of the program's if a fault may come at any time, since any call may be the first to report it. */
   tick(): void {
     this.steps.passValues()
     this.#enter()
@@ -165,7 +168,7 @@ export class ChosenScheduler implements Scheduler {
     const times = asked === undefined ? 0 : (this.#asked.get(asked) ?? 0) + 1
     if (asked !== undefined) this.#asked.set(asked, times)
     if (times > MOST_IDLE && this.idle > MOST_IDLE && this.#ready.size === 0) throw endless()
-    // To ask again and again before anything has happened brings nothing: a loop that polls would never end.
+    // A program that queries again and again before anything has happened gains nothing, and a loop that polls would never end.
     const isPatient = times <= MOST_ASKED
     if (!isPatient && this.#ready.size > 0) this.director.leftOut('the program queries again and again')
     this.#point(GO_ON, !isPatient)
@@ -173,7 +176,7 @@ export class ChosenScheduler implements Scheduler {
   }
 
   handedOver(operation: SimOperation): void {
-    // What stood until now can be done from now on.
+    // The operations that were blocked until now can run from now on.
     const begin = this.#letsGo(operation) ? [...this.#standing] : []
     if (!operation.over && this.director.isViewed(operation)) begin.push(operation)
     if (begin.length === 0) return
@@ -184,7 +187,7 @@ export class ChosenScheduler implements Scheduler {
     }
   }
 
-  /** Is it a latch that is open, or does it write what a stream stands for? */
+  /** Whether the operation is a latch that was opened, or writes a value that a stream waits for. */
   #letsGo(operation: SimOperation): boolean {
     if (this.#standing.size === 0) return false
     if (isLatch(operation.kind)) return true
@@ -202,7 +205,7 @@ export class ChosenScheduler implements Scheduler {
         let runnable = runs === 'any' ? undefined : this.#runnable(wait, runs)
         let choices = this.#javascript(runnable)
         if (runs === 'needed' && !isOver && choices.length + this.#ready.size === 0) {
-          // Nothing goes on by itself: a host function that is not known to be needed may be.
+          // Nothing else can happen: a host function that is not known to be needed may still be.
           runnable = undefined
           choices = this.#javascript()
         }
@@ -215,7 +218,7 @@ export class ChosenScheduler implements Scheduler {
     }
   }
 
-  /** An exploration alone decides what happens in its machine, and when: see `next()`. */
+  /** Never steps by itself: an exploration alone decides what happens in its machine, and when (see `next()`). */
   step(): boolean {
     return false
   }
@@ -225,9 +228,8 @@ export class ChosenScheduler implements Scheduler {
   }
 
   /**
-   * Lets one thing happen while JavaScript has nothing to do; undefined where nothing can. `since`: the event loop will come
-   * to something of the program's, which asked for it in that step. Where that turn is chosen, nothing is to be done until it
-   * has come.
+   * Lets one thing happen while JavaScript has nothing to do; undefined if nothing can. If `since` is given the event loop will come to something of
+   * the program's, which asked for it in that step. If that turn is chosen, nothing is to be done until it has come.
    */
   next(since?: number): Choice['kind'] | undefined {
     this.steps.passValues()
@@ -251,12 +253,12 @@ export class ChosenScheduler implements Scheduler {
     return this.#chosen.kind
   }
 
-  /** JavaScript has nothing to do: if it goes on, the event loop has come to something that was not foreseen. */
+  /** Notes that JavaScript has nothing to do: if it goes on, the event loop has come to something that was not foreseen. */
   rest(): void {
     this.#running = false
   }
 
-  /** The event loop has come to something of the program's. `since` as for `next()`; undefined where it was not foreseen. */
+  /** Notes that the event loop has come to something of the program's. `since` is as for `next()`; undefined if the turn was not foreseen. */
   turned(since: number | undefined): void {
     this.#running = this.#awaitsTurn && since !== undefined
     this.#awaitsTurn = false
@@ -266,12 +268,12 @@ export class ChosenScheduler implements Scheduler {
       this.director.leftOut('several turns of the event loop come at once')
   }
 
-  /** The run is over: nothing is chosen any more. */
+  /** Ends the run: nothing is chosen any more. */
   stop(): void {
     this.#stopped = true
   }
 
-  /** The program makes a call: JavaScript may have got going by itself. */
+  /** Notes that the program makes a call: JavaScript may have begun to run by itself. */
   #enter(): void {
     this.director.checkTime()
     if (this.#running || this.#stopped) return
@@ -298,7 +300,7 @@ export class ChosenScheduler implements Scheduler {
     return new Set(runs === 'needed' ? [...this.#hosts].filter((host) => wait.needs(host)) : [])
   }
 
-  /** Host functions run one after the other, but those of one stream, which tell of a fault, in their order. */
+  /** The steps that run JavaScript. Host functions run one after the other in any order, but those of one stream that report a fault in their own. */
   #javascript(runnable?: ReadonlySet<SimOperation>): Choice[] {
     const choices: Choice[] = []
     const told = new Set<unknown>()
@@ -311,7 +313,7 @@ export class ChosenScheduler implements Scheduler {
     return choices
   }
 
-  /** Adds what the GPU can do. */
+  /** Adds the steps of the GPU. */
   #withEnds(choices: Choice[]): Choice[] {
     for (const operation of this.#ready) choices.push({ kind: 'end', operation })
     for (const operation of this.#frees) {
@@ -321,7 +323,7 @@ export class ChosenScheduler implements Scheduler {
     return choices
   }
 
-  /** Does what is chosen. False where there is nothing to choose. */
+  /** Lets the director choose, and does what it chose. Returns false if there is nothing to choose. */
   #choose(choices: readonly Choice[], where: Where): boolean {
     this.steps.passValues()
     if (choices.length === 0 || this.#stopped) return false
@@ -367,12 +369,12 @@ export class ChosenScheduler implements Scheduler {
   }
 }
 
-/** A free in no stream, which comes after nothing but the uses of its memory. */
+/** Whether the operation is a free in no stream, which is ordered after nothing but the uses of its memory. */
 export function isFreeBeside({ kind, inStream }: SimOperation): boolean {
   return kind === SimOperationKind.INSTANT && !inStream
 }
 
-/** Operations that are over, and whose promises are to be settled: those of one stream in their order. */
+/** The operations that are over and whose promises are to be settled: those of one stream in their order. */
 class Settles {
   readonly #ofStream = new Map<SimStream, Queue<SimOperation>>()
 
@@ -395,7 +397,7 @@ class Settles {
     for (const [stream, queue] of this.#ofStream) {
       for (const operation of queue) {
         choices.push({ kind: 'settle', operation })
-        // What stands on the null stream are waits for events and devices, which have no order.
+        // The null stream stands for waits for events and devices, which have no order among each other.
         if (stream !== stream.device.nullStream) break
       }
     }

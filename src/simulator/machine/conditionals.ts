@@ -1,4 +1,4 @@
-/** How conditional nodes decide: which of their bodies is played, and how often. */
+/** The decisions of conditional nodes: which of their bodies runs, and how often. */
 import { CUresult } from '../../foundation/driver/cuda-results.js'
 import { ConditionalType } from '../../foundation/driver/driver.js'
 import type { Decide, Decision, SimCondition, SimNodeWork } from './machine-state.js'
@@ -6,12 +6,12 @@ import { LaunchFault } from './work.js'
 
 export type ConditionalWork = Extract<SimNodeWork, { kind: 'conditional' }>
 
-/** Virtual nanoseconds between what comes before a conditional node and its body, and between two turns of a loop. */
+/** The virtual nanoseconds between what comes before a conditional node and its body, and between two turns of a loop. */
 export const TIME_TO_DECIDE = 2500
-/** So many turns of one loop are played. A GPU would go on. */
+/** The most turns of one loop that run. A GPU would go on. */
 const MOST_TURNS = 100_000
 
-/** A condition of the instance that is launched. */
+/** The value of a condition of the launched instance. */
 const valueIn = (conditions: readonly SimCondition[], handle: bigint): number =>
   conditions.find((each) => each.handle === handle)?.value ?? 0
 
@@ -37,7 +37,7 @@ export function decisionsOf(work: ConditionalWork, conditions: readonly SimCondi
 const once = (nodes: Decision['nodes'] | undefined): Decision | undefined =>
   nodes === undefined ? undefined : { nodes, again: false }
 
-/** A kernel has set a condition that its launch has not: to CUDA an address that is not mapped. */
+/** The fault of a kernel that sets a condition which its launch does not have: to CUDA it is an address that is not mapped. */
 export function strangeCondition(handle: bigint, isInGraph: boolean): LaunchFault {
   const why = isInGraph
     ? 'and the graph that it is launched from has no such condition'

@@ -1,21 +1,21 @@
-/** Host functions that are due: in the order in which they became so or, with a seed, in any order of the streams. */
+/** Host functions that are due: in the order in which they became due or, with a seed, in any order of the streams. */
 import type { SimOperation, SimStream } from './machine-state.js'
 import { Queue } from './queue.js'
 import type { Random } from './random.js'
 
 export interface DueHostFunction {
   readonly operation: SimOperation
-  /** 0, or the CUresult of the fault before it. */
+  /** The CUresult of an earlier fault, or 0. */
   readonly status: number
 }
 
 export class DueHostFunctions {
-  /** How many have come due so far. */
+  /** The number of host functions that have come due so far. */
   added = 0
   #inOrder = new Queue<DueHostFunction>()
-  /** With a seed: a stream stands here once for each of its host functions that is due. */
+  /** The streams with host functions that are due, each of them once for every such function. Used with a seed only. */
   #turns: SimStream[] = []
-  /** The callbacks of one stream come in its own order. */
+  /** The callbacks of each stream, in the order of the stream. */
   readonly #ofStream = new Map<SimStream, Queue<DueHostFunction>>()
 
   constructor(private readonly random: Random | undefined) {}
@@ -52,7 +52,7 @@ export class DueHostFunctions {
     return this.#takeOf(stream, (queue) => queue.shift())
   }
 
-  /** The same among those that are needed. */
+  /** Takes the next of the host functions that are needed, as `take` does among all. */
   takeNeeded(isNeeded: (operation: SimOperation) => boolean): DueHostFunction | undefined {
     if (this.random === undefined) return this.#inOrder.take(({ operation }) => isNeeded(operation))
     const needed: DueHostFunction[] = []
@@ -81,7 +81,7 @@ export class DueHostFunctions {
     this.#ofStream.clear()
   }
 
-  /** Takes out what is due and has not been notified of a fault, and returns it. */
+  /** Removes the host functions that are due and have not been notified of a fault; returns their operations. */
   drop(): readonly SimOperation[] {
     const all = [...this.#inOrder]
     for (const queue of this.#ofStream.values()) all.push(...queue)

@@ -1,19 +1,19 @@
-/** Which calls and operations of a simulation are to fail. */
+/** The calls and operations of a simulation that are to fail. */
 import type { SimOperation } from './machine-state.js'
 import { Random } from './random.js'
 import { SimOperationKind } from './work.js'
 
-/** A call of the driver, which then throws at once; or an operation, which faults the devices when it would end. */
+/** A call of the driver that is to throw at once, or an operation that is to fault the devices when it would end. */
 export interface PlannedFault {
   readonly call: string | undefined
   readonly operation: 'kernel' | 'copy' | 'fill' | 'any' | undefined
-  /** How many go well before. */
+  /** The number of calls or operations that succeed before. */
   readonly after: number
-  /** How many fail then. */
+  /** The number of calls or operations that fail then. */
   readonly times: number
-  /** With which probability one fails that could. */
+  /** The probability with which each of them fails. */
   readonly probability: number
-  /** The CUresult. */
+  /** The CUresult with which they fail. */
   readonly result: number
 }
 
@@ -50,14 +50,14 @@ export type FailingCall = (typeof FAILING_CALLS)[number]
 
 interface PendingFault {
   readonly fault: PlannedFault
-  /** How many go well before the first that fails. */
+  /** The number of calls or operations that still succeed before the first that fails. */
   before: number
-  /** How many are still to fail. */
+  /** The number of calls or operations that are still to fail. */
   left: number
 }
 
 export class FaultPlan {
-  /** Nothing is to fail. */
+  /** Whether nothing is to fail. */
   empty = true
   readonly #pending = new Set<PendingFault>()
   readonly #random: Random
@@ -66,7 +66,7 @@ export class FaultPlan {
     this.#random = new Random(seed)
   }
 
-  /** Counts from now. The result takes it back. */
+  /** Adds a fault, which counts from now on. Returns a function that takes it back. */
   add(fault: PlannedFault): () => void {
     const pending: PendingFault = { fault, before: fault.after, left: fault.times }
     this.#pending.add(pending)
@@ -74,7 +74,7 @@ export class FaultPlan {
     return () => this.#drop(pending)
   }
 
-  /** The CUresult that this call is to give, or 0. */
+  /** The CUresult with which this call is to fail, or 0. */
   ofCall(call: string): number {
     return this.#strike(({ call: wanted }) => wanted === call)
   }
@@ -86,7 +86,7 @@ export class FaultPlan {
     return this.#strike(({ operation }) => operation === name || operation === 'any')
   }
 
-  /** Each of them counts, and the first that strikes decides. */
+  /** Counts one call or operation in each of the faults that concern it; returns the CUresult of the first fault that strikes, or 0. */
   #strike(concerns: (fault: PlannedFault) => boolean): number {
     let result = 0
     for (const pending of this.#pending) {

@@ -22,7 +22,7 @@ export class Heap<T> {
     items[at] = item
   }
 
-  /** Takes out the least. */
+  /** Removes and returns the least item. */
   shift(): T | undefined {
     const items = this.#items
     const first = items[0]
@@ -41,7 +41,7 @@ export class Heap<T> {
     return first
   }
 
-  /** All items, in no order that means anything. */
+  /** All items, in an arbitrary order. */
   [Symbol.iterator](): IterableIterator<T> {
     return this.#items.values()
   }

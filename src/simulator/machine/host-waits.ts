@@ -1,4 +1,4 @@
-/** How the host waits for the machine: blocked, or turn by turn of the event loop. */
+/** The waits of the host for the machine: blocked, or turn by turn of the event loop. */
 
 import { VARIABLES } from '../../foundation/base/environment-variables.js'
 import { after, monotonicTime, type Timeout } from '../../foundation/base/event-loop.js'
@@ -18,26 +18,26 @@ import type { SimOperation, SimStream } from './machine-state.js'
 import type { HostWait, Runs } from './scheduler.js'
 import { OtherThreadsWork, SimOperationKind } from './work.js'
 
-/** Launches that a stream accepts before the driver blocks the caller: measured on an H200. */
+/** The launches that a stream accepts before the driver blocks the caller: measured on an H200. */
 const QUEUE_ENTRIES = 1020
-/** Milliseconds between two looks at values for which streams stand. */
+/** The milliseconds between two checks of values for which streams wait. */
 const LOOK_FOR_VALUES = 1
 const LONGEST_TIMEOUT = 2 ** 31 - 1
 
-/** A wait that comes after all that is pending. */
+/** A wait for all that is pending. */
 const NEEDS_ALL: HostWait = { isOver: () => true, needs: () => true, last: undefined, room: undefined }
 
 export class HostWaits {
   readonly #poller: EventLoopPoller
   #abandoned = false
-  /** Since when something has been pending, as far as the event loop has seen. */
+  /** The time since which something has been pending, as far as the event loop has noticed. */
   #pendingSince: number | undefined
-  /** When other threads have last done something, as far as the event loop has seen. */
+  /** The time at which other threads have last done something, as far as the event loop has noticed. */
   #othersAt: number | undefined
   readonly #warnAfter = warnAfter()
   readonly #deadlockAfter = VARIABLES.deadlockTimeout.read()
 
-  /** `all` are those of the machines of the process. */
+  /** @param all The waits of all machines of the process */
   constructor(
     private readonly machine: Machine,
     private readonly all: () => Iterable<HostWaits>,
@@ -52,7 +52,7 @@ export class HostWaits {
     )
   }
 
-  /** There is something to wait for. */
+  /** Starts the event loop poller, as there is something to wait for. */
   wake(): void {
     this.#othersAt = undefined
     this.#poller.wake()
@@ -64,7 +64,7 @@ export class HostWaits {
     this.#poller.wake()
   }
 
-  /** Waits as a driver does for room in the stream's hardware queue. */
+  /** Waits as a driver does until the stream's hardware queue has room. */
   reserve(stream: SimStream, entries: number): void {
     if (!hasCapacity(stream, entries)) this.#block(waitForCapacity(stream, entries), 'queuing more work')
   }
@@ -85,7 +85,7 @@ export class HostWaits {
     this.#blockForAll(isOver, 'device.drainHostFunctions()')
   }
 
-  /** Runs host functions until none is pending, as a real GPU needs it for a call that waits for the whole device. */
+  /** Runs host functions until none is pending, since a real GPU needs that for a call that waits for the whole device. */
   exclusively(what: string): void {
     const { machine } = this
     const isOver = (): boolean => machine.hostFunctionsPending === 0 && !machine.standsForValue
@@ -93,14 +93,14 @@ export class HostWaits {
   }
 
   /**
-   * Refuses such a call where it could never be made. Where it could, nothing is waited for: once the code is loaded a real
-   * GPU does not wait either, and a missing wait is to show.
+   * Refuses such a call if it could never be made. Otherwise nothing is waited for: once the code is loaded a real GPU does not wait either, and a
+   * missing wait is to be noticed.
    */
   refuseExclusive(what: string): void {
     this.#refuseEndless(NEEDS_ALL, what)
   }
 
-  /** Would a call that waits for the whole device have to wait for JavaScript? */
+  /** Whether a call that waits for the whole device would have to wait for JavaScript. */
   get holdsUpDevice(): boolean {
     return this.machine.hostFunctionsPending > 0 || this.machine.promiseBefore(NEEDS_ALL) !== undefined
   }
@@ -109,7 +109,10 @@ export class HostWaits {
     return this.#abandoned ? 0 : this.machine.waitsPending + this.machine.hostFunctionsPending
   }
 
-  /** Other threads may wait for what is queued here. Where they have done nothing for long, it is theirs that will never be done. */
+  /**
+   * Whether the event loop has to stay alive, since other threads may wait for what is queued here. If they have done nothing for long, their own
+   * work will never be done.
+   */
   #keepsAlive(): boolean {
     if (this.#pending > 0) return true
     if (this.#abandoned || !this.machine.worksForOthers) return false
@@ -134,10 +137,10 @@ export class HostWaits {
     const { scheduler, nested } = this.machine
     this.#refuseEndless(wait, what)
     const runs: Runs = nested === 0 ? 'any' : nested < MOST_NESTED ? 'needed' : 'none'
-    /** Since when no other thread has done anything, while this one waits for it. */
+    /** The time since which no other thread has done anything, while this one waits for it. */
     let since: number | undefined
     while (!scheduler.block(wait, runs)) {
-      // Another thread may have let the last of it go on since.
+      // Another thread may have completed the last of what this wait needs since.
       if (this.machine.passValues() || wait.isOver()) continue
       if (this.machine.standsForOthers) {
         since ??= monotonicTime()
@@ -153,7 +156,7 @@ export class HostWaits {
 
   #blockForAll(isOver: () => boolean, what: string): void {
     this.#block({ ...NEEDS_ALL, isOver }, what)
-    // A host function that ran may have let a stream wait for a promise.
+    // A host function that ran may have queued a wait for a promise.
     this.#refuseEndless(NEEDS_ALL, what)
   }
 
@@ -163,7 +166,7 @@ export class HostWaits {
     if (promise !== undefined) throw deadlock(what, behindPromise(describeOperation(promise)))
   }
 
-  /** A host function of another machine may open a latch of this one. An exploration has no others. */
+  /** Lets host functions of other machines run, which may open a latch of this one. An exploration has no other machines. */
   #othersGoOn(): boolean {
     if (this.machine.scheduler.explores) return false
     let any = false
@@ -176,8 +179,8 @@ export class HostWaits {
   }
 
   /**
-   * Nothing goes on by itself any more, and promises or host functions are pending: they wait for latches. Tells of those
-   * that have stood for a while. The result is the time in milliseconds after which to call this again.
+   * Warns of latches that have blocked promises or host functions for a while, when nothing goes on by itself any more. Returns the milliseconds
+   * after which to call this again.
    */
   #warn(): number | undefined {
     if (this.machine.passValues()) {
@@ -194,7 +197,7 @@ export class HostWaits {
       if (since > late) next = Math.min(next, since - late)
       else warnOnce(`CUDA_STREAMS_${codeOf(latch)}`, stands(latch, this.#warnAfter))
     }
-    // JavaScript writes to memory without a call.
+    // JavaScript writes to memory without a call, so values are checked now and then.
     return this.machine.standsForValue ? Math.min(next, LOOK_FOR_VALUES) : next
   }
 
@@ -210,11 +213,11 @@ export class HostWaits {
   }
 }
 
-/** Keeps the process alive, as pending work does on a GPU. Nothing happens until a call comes. */
+/** Keeps the process alive, as pending work does on a GPU, without doing anything until a call comes. */
 class Park implements BackOff {
   #timer: Timeout | undefined
 
-  /** `look` tells after how many milliseconds it is to be called again; undefined where it has woken the poller. */
+  /** @param look Returns the milliseconds after which it is to be called again; undefined if it has woken the poller */
   constructor(
     private readonly look: () => number | undefined,
     private readonly keepsAlive: () => boolean,
@@ -233,7 +236,7 @@ class Park implements BackOff {
   }
 }
 
-/** An operation that stands until JavaScript runs or opens it. */
+/** The description of an operation that blocks its stream until JavaScript runs or opens it. */
 export const describeOperation = (operation: SimOperation): string => {
   const { kind, stream, site } = operation
   return blockedBy(kind === SimOperationKind.HOST ? 'a host function' : NAMES[codeOf(operation)], stream.handle, site)
@@ -259,7 +262,7 @@ function waitFor(last: SimOperation): HostWait {
   return { last, room: undefined, isOver: () => last.over, needs: (host) => host.isBefore(last) }
 }
 
-/** What a stream captures goes into a graph, and takes no entry. */
+/** Whether the stream's hardware queue has room. Work that a stream captures goes into a graph and takes no entry. */
 export function hasCapacity(stream: SimStream, entries: number): boolean {
   return stream.capture !== undefined || stream.entries + entries <= QUEUE_ENTRIES
 }

@@ -1,39 +1,38 @@
 /**
- * What operations do to memory, put off for as long as CUDA allows, so that a wait which is missing shows as wrong bytes
- * in every run. An effect is there when the host goes on in the knowledge that the operation is over, or when what comes
- * after it needs it. Of two operations that touch the same bytes and that nothing orders, the one that was queued later
- * comes first; a free comes before all that nothing puts before it. Time plays no part: all else that can be seen, of
- * time, events, host functions and promises, is as it would be without this. Only a query takes longer while effects of
- * unfinished operations are there: answering that these are unfinished would show an order that no GPU takes, such as an
- * event that is not recorded yet though the kernel behind it has written its result.
+ * The effects of operations on memory, put off for as long as CUDA allows, so that a wait which is missing shows as wrong bytes in every run. An
+ * effect is there when the host goes on in the knowledge that the operation is over, or when what comes after it needs it. Of two operations that
+ * touch the same bytes and that nothing orders, the one that was queued later comes first; a free comes before all that nothing puts before it. Time
+ * plays no part: everything else that a program can observe, of time, events, host functions and promises, is as it would be without this. Only a
+ * query takes longer while effects of unfinished operations are there: answering that these are unfinished would show an order that no GPU takes,
+ * such as an event that is not recorded yet though the kernel behind it has written its result.
  */
 import { Search, type SimOperation, type SimStream } from './machine-state.js'
 import type { HostWait } from './scheduler.js'
 import { isLatch, SimOperationKind, type Touch } from './work.js'
 
-/** So many effects of operations that are over are put off; a free of so many MiB counts as so many more. */
+/** The number of effects of finished operations that are put off at most; a free of so many MiB counts as so many more. */
 const MOST_LATE = 64
 const MEBIBYTE = 2 ** 20
-/** Effects under way, one before the other: the stack has an end. */
+/** The most effects that are under way at a time, each needing the next: deeper recursion could overflow the stack. */
 const DEEPEST = 50
-/** So many effects that are done are remembered beside those that are not. */
+/** The number of done effects that are remembered beside those that are not done. */
 const SLACK = 64
 
 export class LateEffects {
-  /** Queued, in this order, and the effect not there; for a while also those of which it is. */
+  /** The operations that owe their effects, in the order in which they were queued; those whose effects are done stay for a while. */
   #waiting: SimOperation[] = []
-  /** How many of them owe their effects. */
+  /** The number of operations in `#waiting` that owe their effects. */
   #owing = 0
-  /** How much is put off. */
+  /** The weight of what is put off. */
   #late = 0
-  /** Those of them that are not in `#places` yet: most are done before any rival matters. */
+  /** The operations in `#waiting` that are not in `#places` yet: the effects of most are done before any rival matters. */
   #unplaced: SimOperation[] = []
   #places = new Places()
-  /** Those whose effects are under way: what has to come first is done before. */
+  /** The operations whose effects are under way: what has to come first is done inside them. */
   readonly #underWay = new Set<SimOperation>()
-  /** Unfinished operations whose effects are there. Nothing but time keeps them from their ends. */
+  /** The unfinished operations whose effects are there. Nothing but time keeps them from ending. */
   readonly #early = new Set<SimOperation>()
-  /** The wait until there are none. */
+  /** The wait until no unfinished operation has had its effect. */
   readonly earlyOnes: HostWait = {
     isOver: () => this.#early.size === 0,
     needs: () => false,
@@ -41,10 +40,10 @@ export class LateEffects {
     room: undefined,
   }
 
-  /** `effect` does the effect of an operation. */
+  /** @param effect Does the effect of an operation */
   constructor(private readonly effect: (operation: SimOperation) => void) {}
 
-  /** No operation that is queued owes an effect. */
+  /** Whether no queued operation owes an effect. */
   get isIdle(): boolean {
     return this.#owing === 0
   }
@@ -56,16 +55,16 @@ export class LateEffects {
     this.#owing += 1
   }
 
-  /** It is over, and owes its effect. True where too much is put off by now. */
+  /** Notes that an operation is over and owes its effect. Returns true if too much has been put off by now. */
   putOff(operation: SimOperation): boolean {
-    // Not while operations are queued, which are not there yet.
+    // Done operations are forgotten here and not in `queued`, where the operation that is being queued is not complete yet.
     if (this.#waiting.length >= 2 * this.#owing + SLACK) this.#forgetDone()
     this.#late += weightOf(operation)
     if (freesMemory(operation) && !operation.after.some(({ owesEffect }) => owesEffect)) this.#do(operation, false)
     return this.#late > MOST_LATE
   }
 
-  /** An operation whose effect was there before is over. */
+  /** Notes that an operation is over whose effect was there before. */
   earlyIsOver(operation: SimOperation): void {
     this.#early.delete(operation)
   }
@@ -75,7 +74,7 @@ export class LateEffects {
     for (const operation of this.#waiting) if (operation.over) this.#do(operation, false)
   }
 
-  /** Does the effects of an operation that is over, and of all before it; of one that is not, those before it. */
+  /** Does the effects of all operations that come before this one, and its own effect if it is over. */
   demand(operation: SimOperation): void {
     const demanded = operation.over ? owing(operation) : operation.after.flatMap(owing)
     if (demanded.length === 0) return
@@ -85,7 +84,7 @@ export class LateEffects {
     for (const each of owedBefore(demanded)) this.#do(each, true)
   }
 
-  /** Does the effect of an operation that is about to be over, and all before it. */
+  /** Does the effect of an operation that is about to be over, after all effects before it. */
   doNow(operation: SimOperation): void {
     this.demand(operation)
     this.#do(operation, false)
@@ -95,7 +94,7 @@ export class LateEffects {
     return [...this.#underWay].some((one) => comesAfter(operation, one))
   }
 
-  /** Forgets those that have had their effects. */
+  /** Forgets the operations that have had their effects. */
   #forgetDone(): void {
     this.#waiting = this.#owing === 0 ? [] : this.#waiting.filter(({ owesEffect }) => owesEffect)
     this.#owing = this.#waiting.length
@@ -104,7 +103,7 @@ export class LateEffects {
     for (const operation of this.#early) if (operation.over) this.#early.delete(operation)
   }
 
-  /** Does an effect, once those that it comes after are there. `late`: what may come before it does. */
+  /** Does the effect of an operation, after those that it comes after. If `late`, whatever may come before it does so. */
   #do(operation: SimOperation, late: boolean): void {
     if (!operation.owesEffect || this.#underWay.has(operation)) return
     const hasRivals = late && !freesMemory(operation)
@@ -123,14 +122,14 @@ export class LateEffects {
     if (hasRivals) this.#places.walk(operation, true, this.#doIfPossible)
   }
 
-  /** Not where that comes after one that is under way, or after what the host has still to do. */
+  /** Does the effect of a rival, unless it comes after an effect under way, or after something that the host has still to do. */
   readonly #doIfPossible = (operation: SimOperation): void => {
     const before = owedBefore([operation], (one) => this.#underWay.has(one) || (!one.over && isHeldUp(one)))
     for (const each of before) this.#do(each, true)
   }
 }
 
-/** Where operations that owe effects touch memory: pieces that have no bytes in common, by their addresses. */
+/** The places in memory that operations touch which owe effects: pieces without common bytes, in the order of their addresses. */
 class Places {
   readonly #places: Place[] = []
 
@@ -139,9 +138,8 @@ class Places {
   }
 
   /**
-   * Gives to `tryIt`, in their order, the rivals of an operation: those that were queued after it, or free memory, and touch
-   * the same bytes, and are not ordered after it; or, once it is `done`, those that were queued before it, and write what it
-   * has just written.
+   * Calls `tryIt` with the rivals of an operation, in their order: those that were queued after it, or free memory, and touch the same bytes, and are
+   * not ordered after it; or, once it is `done`, those that were queued before it, and write what it has just written.
    */
   walk(operation: SimOperation, done: boolean, tryIt: (rival: SimOperation) => void): void {
     const [first, second] = operation.touches
@@ -173,14 +171,14 @@ class Places {
   }
 }
 
-/** A piece of memory, and what touches bytes in it. */
+/** A piece of memory, and the operations that touch bytes in it. */
 class Place {
   readonly pointer: number
   readonly end: number
-  /** By the stream, for those that stand in one: their effects are done in its order. */
+  /** The operations of each stream, whose effects are done in the stream's order; an operation in no stream has a line of its own. */
   readonly #lines = new Map<SimStream | SimOperation, Line>()
 
-  /** `parts` are those that have bytes in common with it, and end in it. */
+  /** @param parts The places that have bytes in common with the new one, and become part of it */
   constructor(pointer: number, end: number, parts: readonly Place[]) {
     this.pointer = Math.min(pointer, ...parts.map((part) => part.pointer))
     this.end = Math.max(end, ...parts.map((part) => part.end))
@@ -195,7 +193,7 @@ class Place {
     else line.add(operation)
   }
 
-  /** As that of `Places`. Where a rival cannot be done, nothing after it in its line can. */
+  /** Calls `tryIt` with the rivals in this place, as `Places.walk` does. If a rival cannot be done, nothing after it in its line can. */
   walk(operation: SimOperation, done: boolean, tryIt: (rival: SimOperation) => void): void {
     const after = done ? 0 : operation.sequence
     const before = done ? operation.sequence : Number.POSITIVE_INFINITY
@@ -224,7 +222,7 @@ class Place {
   }
 }
 
-/** The one that stands at the operation that was queued first. */
+/** The walk whose current operation was queued first. */
 function earliest(walks: readonly Walk[]): Walk | undefined {
   let found: Walk | undefined
   let sequence = Number.POSITIVE_INFINITY
@@ -237,13 +235,13 @@ function earliest(walks: readonly Walk[]): Walk | undefined {
   return found
 }
 
-/** The operations of one stream in a place, in their order; or one that stands in none. */
+/** The operations of one stream in a place, in their order, or a single operation in no stream. */
 class Line {
   #operations: SimOperation[]
-  /** Those before it have their effects. */
+  /** The index of the first operation that may owe its effect. */
   #head = 0
   #frees: boolean
-  /** It comes before all from this number on; of no use any more once it is over. */
+  /** The operation that holds up all from the number `#heldFrom` on; without meaning once it is over. */
   #holder: SimOperation | undefined
   #heldFrom = 0
 
@@ -262,15 +260,15 @@ class Line {
     return this.#operations.slice(this.#head)
   }
 
-  /** Have all of them their effects? */
+  /** Whether all operations of the line have had their effects. */
   get isDone(): boolean {
     while (this.#operations[this.#head]?.owesEffect === false) this.#head += 1
     return this.#head === this.#operations.length
   }
 
   /**
-   * From the first on that was queued between these two, or the first at all if any frees. Undefined where there is none, or
-   * the host has to do something before.
+   * A walk from the first operation that was queued between these two numbers on, or from the first one at all if any frees memory. Undefined if
+   * there is none, or if the host has to do something before.
    */
   walk(after: number, before: number): Walk | undefined {
     let at = this.#head
@@ -290,7 +288,7 @@ class Line {
   }
 }
 
-/** A place in a line, which goes on while others are worked on. */
+/** A position in a line, which stays valid while the effects of other lines are done. */
 class Walk {
   constructor(
     private readonly operations: readonly SimOperation[],
@@ -310,7 +308,7 @@ class Walk {
   }
 }
 
-/** Have they bytes in common that one of them writes, or both? */
+/** Whether two operations have bytes in common that at least one of them writes, or that both write. */
 function meet(a: SimOperation, b: SimOperation, bothWrite: boolean): boolean {
   for (const one of a.touches) {
     for (const other of b.touches) {
@@ -324,14 +322,14 @@ function meet(a: SimOperation, b: SimOperation, bothWrite: boolean): boolean {
 const weightOf = (operation: SimOperation): number =>
   1 + (freesMemory(operation) ? (operation.touches[0]?.byteLength ?? 0) / MEBIBYTE : 0)
 
-/** Itself where it owes its effect; else those before it that do, if it is over. */
+/** The operation itself if it owes its effect; otherwise the operations before it that owe theirs. */
 const owing = (operation: SimOperation): readonly SimOperation[] =>
   operation.owesEffect ? [operation] : operation.after.filter(({ owesEffect }) => owesEffect)
 
-/** Of operations without time only frees have an effect. */
+/** Whether an operation frees memory: among operations without time only frees have effects. */
 const freesMemory = ({ kind }: SimOperation): boolean => kind === SimOperationKind.INSTANT
 
-/** The stream stands here until the host has done something, does not come past it, or it is not known yet what comes next. */
+/** Whether the stream is blocked here until the host has done something, never passes this operation, or gets its next operations only then. */
 const isHeldUp = ({ kind, fails }: SimOperation): boolean =>
   fails !== 0 ||
   kind === SimOperationKind.HOST ||
@@ -339,7 +337,7 @@ const isHeldUp = ({ kind, fails }: SimOperation): boolean =>
   kind === SimOperationKind.FAULT ||
   kind === SimOperationKind.CONDITIONAL
 
-/** Those of these operations, and of all before them, that owe an effect, in order; none where one is refused. */
+/** The operations among these, and among all before them, that owe an effect, in order; none if one of them is refused. */
 function owedBefore(
   operations: readonly SimOperation[],
   refuses: (one: SimOperation) => boolean = () => false,
@@ -352,7 +350,7 @@ function owedBefore(
   return search.found.filter(({ owesEffect }) => owesEffect).sort((a, b) => a.sequence - b.sequence)
 }
 
-/** What the host has still to do before the operation can end, if anything. */
+/** The operation at which the host has still to do something before the given one can end; undefined if there is none. */
 function holderOf(operation: SimOperation): SimOperation | undefined {
   const search = new Search([operation])
   for (const one of search.found) {

@@ -32,7 +32,7 @@ export class LiveOperations<Operation extends Listed<Operation>> {
     return this.#first === undefined
   }
 
-  /** The oldest of which this is true. */
+  /** The oldest operation for which the predicate is true. */
   find(predicate: (operation: Operation) => boolean): Operation | undefined {
     let one = this.#first
     while (one !== undefined && !predicate(one)) one = one.nextLive

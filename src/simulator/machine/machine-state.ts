@@ -1,7 +1,7 @@
 /**
- * The parts of a simulated machine: devices, streams, events, captures, and the operations in the streams. They refer to
- * each other, so they stand in one file, and hold state; machine.ts moves it. An operation is blocked while a predecessor is
- * unfinished, then ready; a ready one starts when the scheduler lets it, and ends in virtual time.
+ * The parts of a simulated machine: devices, streams, events, captures, and the operations in the streams. They refer to each other, so they are in
+ * one file, and only hold state, which machine.ts changes. An operation is blocked while a predecessor is unfinished, then ready; a ready one starts
+ * when the scheduler lets it, and ends in virtual time.
  */
 import { explained } from '../../foundation/base/errors.js'
 import { CapturedGraph, type CapturedNode } from '../../foundation/driver/captured-graph.js'
@@ -22,17 +22,17 @@ import type { DevicePools } from './pools.js'
 import { isLatch, SimOperationKind, type Touch, type Work } from './work.js'
 
 export class SimDevice {
-  /** Where its operations run: the numbers of its kernel slots, and of the engines that copy from and to the host. */
+  /** The number of the device's kernel slots; the next fields are those of the engines that copy from and to the host. */
   readonly kernelSlots: number
   readonly engineToDevice: number
   readonly engineToHost: number
-  /** The CUresult of the fault that broke it, or 0. */
+  /** The CUresult of the fault that broke the device, or 0. */
   fault = 0
-  /** Unfinished operations in blocking streams, the null stream among them. */
+  /** The number of unfinished operations in blocking streams, the null stream among them. */
   blockingUnfinished = 0
-  /** Blocking streams with work queued since the null stream last waited for all of them. */
+  /** The blocking streams with work queued since the null stream last waited for all of them. */
   readonly touched = new Set<SimStream>()
-  /** What is known of the fault, beside its number. */
+  /** The cause of the fault in words, if it is known. */
   faultReason: string | undefined
   /** All streams with unfinished work, and some without. */
   readonly #listed = new Set<SimStream>()
@@ -52,7 +52,7 @@ export class SimDevice {
     this.perThread = new SimStream(this, defaultStream(ordinal, 2), firstId + 1n, false, 0)
   }
 
-  /** What a call answers once the device is lost. */
+  /** The error of a call once the device is lost. */
   faultError(call: string): Error {
     const error = cudaError(call, this.fault)
     return this.faultReason === undefined ? error : explained(error, this.faultReason)
@@ -63,7 +63,7 @@ export class SimDevice {
     this.#listed.add(stream)
   }
 
-  /** The operations that have to be over for all its work to be. */
+  /** The operations that have to be over for all work of the device to be over. */
   *tails(): Generator<SimOperation | undefined> {
     for (const stream of this.#listed) {
       if (stream.unfinished === 0 && stream.tail?.owes !== true) {
@@ -71,7 +71,7 @@ export class SimDevice {
         this.#listed.delete(stream)
         this.forgetDestroyed(stream)
       }
-      // Also where it is over: an exploration has to know that it was waited for.
+      // A tail that is over counts as well: an exploration has to know that it was waited for.
       yield stream.tail
     }
   }
@@ -83,7 +83,7 @@ export class SimDevice {
     this.#listed.delete(stream)
   }
 
-  /** The same for all streams. */
+  /** Forgets all streams that are destroyed and whose work is done, with all effects. */
   forgetAllDestroyed(): void {
     for (const stream of this.#listed) this.forgetDestroyed(stream)
   }
@@ -91,7 +91,7 @@ export class SimDevice {
 
 /** A share of a device's multiprocessors: a kernel there needs one of its kernel slots, and one of the device's. */
 export class SimPartition {
-  /** Streams of it that are not destroyed. */
+  /** The number of streams of the partition that are not destroyed. */
   streams = 0
   isClosed = false
 
@@ -106,23 +106,23 @@ export class SimPartition {
 export interface SharedPart {
   readonly words: WorkWords
   readonly place: number
-  /** The last work of another thread that the stream stands for, or stood. */
+  /** The last work of another thread that the stream waits for, or has waited for. */
   turn: Turn | undefined
 }
 
 export class SimStream {
-  /** The operation queued last. */
+  /** The operation that was queued last. */
   tail: SimOperation | undefined
-  /** Operations queued and not over. */
+  /** The number of operations that are queued and not over. */
   unfinished = 0
-  /** Its device knows that it may have unfinished work. */
+  /** Whether the stream is in its device's list of streams that may have unfinished work. */
   listed = false
-  /** Unfinished operations that hold an entry of the hardware queue. */
+  /** The number of unfinished operations that hold an entry of the hardware queue. */
   entries = 0
   capture: SimCapture | undefined
-  /** Its handle is gone; what was queued still runs. */
+  /** Whether the stream is destroyed: its handle is gone, but what was queued still runs. */
   destroyed = false
-  /** Once it was shared: what other threads know of it. */
+  /** The words that other threads see of a shared stream; undefined before it is shared. */
   shared: SharedPart | undefined
 
   constructor(
@@ -136,11 +136,11 @@ export class SimStream {
 }
 
 export class SimEvent {
-  /** The record that a wait now would refer to; none before the first. */
+  /** The record that a wait now would refer to; undefined before the first. */
   record: SimOperation | undefined
-  /** Set while the latest record was made inside a capture, which knows where. */
+  /** The capture inside which the latest record was made; undefined if it was made outside of captures. */
   captured: SimCapture | undefined
-  /** Once it was shared: what other threads know of it, and the number of the record that `record` stands for. */
+  /** The words that other threads see of a shared event, and the number of the record that `record` stands for; undefined before it is shared. */
   shared: { readonly words: WorkWords; serial: number } | undefined
 
   constructor(
@@ -156,7 +156,7 @@ const DONE = 2
 const DROPPED = 3
 const NONE: readonly SimOperation[] = []
 
-/** Operations that a search has found, each of them once. */
+/** A list of the operations that a search has found, each of them once. */
 export class Search {
   static #last = 0
   readonly found: SimOperation[] = []
@@ -175,54 +175,57 @@ export class Search {
   }
 }
 
-/** There are hundreds of thousands at a time: what most of them do not need is not in all of them. */
+/**
+ * An operation of a stream or beside the streams. There are hundreds of thousands at a time, so fields that most of them do not need are inherited
+ * from the prototype.
+ */
 export class SimOperation implements Listed<SimOperation> {
   previousLive: SimOperation | undefined
   nextLive: SimOperation | undefined
   #state: number = BLOCKED
   #blockers = 0
-  /** Those that come after it and are blocked: mostly there is one, which takes no array. */
+  /** The blocked operations that come after this one. Mostly there is only one, which needs no array. */
   #next: SimOperation | undefined
   #others = NONE
-  /** Virtual nanoseconds: when it will end while it runs, when it ended once it is done; -1 before. */
+  /** The time in virtual nanoseconds at which the operation will end while it runs, or did end once it is done; -1 before. */
   time = -1
-  /** Its effect is there, though it may not be over yet. */
+  /** Whether the effect of the operation is there, though it may not be over yet. */
   hadEffect = false
-  /** The event that it is the latest record of once it is queued. */
+  /** The event whose latest record this operation becomes when it is queued. */
   declare records: SimEvent | undefined
-  /** Told when it is done or dropped. */
+  /** The callback for the time when the operation is done or dropped. */
   declare settle: Settle | undefined
-  /** Tells other threads that it is over. */
+  /** Publishes to other threads that the operation is over. */
   declare publish: (() => void) | undefined
-  /** Called when it is over, where it is in no stream. */
+  /** The callback for the time when an operation in no stream is over. */
   declare whenOver: (() => void) | undefined
   host: HostFunction | undefined
   work: Work | undefined
-  /** Where a kernel runs: in the partition of the stream that it was queued or captured on, if that is in one. */
+  /** The partition in which a kernel runs: that of the stream on which it was queued or captured, if the stream is in one. */
   declare partition: SimPartition | undefined
-  /** The CUresult of the fault that it ends in, or 0. */
+  /** The CUresult of the fault that the operation ends in, or 0. */
   declare fails: number
-  /** The first of `after`, and the others: mostly there is one, which takes no array. */
+  /** The first operation of `after`; `#besides` has the others. Mostly there is only one, which needs no array. */
   #before: SimOperation | undefined
   #besides = NONE
   #touches: readonly Touch[] | undefined
-  /** False for a marker, which stands beside the streams. */
+  /** Whether the operation is in a stream. A marker is not: it only waits for operations of streams. */
   inStream = true
-  /** The number of the last search that found it. */
+  /** The number of the last search that found the operation. */
   foundBy = 0
-  /** The observer's number for it. */
+  /** The observer's number for the operation. */
   observed = -1
-  /** Of a latch, for warnings: where it was made. */
+  /** The place in the program at which a latch was made, for warnings. */
   declare site: string | undefined
-  /** Of a conditional node: gives what comes next, and undefined when it is over. */
+  /** The decisions of a conditional node: the function returns what comes next, and undefined when the node is over. */
   declare decide: Decide | undefined
-  /** Those of the instance that it is launched from. */
+  /** The conditions of the graph instance that this operation was launched from. */
   declare conditions: readonly SimCondition[] | undefined
-  /** For the operations that it adds; undefined where they may have any. */
+  /** The numbers for the operations that a conditional node adds; undefined if they may have any. */
   declare numbers: Numbers | undefined
 
   static {
-    // Few operations have one: the others inherit the default from the prototype.
+    // Few operations have one of these fields: the others inherit the default from the prototype.
     const none = {
       records: undefined,
       settle: undefined,
@@ -239,9 +242,9 @@ export class SimOperation implements Listed<SimOperation> {
   }
 
   /**
-   * @param sequence the order in which operations were queued
-   * @param amount virtual nanoseconds that it takes
-   * @param remembers it keeps what it came after
+   * @param sequence The position in the order in which operations were queued
+   * @param amount The virtual nanoseconds that the operation takes
+   * @param remembers Whether the operation keeps what it came after
    */
   constructor(
     readonly kind: SimOperationKind,
@@ -251,7 +254,7 @@ export class SimOperation implements Listed<SimOperation> {
     private readonly remembers: boolean,
   ) {}
 
-  /** Done, or dropped because its device broke: no operation waits for it any more. */
+  /** Whether the operation is done, or was dropped because its device broke: no operation waits for it any more. */
   get over(): boolean {
     return this.#state >= DONE
   }
@@ -260,14 +263,14 @@ export class SimOperation implements Listed<SimOperation> {
     return this.#state === DROPPED
   }
 
-  /** Does it take one of the places that a stream's hardware queue has? Records and waits do not. */
+  /** Whether the operation takes one of the entries of a stream's hardware queue. Records and waits do not. */
   get takesEntry(): boolean {
     return this.kind !== SimOperationKind.INSTANT
   }
 
   /**
-   * The operations that it was queued behind: those unfinished or owing, and once it is over those that owe; for one that
-   * remembers all, and forever.
+   * The operations that this one was queued behind: those that are unfinished or owe effects, and once this one is over only those that owe effects.
+   * With `remembers` it is all of them, forever.
    */
   get after(): readonly SimOperation[] {
     if (this.#before === undefined) return NONE
@@ -284,7 +287,7 @@ export class SimOperation implements Listed<SimOperation> {
     for (const one of this.#besides) search.add(one)
   }
 
-  /** Does it stand at the front, for JavaScript to run or open it? */
+  /** Whether the operation is at the front of its stream and waits for JavaScript to run or open it. */
   get waitsForHost(): boolean {
     return (this.kind === SimOperationKind.HOST || isLatch(this.kind)) && this.#state === READY
   }
@@ -293,23 +296,23 @@ export class SimOperation implements Listed<SimOperation> {
     return this.#blockers > 0
   }
 
-  /** Does it end when it is queued, and nothing besides? */
+  /** Whether the operation has no effect and ends when it is queued. */
   get isOverAtOnce(): boolean {
     return this.kind === SimOperationKind.INSTANT && this.work === undefined && this.#blockers === 0
   }
 
-  /** It has an effect, which is not there yet. */
+  /** Whether the operation has an effect that is not there yet. */
   get owesEffect(): boolean {
     return this.work !== undefined && !this.hadEffect
   }
 
-  /** What its effect reads and writes. */
+  /** The memory that the effect reads and writes. */
   get touches(): readonly Touch[] {
     this.#touches ??= this.work?.touches ?? []
     return this.#touches
   }
 
-  /** Of one that is over: its effect is not there yet, or that of one before it. */
+  /** Whether the effect of a finished operation, or of one before it, is not there yet. */
   get owes(): boolean {
     if (this.owesEffect) return true
     return this.#before !== undefined && (this.#before.owesEffect || this.#besides.some(({ owesEffect }) => owesEffect))
@@ -330,10 +333,10 @@ export class SimOperation implements Listed<SimOperation> {
     else predecessor.#others = withOneMore(predecessor.#others, this)
   }
 
-  /** Does the other one come after this, which is not over? */
+  /** Whether the other operation comes after this one, which is not over. */
   isBefore(other: SimOperation): boolean {
     let one: SimOperation = this
-    // Most of what comes after it is a chain, for which nothing need be remembered.
+    // Most of what comes after an operation is a chain, for which no list is needed.
     while (one !== other) {
       if (one.#others !== NONE) return one.#allAfter().includes(other)
       if (one.#next === undefined) return false
@@ -342,14 +345,14 @@ export class SimOperation implements Listed<SimOperation> {
     return true
   }
 
-  /** Do all entries of the stream's hardware queue come after this, which is not over, or are it? */
+  /** Whether all entries of the stream's hardware queue are this unfinished operation or come after it. */
   holdsUp(stream: SimStream): boolean {
     let entries = 0
     for (const one of this.#allAfter()) if (one.stream === stream && one.inStream && one.takesEntry) entries += 1
     return entries === stream.entries
   }
 
-  /** Itself, and what comes after it. */
+  /** The operation itself, and all that come after it. */
   #allAfter(): readonly SimOperation[] {
     const later = new Search([this])
     for (const one of later.found) {
@@ -359,22 +362,22 @@ export class SimOperation implements Listed<SimOperation> {
     return later.found
   }
 
-  /** One that was ready is blocked again, until these are over. */
+  /** Blocks the operation, which was ready, again until these are over. */
   blockAgain(predecessors: readonly SimOperation[]): void {
     this.#state = BLOCKED
-    // What came before has its effects, which were needed to decide.
+    // The effects of what came before are there, since the decision needed them.
     if (!this.remembers) this.after = NONE
     for (const predecessor of predecessors) this.waitFor(predecessor)
   }
 
-  /** Marks it ready if nothing blocks it. True once only. */
+  /** Makes the operation ready if nothing blocks it. Returns true only once. */
   becomeReady(): boolean {
     if (this.#blockers > 0 || this.#state !== BLOCKED) return false
     this.#state = READY
     return true
   }
 
-  /** Its effect is there. */
+  /** Notes that the effect of the operation is there. */
   effectIsDone(): void {
     this.hadEffect = true
     if (!this.over) return
@@ -382,7 +385,7 @@ export class SimOperation implements Listed<SimOperation> {
     this.after = NONE
   }
 
-  /** Ends it. `owing`: effects are put off, so that those before it may owe theirs. */
+  /** Ends the operation. With `owing` effects are put off, so that operations before it may owe theirs. */
   end(dropped: boolean, owing: boolean): void {
     this.#state = dropped ? DROPPED : DONE
     if (!this.remembers && this.#before !== undefined) this.after = owing && !dropped ? thatOwe(this.after) : NONE
@@ -390,12 +393,12 @@ export class SimOperation implements Listed<SimOperation> {
     for (const other of this.#others) other.#blockers -= 1
   }
 
-  /** It is over, and it shows that it did not go well: a fault before it was noticed late. */
+  /** Marks an operation that is over as failed, since a fault before it was noticed late. */
   failLate(): void {
     if (this.#state === DONE) this.#state = DROPPED
   }
 
-  /** Gives those that waited for it to the function, in their order, with `among`. To be called once it is over. */
+  /** Calls `to` with each operation that waited for this one, in their order, and with `among`. It must be called once this one is over. */
   letGo<A>(to: (dependent: SimOperation, among: A) => void, among: A): void {
     const next = this.#next
     if (next === undefined) return
@@ -407,7 +410,7 @@ export class SimOperation implements Listed<SimOperation> {
   }
 }
 
-/** Made as long as it has to be: one that grows by `push` takes room for seventeen more. */
+/** A list with one operation more. The first arrays are as long as they have to be: `push` on an empty one reserves room for seventeen. */
 function withOneMore(operations: readonly SimOperation[], one: SimOperation): readonly SimOperation[] {
   const [first, second] = operations
   if (first === undefined) return [one]
@@ -416,12 +419,12 @@ function withOneMore(operations: readonly SimOperation[], one: SimOperation): re
   return operations
 }
 
-/** Those with effects that are not there yet; in the place of one that has none, such as a wait, those before it. */
+/** The operations whose effects are not there yet. One that has no effect itself, such as a wait, is replaced by those before it. */
 function thatOwe(operations: readonly SimOperation[]): readonly SimOperation[] {
   const [first, second] = operations
   if (first === undefined || !operations.some(({ owes }) => owes)) return NONE
   if (second === undefined) return first.owesEffect ? operations : first.after
-  /** The latest of each stream stands for those before it. */
+  /** The latest operation of each stream, which stands for those before it. */
   const latest = new Map<SimStream | SimOperation, SimOperation>()
   for (const operation of operations) {
     for (const one of operation.owesEffect ? [operation] : operation.after) {
@@ -433,16 +436,16 @@ function thatOwe(operations: readonly SimOperation[]): readonly SimOperation[] {
   return [...latest.values()]
 }
 
-/** Numbers of operations that are left. */
+/** A range of numbers for operations, from `next` to `last`. */
 export interface Numbers {
   next: number
   readonly last: number
 }
 
-/** What a conditional node does next. */
+/** The next step of a conditional node. */
 export interface Decision {
   readonly nodes: readonly CapturedNode<SimNodeWork>[]
-  /** It decides once more when they are over. */
+  /** Whether the node decides once more when these nodes are over. */
   readonly again: boolean
 }
 
@@ -450,9 +453,9 @@ export type Decide = () => Decision | undefined
 
 /** A value by which a conditional node decides, in one instance of a graph. */
 export interface SimCondition {
-  /** Its number among those of the graph, from 1. */
+  /** The number of the condition among those of the graph, from 1. */
   readonly handle: bigint
-  /** What it is when a launch begins. */
+  /** The value of the condition when a launch begins. */
   readonly initial: number
   value: number
 }
@@ -461,28 +464,28 @@ export interface SimCondition {
 export type SimNodeWork =
   | {
       readonly kind: 'work'
-      /** The call that was captured. */
+      /** The driver call that was captured. */
       readonly call: string
       readonly operation: SimOperationKind
       readonly amount: number
       readonly work: Work | undefined
-      /** The CUresult of the fault that it ends in, or 0. */
+      /** The CUresult of the fault that the work ends in, or 0. */
       readonly fails: number
-      /** Those of the stream that it was captured on: it runs there whatever stream the graph is launched on. */
+      /** The device of the stream on which the node was captured: it runs there, and in that partition, whatever stream the graph is launched on. */
       readonly device: SimDevice
       readonly partition: SimPartition | undefined
     }
   | { readonly kind: 'host'; readonly host: HostFunction }
   /** A node that is switched off. */
   | { readonly kind: 'empty' }
-  /** Another graph, as it was then. */
+  /** A graph within the graph, with the nodes that it had when it was added. */
   | { readonly kind: 'graph'; readonly nodes: readonly CapturedNode<SimNodeWork>[] }
   | {
       readonly kind: 'conditional'
       readonly type: ConditionalType
-      /** The handle. */
+      /** The handle of the condition. */
       readonly condition: bigint
-      /** Kernels of the bodies have to be in the same. */
+      /** The context in which the kernels of the bodies have to be. */
       readonly context: ContextHandle
       readonly bodies: readonly SimBody[]
     }
@@ -490,37 +493,37 @@ export type SimNodeWork =
 
 /** The body of a conditional node. In a graph it may grow. */
 export interface SimBody {
-  /** That of its graph. */
+  /** The number of the body's graph. */
   readonly id: bigint
   readonly nodes: readonly CapturedNode<SimNodeWork>[]
 }
 
-/** A graph that is there already. */
+/** A graph that exists already, to which a capture adds nodes. */
 export interface CapturedInto {
   readonly id: bigint
   readonly nodes: readonly CapturedNode<SimNodeWork>[]
-  /** Those of the nodes that the first operation of the stream comes after. */
+  /** The nodes after which the first operation of the stream comes. */
   readonly after: readonly CapturedNode<SimNodeWork>[]
 }
 
 export class SimCapture extends CapturedGraph<SimStream, SimEvent, SimNodeWork> {
-  /** A mistake has invalidated it: it can only be ended. */
+  /** Whether a mistake has invalidated the capture: then it can only be ended. */
   invalid = false
-  /** The values of the conditions that were made for its graph when a launch begins. */
+  /** The initial values of the conditions that were made for the capture's graph. */
   readonly conditions: number[] = []
 
   constructor(
     origin: SimStream,
     readonly mode: CaptureMode,
-    /** Never used twice. */
+    /** The number of the capture, which is never used twice. */
     readonly id: bigint,
-    /** The graph that its nodes are added to, and where in it. */
+    /** The graph that nodes are added to, and the position in it; undefined if the capture makes a new graph. */
     readonly into?: CapturedInto,
   ) {
     super(origin, into?.nodes, into?.after)
   }
 
-  /** The number of the graph that it makes. */
+  /** The number of the graph that the capture makes or adds to. */
   get graphId(): bigint {
     return this.into?.id ?? this.id
   }

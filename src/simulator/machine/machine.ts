@@ -1,7 +1,6 @@
 /**
- * The simulated GPU: operations become ready when all that they come after is over, and end when the scheduler says so.
- * It knows no handles and no errors of the driver; the driver in front of it does. Which operation must come after which is
- * decided here, and nothing else.
+ * The simulated GPU: operations become ready when all that they come after is over, and end when the scheduler says so. The machine has no handles
+ * and no errors of the driver; the driver in front of it has those. It decides which operation must come after which, and nothing else.
  */
 
 import { VARIABLES } from '../../foundation/base/environment-variables.js'
@@ -31,15 +30,15 @@ import {
 import type { HostWait, Scheduler, Steps } from './scheduler.js'
 import { isLatch, LaunchFault, OtherThreadsWork, SimOperationKind, type Work } from './work.js'
 
-/** Watches the operations of a machine. It is called in the middle of changes: it may only take notes. */
+/** An observer of a machine's operations. Its methods are called in the middle of changes, so they may only take notes. */
 export interface Observer {
-  /** It was put into a stream, or a graph with it in was launched. */
+  /** Called when an operation was put into a stream, or a graph that contains it was launched. */
   queued(operation: SimOperation): void
-  /** It begins, or will at this time, which may be later than now. */
+  /** Called when an operation begins, or when it is known to begin at `time`, which may be later than now. */
   started(operation: SimOperation, time: number): void
-  /** It is done at `operation.time`, or dropped. */
+  /** Called when an operation is done at `operation.time`, or dropped. */
   ended(operation: SimOperation): void
-  /** A conditional node has added it. */
+  /** Called when a conditional node has added an operation. */
   added(operation: SimOperation, by: SimOperation): void
 }
 
@@ -57,49 +56,49 @@ interface Queued {
 }
 
 export class Machine implements Steps {
-  /** Of all machines: so many host functions run now, one inside the other. */
+  /** The number of host functions of all machines that run now, one inside the other. */
   static #nested = 0
-  /** Host functions queued and not over. */
+  /** The number of host functions that are queued and not over. */
   hostFunctionsPending = 0
-  /** Host functions that will never run, since a fault came before. */
+  /** The number of host functions that will never run, since a fault came before. */
   hostFunctionsDropped = 0
-  /** Promises to settle. */
+  /** The number of promises that are still to be settled. */
   waitsPending = 0
   /** Called when something was queued or opened: the event loop may have to turn for it. */
   onWork: () => void = () => {}
   observer: Observer | undefined
-  /** A fault takes all of them with it. */
+  /** All devices of the machine; a fault loses all of them. */
   devices: readonly SimDevice[] = []
   readonly scheduler: Scheduler
-  /** Those of other threads, once something was shared with one. */
+  /** The machines of other threads, once something was shared with one. */
   readonly others = new OtherMachines()
   readonly #explores: boolean
-  /** Undefined where every effect is there when its operation is over. */
+  /** The effects that are put off; undefined if every effect is there when its operation is over. */
   readonly #late: LateEffects | undefined
   #sequence = 0
-  /** Queued, and not over. */
+  /** The operations that are queued and not over. */
   readonly #live = new LiveOperations<SimOperation>()
-  /** Over, and their promise is still to be settled, or their callback to be told of a fault. */
+  /** The operations that are over, but whose promises are still to be settled or whose callbacks are still to be notified of a fault. */
   readonly #owed = new Set<SimOperation>()
   /** The number of nested changes under way: no value wait completes before all of them are made. */
   #changes = 0
-  /** It is being looked which values are there. */
+  /** Whether the awaited values are being checked. */
   #passes = false
-  /** A kernel has faulted, and what is unfinished is still to be dropped. */
+  /** Whether a kernel has faulted and the unfinished work is still to be dropped. */
   #isLost = false
-  /** A stream may be held by a promise. */
+  /** Whether a promise may hold a stream. */
   #hasPromises = false
-  /** At which streams stand, and since when, by wall-clock time. */
+  /** The latches that block streams, with the wall-clock time at which each began to. */
   readonly #latches = new Map<SimOperation, number>()
-  /** Latches that were opened before the stream came to them. */
+  /** The latches that were opened before the stream came to them. */
   readonly #opened = new WeakSet<SimOperation>()
   /** The operations whose host functions run now, the innermost last. */
   readonly #running: SimOperation[] = []
   /** The fault of the operation whose effect is under way, or was. */
   #strange: LaunchFault | undefined
-  /** Those of the operation whose effect is under way. */
+  /** The conditions of the operation whose effect is under way. */
   #conditions: readonly SimCondition[] | undefined
-  /** Callbacks dropped by a fault that have still to be told of it. */
+  /** The callbacks that a fault dropped and that have still to be notified of it. */
   #toTell: SimOperation[] = []
 
   constructor(
@@ -111,7 +110,7 @@ export class Machine implements Steps {
     if (this.scheduler.putsOff) this.#late = new LateEffects((operation) => this.#effect(operation))
   }
 
-  /** Queues work behind all that is in the stream. `fails` is the CUresult of the fault that it ends in, or 0. */
+  /** Queues work behind all that is in the stream. `fails` is the CUresult of the fault that the work ends in, or 0. */
   enqueue(stream: SimStream, kind: SimOperationKind, amount: number, work?: Work, fails = 0): SimOperation {
     const operation = this.#queue(stream, kind, { amount, work, fails })
     if (this.#explores && work !== undefined) this.scheduler.handedOver(operation)
@@ -122,7 +121,7 @@ export class Machine implements Steps {
     return this.#queue(stream, SimOperationKind.INSTANT, { after })
   }
 
-  /** Queues a wait. On a blocking stream it waits for nothing else: only work waits for the null stream's. */
+  /** Queues a wait for a record. On a blocking stream the wait does not wait for the null stream: only work does. */
   enqueueWait(stream: SimStream, record: SimOperation): void {
     const isWork = stream === stream.device.nullStream
     this.#queue(stream, SimOperationKind.INSTANT, { after: record, isWork })
@@ -141,8 +140,8 @@ export class Machine implements Steps {
   }
 
   /**
-   * Queues a graph: each node comes after those it was captured after, and all of them after the work of the stream and
-   * after `before`, the earlier launch of the same instance. Its conditions get their values when that is over. Returns the end of it.
+   * Queues a graph: each node comes after those it was captured after, and all of them after the work of the stream and after `before`, the earlier
+   * launch of the same instance. The conditions get their initial values when that is over. Returns the end of the launch.
    */
   launch(
     stream: SimStream,
@@ -168,7 +167,7 @@ export class Machine implements Steps {
     return end
   }
 
-  /** The operation in which a launch begins whose conditions get their values. */
+  /** The operation that begins a launch, in which the conditions get their initial values. */
   #beginning(after: SimOperation, conditions: readonly SimCondition[]): SimOperation {
     const operation = this.#operation(SimOperationKind.CONDITIONAL, after.stream, 0)
     operation.inStream = false
@@ -180,7 +179,7 @@ export class Machine implements Steps {
     return operation
   }
 
-  /** The operations of nodes, each of which comes after those of its own, and all after these. */
+  /** The operations of nodes. Each comes after the operations that its node was captured after, and all come after `before`. */
   #operationsOf(
     nodes: readonly CapturedNode<SimNodeWork>[],
     stream: SimStream,
@@ -201,7 +200,7 @@ export class Machine implements Steps {
     return operations
   }
 
-  /** A conditional node decides, by what all that comes before it has done. False where nothing comes next. */
+  /** Lets a conditional node decide, after the effects of all that comes before it. Returns false if nothing comes next. */
   #decides(operation: SimOperation): boolean {
     const { decide, stream, conditions = NO_CONDITIONS } = operation
     if (decide === undefined) return false
@@ -234,7 +233,7 @@ export class Machine implements Steps {
     }
   }
 
-  /** An operation in no stream that is done when all of these are. */
+  /** Makes an operation in no stream that is done when all of these are. */
   marker(
     stream: SimStream,
     predecessors: Iterable<SimOperation | undefined>,
@@ -244,12 +243,12 @@ export class Machine implements Steps {
     return this.#change(() => this.#enqueueBeside(stream, predecessors, work, false, whenOver))
   }
 
-  /** A record that leaves its stream as idle as it is. */
+  /** Makes a record that does not count as work of its stream, so that an idle stream stays idle. */
   recordBeside(stream: SimStream, predecessors: Iterable<SimOperation | undefined>): SimOperation {
     return this.#change(() => this.#enqueueBeside(stream, predecessors, undefined, true))
   }
 
-  /** An operation in no stream that is over when work of another thread is. */
+  /** Makes an operation in no stream that is over when the work of another thread is. */
   otherThreadsWork(device: SimDevice, isDone: () => boolean): SimOperation {
     if (isDone()) return this.marker(device.nullStream, [])
     return this.#change(() => {
@@ -261,20 +260,20 @@ export class Machine implements Steps {
     })
   }
 
-  /** Lets a shared stream stand for what another thread has queued there since. */
+  /** Makes a shared stream wait for what another thread has queued there since. */
   catchUp(stream: SimStream): void {
     const { shared } = stream
     if (shared !== undefined) this.#standFor(stream, shared, shared.words.before(shared.place))
   }
 
-  /** Shares a stream: what is in it now counts as queued by this thread. */
+  /** Shares a stream: the work that is in it now counts as queued by this thread. */
   share(stream: SimStream, words: WorkWords, place: number): void {
     if (stream.shared !== undefined) return
     for (let count = stream.unfinished; count > 0; count -= 1) words.queue(place)
     stream.shared = { words, place, turn: undefined }
   }
 
-  /** The latest record of an event is this one. */
+  /** Makes an operation the latest record of an event. */
   recorded(event: SimEvent, record: SimOperation): void {
     event.record = record
     event.captured = undefined
@@ -294,7 +293,7 @@ export class Machine implements Steps {
     publish()
   }
 
-  /** Where another thread has recorded a shared event since, that record takes the place of the one that was known here. */
+  /** Replaces the record of a shared event if another thread has recorded it since. */
   refresh(event: SimEvent): void {
     const { shared } = event
     const latest = shared?.words.latestRecord ?? 0
@@ -304,13 +303,13 @@ export class Machine implements Steps {
     event.record = this.otherThreadsWork(event.device, () => shared.words.isRecordDone(latest))
   }
 
-  /** Another thread's fault loses the devices here, too. */
+  /** Loses the devices here, too, if another thread had a fault. */
   hearFault(): void {
     const { fault } = this.others
     if (fault !== 0 && this.devices.some((device) => device.fault === 0)) this.break(fault)
   }
 
-  /** Lets other threads know which work is done, with all effects. */
+  /** Publishes to other threads which work is done, with all effects. */
   publish(): void {
     if (this.others.isEmpty) return
     this.hearFault()
@@ -319,26 +318,29 @@ export class Machine implements Steps {
     this.others.publishOldest(oldest?.sequence ?? this.#sequence + 1)
   }
 
-  /** Does any stream stand for something that another thread may do: its work, or a value that it writes? */
+  /** Whether any stream waits for something that another thread may do: its work, or a value that it writes. */
   get standsForOthers(): boolean {
     return !this.others.isEmpty && this.standsForValue && this.others.areThere
   }
 
-  /** Is anything queued that other threads may wait for? */
+  /** Whether anything is queued that other threads may wait for. */
   get worksForOthers(): boolean {
     return !this.others.isEmpty && !this.#live.isEmpty
   }
 
-  /** From now on this machine and those of other threads are one. Returns what tells them how far each is; undefined for what is no such memory. */
+  /**
+   * Makes this machine and those of other threads one from now on. Returns the memory by which the machines share their progress; undefined if
+   * `machines` is no such memory.
+   */
   join(machines?: ArrayBufferLike): ArrayBufferLike | undefined {
     if (this.others.isEmpty && threadId !== 0) {
-      // What a worker has queued is done though it ends, as on a GPU.
+      // The work that a worker has queued is done though the worker ends, as on a GPU.
       process.once('exit', () => this.finishAll(VARIABLES.deadlockTimeout.read()))
     }
     return this.others.join(machines)
   }
 
-  /** From now on other processes, too, may bring about what streams stand for. */
+  /** Lets other processes, too, bring about what streams wait for, from now on. */
   joinProcesses(): void {
     this.join()
     this.others.processes = true
@@ -355,13 +357,13 @@ export class Machine implements Steps {
     this.others.leave()
   }
 
-  /** The null stream of a device would wait for these now: its own work and that of the blocking streams. */
+  /** The operations that the null stream of a device would wait for now: its own work and that of the blocking streams. */
   *nullStreamTails(device: SimDevice): Generator<SimOperation | undefined> {
     yield device.nullStream.tail
     for (const stream of device.touched) yield stream.tail
   }
 
-  /** The host asks whether all of these are over. */
+  /** Tells the scheduler that the host queries whether all of these are over. */
   look(operations: readonly (SimOperation | undefined)[]): void {
     this.scheduler.look({ operations, memory: undefined })
     if (this.#late === undefined) return
@@ -371,14 +373,14 @@ export class Machine implements Steps {
     for (const operation of operations) this.observe(operation)
   }
 
-  /** The host goes on in the knowledge that the operation is over: all effects before it have to be there. */
+  /** Makes all effects before an operation visible, since the host goes on in the knowledge that it is over. */
   observe(operation: SimOperation | undefined): void {
     if (operation === undefined || this.#late?.isIdle !== false) return
     this.#late.demand(operation)
     this.#dropWhatIsLost()
   }
 
-  /** Tells `settle` when the operation is over. Returns what takes that back. */
+  /** Calls `settle` when the operation is over. Returns a function that takes that back. */
   notify(operation: SimOperation, settle: Settle): () => void {
     this.onWork()
     this.#change(() => {
@@ -408,7 +410,7 @@ export class Machine implements Steps {
     settle(operation.dropped ? operation.stream.device.faultError('cuEventQuery') : undefined)
   }
 
-  /** The host opens a latch. Where the stream has not come to it yet, it passes when it does. */
+  /** Opens a latch. If the stream has not come to it yet, the stream will pass it without a stop. */
   open(latch: SimOperation): void {
     this.#open(latch)
     if (this.#explores) this.scheduler.handedOver(latch)
@@ -424,11 +426,11 @@ export class Machine implements Steps {
     })
   }
 
-  /** The kernel whose effect is under way sets a condition of the instance that it is launched from. */
+  /** Sets a condition of the graph instance from which the kernel was launched whose effect is under way. */
   setCondition(handle: bigint, value: number): void {
     const condition = this.#conditions?.find((each) => each.handle === handle)
     if (condition !== undefined) condition.value = value >>> 0
-    // Not thrown, since JavaScript could catch it.
+    // The fault is kept and not thrown, since JavaScript could catch it.
     else this.#strange ??= strangeCondition(handle, this.#conditions !== undefined)
   }
 
@@ -443,7 +445,7 @@ export class Machine implements Steps {
       this.observer?.started(operation, this.scheduler.now)
       this.observe(operation)
       const { host, stream } = operation
-      // To observe what comes before it may show that a kernel has faulted.
+      // Doing the effects of what comes before may show that a kernel has faulted.
       const known = status === 0 ? stream.device.fault : status
       if (known === 0 || host?.runsAfterFault === true) host?.run(known)
       else this.hostFunctionsDropped += 1
@@ -457,27 +459,27 @@ export class Machine implements Steps {
     else this.end(operation)
   }
 
-  /** Does it come after a host function that runs? Inside of that it would never end. */
+  /** Whether the wait comes after a host function that runs now: inside of that function it would never end. */
   comesAfterRunning(wait: HostWait): boolean {
     return this.#running.some((host) => wait.needs(host))
   }
 
-  /** Does it come after an operation that JavaScript is inside of, as a host implementation is? */
+  /** Whether the operation comes after one that JavaScript is inside of, as a host implementation is. */
   comesAfterHostImplementation(operation: SimOperation): boolean {
     return this.#late?.isIdle === false && this.#late.comesAfterUnderWay(operation)
   }
 
-  /** Host functions, also those of other machines, that JavaScript is inside of. */
+  /** The number of host functions, also of other machines, that JavaScript is inside of. */
   get nested(): number {
     return Machine.#nested
   }
 
-  /** A host function or latch that only this thread can run or open, and that the operation comes after. */
+  /** The host function or latch before the operation that only this thread can run or open; undefined if there is none. */
   holdsUp(operation: SimOperation): SimOperation | undefined {
     return this.#live.all().find((each) => each.waitsForHost && each.isBefore(operation))
   }
 
-  /** A promise that stands before the end of a wait, or will: it settles in no blocking call. */
+  /** A promise before the end of a wait, which no blocking call settles; undefined if there is none. */
   promiseBefore(wait: HostWait): SimOperation | undefined {
     if (!this.#hasPromises) return undefined
     const promises = this.#live
@@ -500,7 +502,7 @@ export class Machine implements Steps {
     return this.#latches
   }
 
-  /** Does a promise or host function that is pending come after the latch? */
+  /** Whether a pending promise or host function comes after the latch. */
   isWaitedFor(latch: SimOperation): boolean {
     return this.#live.all().some((each) => (each.settle ?? each.host) !== undefined && latch.isBefore(each))
   }
@@ -514,8 +516,8 @@ export class Machine implements Steps {
   }
 
   /**
-   * A fault loses every device of the process, as it does on real GPUs, and drops all that is unfinished; what stands at
-   * the front of each stream leads to the rest.
+   * Loses every device of the process after a fault, as on real GPUs, and drops all unfinished operations; those at the front of each stream lead to
+   * the rest.
    */
   break(fault: number, cause?: SimOperation): void {
     this.onWork()
@@ -528,7 +530,7 @@ export class Machine implements Steps {
     })
   }
 
-  /** All that is unfinished, once the devices are lost. */
+  /** Drops all unfinished operations, once the devices are lost. */
   #dropAll(): void {
     this.#isLost = false
     for (const operation of this.scheduler.drop()) this.#finish(operation)
@@ -537,7 +539,10 @@ export class Machine implements Steps {
     this.#tell()
   }
 
-  /** A kernel faults when its effect is done, which may be in the middle of a change, or of the effects of others. */
+  /**
+   * Drops all unfinished operations if a kernel has faulted. A kernel faults when its effect is done, which may be in the middle of a change, or of
+   * other effects.
+   */
   #dropWhatIsLost(): void {
     if (!this.#isLost || this.#changes > 0) return
     this.onWork()
@@ -547,7 +552,7 @@ export class Machine implements Steps {
     })
   }
 
-  /** Lets streams go on that stand for values which are there now. False where there are none. */
+  /** Lets streams go on that wait for values which are there now. Returns false if there are none. */
   passValues(): boolean {
     if (this.#latches.size === 0 || this.#changes > 0 || this.#passes) return false
     let anyPassed = false
@@ -555,12 +560,12 @@ export class Machine implements Steps {
     try {
       for (const latch of this.#latches.keys()) {
         if (latch.work?.isReady === undefined) continue
-        // What is over may be seen by now, and a stream that waits for it sees it some time.
+        // Finished work may be visible by now, and a stream that waits for its values finds them at some time.
         if (!(latch.work instanceof OtherThreadsWork)) this.#late?.doAll()
         if (this.#isLost) break
         if (!latch.work.isReady()) continue
         anyPassed = true
-        // A fault is known before the work is over that it has dropped.
+        // A fault must be known before the work is over that it has dropped.
         if (latch.work instanceof OtherThreadsWork) this.hearFault()
         if (latch.over) break
         this.#open(latch)
@@ -572,7 +577,7 @@ export class Machine implements Steps {
     return anyPassed
   }
 
-  /** Does any stream stand for a value? */
+  /** Whether any stream waits for a value. */
   get standsForValue(): boolean {
     for (const { work } of this.#latches.keys()) if (work?.isReady !== undefined) return true
     return false
@@ -590,7 +595,7 @@ export class Machine implements Steps {
     }
   }
 
-  /** Puts one operation at the end of a stream: a change that is made a million times, and so without a closure. */
+  /** Puts one operation at the end of a stream. It is written without a closure, as it is called a million times. */
   #queue(
     stream: SimStream,
     kind: SimOperationKind,
@@ -602,7 +607,7 @@ export class Machine implements Steps {
       const operation = this.#operation(kind, stream, amount, work, fails)
       operation.host = host
       this.#append(operation, after === undefined ? NOTHING : [after], isWork)
-      // The event loop has to turn for it, but not for a record or wait that is over at once.
+      // The event loop has to turn for an operation, but not for a record or wait that is over at once.
       if (!operation.isOverAtOnce) this.onWork()
       this.#commit(operation)
       return operation
@@ -635,7 +640,7 @@ export class Machine implements Steps {
     if (operation.records !== undefined) this.#isRecord(operation)
     if (operation.host === undefined) return
     this.hostFunctionsPending += 1
-    // The event loop has to turn for it, though nothing else may keep the process alive.
+    // The event loop has to turn for a host function, though nothing else may keep the process alive.
     this.onWork()
   }
 
@@ -662,7 +667,7 @@ export class Machine implements Steps {
     return operation
   }
 
-  /** The operation of a node, in this launch of its graph. */
+  /** Makes the operation of a node for one launch of its graph. */
   #operationOf(
     work: SimNodeWork,
     stream: SimStream,
@@ -685,7 +690,10 @@ export class Machine implements Steps {
     return operation
   }
 
-  /** An exploration knows operations by their numbers: those that a conditional node adds have the same in each order. */
+  /**
+   * Reserves numbers for the operations that a conditional node adds, so that they are the same in each order: an exploration identifies operations
+   * by their numbers.
+   */
   #reserved(): Numbers | undefined {
     if (!this.#explores) return undefined
     const next = this.#sequence + 1
@@ -720,7 +728,7 @@ export class Machine implements Steps {
     return operation
   }
 
-  /** Puts it at the end of its stream and, by the null stream's rules, behind others. */
+  /** Puts an operation at the end of its stream and, by the null stream's rules, behind others. */
   #append(operation: SimOperation, after: readonly SimOperation[], isWork = true): void {
     const { stream } = operation
     const { device, shared } = stream
@@ -748,7 +756,7 @@ export class Machine implements Steps {
     this.#commit(operation)
   }
 
-  /** Its stream and its device know of it. */
+  /** Counts an operation in its stream and its device. */
   #count(operation: SimOperation): void {
     const { stream } = operation
     const { device } = stream
@@ -775,7 +783,10 @@ export class Machine implements Steps {
     this.observer?.started(operation, this.scheduler.now)
   }
 
-  /** Operations that take no time, latches that were opened before, host functions that have run, and what has decided. */
+  /**
+   * Whether an operation ends as soon as it is ready: one that takes no time, a latch that was opened before, a host function that has run, or a node
+   * that has decided.
+   */
   #endsAtOnce(operation: SimOperation): boolean {
     const { kind, work, host } = operation
     if (kind === SimOperationKind.INSTANT) return !(work !== undefined && this.#explores)
@@ -788,7 +799,7 @@ export class Machine implements Steps {
     if (this.#toTell.length > 0) this.#tell()
   }
 
-  /** Ends an operation, then all that this lets go; on a broken device, drops all that waited for it. */
+  /** Ends an operation, then all operations that could end only after it; on a broken device, drops all that waited for it. */
   #finish(first: SimOperation): void {
     const ending = [first]
     for (let at = 0; at < ending.length; at += 1) {
@@ -812,7 +823,7 @@ export class Machine implements Steps {
     }
   }
 
-  /** The bookkeeping for an operation that is about to be over. */
+  /** Does the bookkeeping for an operation that is about to be over. */
   #leave(operation: SimOperation): void {
     const { stream } = operation
     const { device } = stream
@@ -838,7 +849,9 @@ export class Machine implements Steps {
     if (device.fault !== 0) this.#dropHostFunction(operation)
   }
 
-  /** An effect that throws is a fault, or else a mistake of the program's, or of this library's: then the machine goes on. */
+  /**
+   * Does the effect of an operation. An effect that throws is a fault, or else an error in the program or in this library: then the machine goes on.
+   */
   #effect(operation: SimOperation): void {
     const { work } = operation
     if (work === undefined || operation.hadEffect) return
@@ -868,13 +881,16 @@ export class Machine implements Steps {
     this.others.setFault(result)
   }
 
-  /** Later operations need not wait for those that are over; but an exploration has to know that they came after them. */
+  /**
+   * Forgets the stream's tail once it is over, since later operations need not wait for it. An exploration keeps it, as it has to know that they came
+   * after it.
+   */
   #leaveTail(stream: SimStream): void {
     if (!this.#explores && stream.tail?.owes !== true) stream.tail = undefined
     if (stream.destroyed) stream.device.forgetDestroyed(stream)
   }
 
-  /** The effects that are put off are done, so that all streams can be forgotten that are destroyed. */
+  /** Does all effects that are put off, so that all destroyed streams can be forgotten. */
   #doAllEffects(): void {
     this.#late?.doAll()
     for (const device of this.devices) device.forgetAllDestroyed()
@@ -891,7 +907,7 @@ export class Machine implements Steps {
     this.others.progress()
   }
 
-  /** A callback hears of the fault; a host function never runs. One that runs now is neither. */
+  /** Notes that a fault dropped a host function. A callback is notified of the fault; a host function never runs. One that runs now is neither. */
   #dropHostFunction(operation: SimOperation): void {
     const { host } = operation
     if (host === undefined || this.#running.includes(operation)) return
@@ -914,13 +930,13 @@ export class Machine implements Steps {
 
 const NOTHING: readonly SimOperation[] = []
 const NO_CONDITIONS: readonly SimCondition[] = []
-/** Kept for the operations that a conditional node adds, where operations are known by their numbers. */
+/** The numbers that are reserved for the operations that one conditional node adds, if operations are identified by their numbers. */
 const NUMBERS_OF_CONDITIONAL = 100_000
 
-/** Do other threads count it as this thread's work of a stream? */
+/** Whether other threads count the operation as this thread's work of a stream. */
 const isSharedWork = ({ inStream, stream, work }: SimOperation): boolean =>
   stream.shared !== undefined && inStream && !(work instanceof OtherThreadsWork)
 
-/** The latest record of the event that the same graph makes before. */
+/** The latest earlier record of the event in the same launch of the graph. */
 const recordAmong = (operations: readonly SimOperation[], event: SimEvent): SimOperation | undefined =>
   operations.findLast(({ records }) => records === event)

@@ -1,7 +1,7 @@
 /**
- * Where the stream-ordered memory of a simulated device is taken from, counted as an H200's is: memory that was freed stays with
- * its pool, which gives it back when the host waits for the stream that freed it, but for what the release threshold lets it keep.
- * Fragmentation is not simulated.
+ * The pools from which the stream-ordered memory of a simulated device is taken, counted as an H200's are. Freed memory stays with its pool. The pool
+ * gives it back when the host waits for the stream that freed it, except for what the release threshold lets the pool keep. Fragmentation is not
+ * simulated.
  */
 import { releaseThreshold } from '../../foundation/driver/release-threshold.js'
 import { STEP } from '../limits.js'
@@ -9,37 +9,37 @@ import { STEP } from '../limits.js'
 const roundedUp = (bytes: number): number => Math.ceil(bytes / STEP) * STEP
 const roundedDown = (bytes: number): number => Math.floor(bytes / STEP) * STEP
 
-/** Frees of one stream that are queued and not over. */
+/** The frees of one stream that are queued and not over. */
 interface Leaving {
-  /** Bytes that no other stream can have yet. */
+  /** The bytes that no other stream can have yet. */
   bytes: number
-  /** Bytes that later allocations of the same stream have had again. */
+  /** The bytes that later allocations of the same stream have reused. */
   reused: number
-  /** The stream freed memory since the host last waited for it. */
+  /** Whether the stream has freed memory since the host last waited for it. */
   isNew: boolean
 }
 
-/** As many streams are remembered that nothing is leaving on. */
+/** The number of streams without queued frees that are remembered. */
 const MOST_STREAMS = 64
 
 export class SimPool {
-  /** Bytes that are allocated and not freed. */
+  /** The bytes that are allocated and not freed. */
   used = 0
-  /** Bytes taken from the device. */
+  /** The bytes that the pool has taken from the device. */
   reserved = 0
   peakUsed = 0
   peakReserved = 0
   #threshold: number | undefined
   readonly #leaving = new Map<object, Leaving>()
-  /** Of all streams together. */
+  /** The bytes of the queued frees of all streams together. */
   #leavingBytes = 0
-  /** Bytes in use whose frees wait for more than a stream. */
+  /** The bytes in use whose frees wait for more than a stream. */
   #waiting = 0
-  /** Bytes of such frees that are in use again, though the frees are not over. */
+  /** The bytes of such frees that are in use again, though the frees are not over. */
   #lent = 0
   readonly #most: number
 
-  /** `maxBytes`: 0 for as much as there is. */
+  /** @param maxBytes The most bytes of the pool; 0 for as many as there are */
   constructor(
     private readonly device: DevicePools,
     maxBytes: number,
@@ -56,18 +56,18 @@ export class SimPool {
     this.#threshold = bytes
   }
 
-  /** False where neither the pool nor the device has so much. */
+  /** Allocates bytes; returns false if neither the pool nor the device has so many. */
   allocate(size: number, stream: object): boolean {
     const leaving = this.#leavingBytes === 0 ? undefined : this.#leaving.get(stream)
     const again = leaving === undefined ? 0 : Math.min(size, leaving.bytes)
     if (this.#grow(this.used + this.#leavingBytes - again + size)) {
       if (leaving !== undefined) this.#reuse(leaving, again)
     } else if (this.#grow(this.used + size)) {
-      // Work of other streams that is given the memory comes after the frees, on a GPU.
+      // The memory of queued frees of other streams can be reused: on a GPU, work that gets it comes after the frees.
       for (const each of this.#leaving.values()) this.#reuse(each, each.bytes)
     } else if (this.#waiting > 0 && this.#grow(this.used - this.#waiting + size)) {
       for (const each of this.#leaving.values()) this.#reuse(each, each.bytes)
-      // So does work that is given memory for whose other uses the free still waits.
+      // The memory of frees that wait for other uses can be reused as well, as work that gets it comes after them.
       this.used -= this.#waiting
       this.#lent += this.#waiting
       this.#waiting = 0
@@ -77,7 +77,7 @@ export class SimPool {
     return true
   }
 
-  /** A free was queued on the stream. */
+  /** Notes that a free was queued on the stream. */
   free(size: number, stream: object): void {
     this.used -= size
     const leaving = this.#of(stream)
@@ -86,13 +86,13 @@ export class SimPool {
     this.#leavingBytes += size
   }
 
-  /** The free that was to be queued was not. */
+  /** Takes back a free that could not be queued. */
   notFreed(size: number, stream: object): void {
     this.used += size
     this.left(size, stream)
   }
 
-  /** The earliest free of the stream that was not over is. */
+  /** Notes that the earliest unfinished free of the stream is over. */
   left(size: number, stream: object): void {
     const leaving = this.#leaving.get(stream)
     if (leaving === undefined) return
@@ -103,12 +103,12 @@ export class SimPool {
     this.#leavingBytes -= bytes
   }
 
-  /** A free was queued that waits for more than a stream: until then the memory is in use. */
+  /** Notes that a free was queued that waits for more than a stream: until it is over the memory is in use. */
   freesBeside(size: number): void {
     this.#waiting += size
   }
 
-  /** That free is over. */
+  /** Notes that such a free is over. */
   freedBeside(size: number): void {
     const lent = Math.min(size, this.#lent)
     this.#lent -= lent
@@ -116,12 +116,12 @@ export class SimPool {
     this.used -= size - lent
   }
 
-  /** The free that was to be queued was not. */
+  /** Takes back such a free, which could not be queued. */
   notFreedBeside(size: number): void {
     this.#waiting -= size
   }
 
-  /** The host has waited for this stream, or for all: now the pool knows that the frees are done. */
+  /** Notes that the host has waited for this stream, or for all: now the pool can count the frees as done. */
   waitedFor(stream: object | undefined): void {
     const leaving = stream && this.#leaving.get(stream)
     if (stream !== undefined && leaving?.isNew !== true) return
@@ -171,13 +171,13 @@ export class SimPool {
 }
 
 export class DevicePools {
-  /** Bytes that come from no pool. */
+  /** The bytes that come from no pool. */
   apart = 0
   readonly all = new Set<SimPool>()
-  /** The one that memory comes from where no other is named. */
+  /** The pool that memory comes from if a call names no other. */
   readonly current: SimPool
 
-  /** `total`: the bytes of the device. */
+  /** @param total The bytes of the device */
   constructor(readonly total: number) {
     this.current = this.add(0)
   }
@@ -194,14 +194,14 @@ export class DevicePools {
     return free
   }
 
-  /** Bytes that are allocated and not freed. */
+  /** The bytes that are allocated and not freed. */
   get used(): number {
     let used = this.apart
     for (const pool of this.all) used += pool.used
     return used
   }
 
-  /** Has the device so many bytes, if need be with what the pools keep for nothing? */
+  /** Whether the device has so many bytes, if need be with the unused bytes that the pools keep. */
   has(bytes: number, asking?: SimPool): boolean {
     if (bytes <= this.free) return true
     for (const pool of this.all) if (pool !== asking) pool.trim(0)

@@ -1,4 +1,4 @@
-/** First in, first out, in constant time however long it is. */
+/** A first-in, first-out queue whose operations take constant time, however long it is. */
 export class Queue<T> {
   #items: T[] = []
   #head = 0
@@ -29,7 +29,7 @@ export class Queue<T> {
     return item
   }
 
-  /** Takes out the first that is wanted, wherever it stands. */
+  /** Removes and returns the first item for which the predicate is true, wherever it is. */
   take(isWanted: (item: T) => boolean): T | undefined {
     for (let at = this.#head; at < this.#items.length; at += 1) {
       if (!isWanted(this.#items[at] as T)) continue

@@ -6,7 +6,7 @@ export class Random {
     this.#state = Math.imul(seed, 0x9e3779b1) | 0
   }
 
-  /** Uniform in [0, 1). */
+  /** The next number, uniform in [0, 1). */
   next(): number {
     this.#state = (this.#state + 0x9e3779b9) | 0
     let mixed = this.#state ^ (this.#state >>> 16)

@@ -1,26 +1,25 @@
 /**
- * The decisions that a machine leaves to its scheduler: when an operation that nothing holds up ends, when a host function
- * that is due runs, and when a promise is settled. The machine knows which operation must come after which; a scheduler picks
- * among the rest.
+ * The decisions that a machine leaves to its scheduler: when an operation that is not blocked ends, when a host function that is due runs, and when a
+ * promise is settled. The machine decides which operation must come after which; a scheduler picks among the rest.
  */
 import type { SimOperation, SimStream } from './machine-state.js'
 import type { Touch } from './work.js'
 
-/** The machine, as far as a scheduler moves it. */
+/** The methods by which a scheduler moves the machine. */
 export interface Steps {
-  /** Completes the waits of streams for values that memory has by now. False where there are none. */
+  /** Completes the waits of streams for values that memory has by now. Returns false if there are none. */
   passValues(): boolean
-  /** Ends an operation, or faults the devices if that is what it does, and lets go what waited for it. */
+  /** Ends an operation, or faults the devices if that is its end, and starts what waited for it. */
   end(operation: SimOperation): void
-  /** An operation that is no host function begins, or will at this time, which may be later than now. */
+  /** Notes that an operation that is no host function begins, or will at `time`, which may be later than now. */
   started(operation: SimOperation, time: number): void
-  /** Runs the host function of an operation and ends it. `status` is 0, or the CUresult of the fault before it. */
+  /** Runs the host function of an operation and ends it. `status` is the CUresult of an earlier fault, or 0. */
   runHostFunction(operation: SimOperation, status: number): void
   /** Settles the promise of an operation that is over. */
   settle(operation: SimOperation): void
 }
 
-/** The host looks at how far these operations are, or at memory. */
+/** A query of the host: how far these operations are, or what memory contains. */
 export interface HostLook {
   readonly operations: readonly (SimOperation | undefined)[] | undefined
   readonly memory: Touch | undefined
@@ -29,52 +28,51 @@ export interface HostLook {
 /** A wait in which the host blocks. */
 export interface HostWait {
   isOver(): boolean
-  /** Does it come after this host function, which is not over? */
+  /** Whether the wait comes after this host function, which is not over. */
   needs(host: SimOperation): boolean
-  /** The operation that is waited for, where it is one. */
+  /** The operation that is waited for; undefined if the wait is for something else. */
   readonly last: SimOperation | undefined
-  /** Where it is room in a hardware queue: the stream, and how many entries may be left. */
+  /** The stream in whose hardware queue the wait needs room, and the number of entries that may be left in it; undefined for another wait. */
   readonly room: { readonly stream: SimStream; readonly left: number } | undefined
 }
 
 /**
- * Which host functions may run while the host blocks. `any` that is due; inside another one only what is `needed`, since
- * that one cannot go on before they have returned, and what they wait for may come after it: others run where nothing else
- * happens any more. Or `none`.
+ * The host functions that may run while the host blocks: `any` that is due; inside another one only those that are `needed`, since that one cannot go
+ * on before they have returned, and what they wait for may come after it (others run if nothing else happens any more); or `none`.
  */
 export type Runs = 'any' | 'needed' | 'none'
 
 export interface Scheduler {
-  /** Virtual nanoseconds since the machine started. */
+  /** The virtual nanoseconds since the machine started. */
   readonly now: number
-  /** True: every operation keeps what it came after, and one that changes memory ends only when the scheduler says so. */
+  /** Whether every operation keeps what it came after, and one that changes memory ends only when the scheduler says so. */
   readonly explores: boolean
-  /** True: what operations do to memory is put off for as long as CUDA allows, see `LateEffects`. */
+  /** Whether the effects of operations on memory are put off for as long as CUDA allows (see `LateEffects`). */
   readonly putsOff: boolean
-  /** A new operation, before it can be ready; told only to one that explores. */
+  /** Notes a new operation, before it can be ready. Called only if `explores`. */
   queued(operation: SimOperation): void
-  /** Nothing that the operation comes after is left. */
+  /** Notes that nothing is left that the operation comes after. */
   ready(operation: SimOperation): void
-  /** It is over, done or dropped; called before what comes after it becomes ready. */
+  /** Notes that an operation is over, done or dropped. Called before what comes after it becomes ready. */
   over(operation: SimOperation): void
-  /** The host has opened a latch, which the stream may not have come to yet. */
+  /** Notes that the host has opened a latch, which the stream may not have come to yet. */
   opened(latch: SimOperation): void
-  /** The operations that are ready and not over: the devices are lost, and they are about to be dropped. */
+  /** Removes and returns the operations that are ready and not over: the devices are lost, and they are about to be dropped. */
   drop(): Iterable<SimOperation>
-  /** A callback that is to hear of a fault. */
+  /** Queues a callback that is to be notified of a fault. */
   callBack(operation: SimOperation, status: number): void
-  /** The promise of an operation that is over. */
+  /** Queues the promise of an operation that is over, to be settled. */
   settleLater(operation: SimOperation): void
-  /** The time of one call to the driver passes. */
+  /** Lets the time of one call to the driver pass. */
   tick(): void
-  /** The host is about to look. */
+  /** Prepares for a query that the host is about to make. */
   look(look: HostLook): void
-  /** The host has just queued this, or opened this latch, and goes on; told only to one that explores. */
+  /** Notes that the host has just queued this operation, or opened this latch, and goes on. Called only if `explores`. */
   handedOver(operation: SimOperation): void
-  /** Lets things happen until the wait is over; false where nothing can happen any more. */
+  /** Lets things happen until the wait is over; returns false if nothing can happen any more. */
   block(wait: HostWait, runs: Runs): boolean
-  /** Lets one thing happen while another machine waits. False where nothing can. */
+  /** Lets one thing happen while another machine waits. Returns false if nothing can. */
   step(): boolean
-  /** Lets things happen in a turn of the event loop. False where nothing can. */
+  /** Lets things happen in a turn of the event loop. Returns false if nothing can. */
   turn(): boolean
 }

@@ -1,7 +1,7 @@
 /**
- * Virtual time: a ready operation takes its while, on a kernel slot or a copy engine if it needs one, and the one that is
- * done first ends first. Without a seed that is the natural order, and effects on memory are put off; with one, operations
- * start late at random, which reaches the orders that the rules allow.
+ * A scheduler in virtual time: a ready operation takes its time, on a kernel slot or a copy engine if it needs one, and the one that is done first
+ * ends first. Without a seed that is the natural order, and effects on memory are put off; with one, operations start late at random, which reaches
+ * the orders that the rules allow.
  */
 
 import { MULTIPROCESSORS } from '../properties.js'
@@ -14,25 +14,25 @@ import type { HostWait, Runs, Scheduler, Steps } from './scheduler.js'
 import { SimOperationKind } from './work.js'
 
 /**
- * Kernels that run at one time on a device; the rest queue by priority. CUDA documents 128 for compute capability 9.0. In a
- * partition it is the share of them that its multiprocessors are, and at least one.
+ * The kernels that run at one time on a device; the rest queue by priority. CUDA documents 128 for compute capability 9.0. A partition has the share
+ * of them that it has of the multiprocessors, and at least one.
  */
 const KERNEL_SLOTS = 128
-/** Virtual nanoseconds until a faulting kernel is noticed: calls that follow its launch at once still succeed. */
+/** The virtual nanoseconds until a faulting kernel is noticed: calls that follow its launch at once still succeed. */
 const TIME_TO_FAULT = 10_000
-/** Virtual nanoseconds that every call to the driver takes. */
+/** The virtual nanoseconds that every call to the driver takes. */
 const CALL_COST = 100
-/** Operations ended in one turn of the event loop while nothing waits for any of them. */
+/** The number of operations that end in one turn of the event loop while nothing waits for any of them. */
 const STEPS_PER_TURN = 10_000
 
-/** The kernel slots of a device, or a copy engine: so many operations run there at one time, and the rest wait in line. */
+/** The kernel slots of a device, or a copy engine: a limited number of operations run there at one time, and the rest wait in line. */
 class Slots {
   constructor(
     public free: number,
     readonly waiting: Heap<SimOperation> | Queue<SimOperation>,
   ) {}
 
-  /** False where the operation has to wait. */
+  /** Takes a slot for an operation; returns false if the operation has to wait for one. */
   take(operation: SimOperation): boolean {
     const needed = slotsNeeded(operation)
     if (this.free >= needed && this.waiting.peek() === undefined) {
@@ -43,7 +43,7 @@ class Slots {
     return false
   }
 
-  /** One is over. Those that take its place are started. */
+  /** Frees the slot of a finished operation, and starts those that take its place. */
   pass(operation: SimOperation, start: (next: SimOperation) => void): void {
     this.free += slotsNeeded(operation)
     for (let next = this.waiting.peek(); next !== undefined; next = this.waiting.peek()) {
@@ -64,12 +64,12 @@ export class TimedScheduler implements Scheduler {
   now = 0
   readonly #random: Random | undefined
   readonly #running = new Heap<SimOperation>(endsBefore)
-  /** By their numbers. */
+  /** The kernel slots and copy engines of all devices; indices are their numbers. */
   readonly #slots: Slots[] = []
-  /** Of the partitions in which a kernel runs or waits. */
+  /** The kernel slots of the partitions in which a kernel runs or waits. */
   readonly #partitions = new Map<SimPartition, Slots>()
   readonly #due: DueHostFunctions
-  /** Over, and their promises not settled yet. */
+  /** The operations that are over and whose promises have not been settled yet. */
   #settled: SimOperation[] = []
 
   constructor(
@@ -120,7 +120,7 @@ export class TimedScheduler implements Scheduler {
     while (this.#hasArrived()) this.#arrive(this.#running.shift())
   }
 
-  /** Lets time pass, and what ends meanwhile end at its own time. */
+  /** Lets time pass, so that what ends meanwhile ends at its own time. */
   passUntil(time: number): void {
     while ((this.#running.peek()?.time ?? Number.POSITIVE_INFINITY) <= time) this.#advance()
     this.now = Math.max(this.now, time)
@@ -129,7 +129,7 @@ export class TimedScheduler implements Scheduler {
   look(): void {}
   handedOver(): void {}
 
-  /** Host functions that come due are run, since nothing else could run them. */
+  /** Lets things happen until the wait is over. Host functions that come due run here, since nothing else could run them. */
   block(wait: HostWait, runs: Runs): boolean {
     return runs === 'needed' ? this.#blockInside(wait) : this.#block(wait, runs === 'any')
   }
@@ -163,10 +163,13 @@ export class TimedScheduler implements Scheduler {
     return true
   }
 
-  /** First the host functions that the wait needs; then time; and where nothing goes on by that, any other that is due. */
+  /**
+   * Blocks inside a host function: first the host functions run that the wait needs, then time passes; if neither helps, any other host function that
+   * is due runs.
+   */
   #blockInside(wait: HostWait): boolean {
     const isNeeded = (host: SimOperation): boolean => wait.needs(host)
-    /** How many had come due when none of them was needed: none is then until more do, or JavaScript runs. */
+    /** The count of due host functions when none of them was needed: none is needed until more come due, or JavaScript runs. */
     let seen: number | undefined
     while (!wait.isOver()) {
       this.steps.passValues()
@@ -187,7 +190,7 @@ export class TimedScheduler implements Scheduler {
     return true
   }
 
-  /** Settles the promises whose operations are over, in that order. False where there are none. */
+  /** Settles the promises whose operations are over, in that order. Returns false if there are none. */
   #settle(): boolean {
     if (this.#settled.length === 0) return false
     const settled = this.#settled
@@ -196,7 +199,7 @@ export class TimedScheduler implements Scheduler {
     return true
   }
 
-  /** Moves time to the next end of an operation. False where nothing runs. */
+  /** Moves time to the next end of an operation. Returns false if none runs. */
   #advance(): boolean {
     const next = this.#running.shift()
     if (next === undefined) return false
@@ -211,7 +214,7 @@ export class TimedScheduler implements Scheduler {
     else this.steps.end(operation)
   }
 
-  /** Once the device has a slot for it, too. */
+  /** Starts an operation that has a slot of its partition, once the device has a slot for it, too. */
   #runWithSlot(operation: SimOperation): void {
     if (this.#slotsFor(operation)?.take(operation) !== false) this.#run(operation, operation.amount)
   }
@@ -252,7 +255,7 @@ export class TimedScheduler implements Scheduler {
     this.#running.push(operation)
   }
 
-  /** How late an operation starts: never without a seed; with one, half of the time, by up to a millisecond. */
+  /** The delay of an operation's start: 0 without a seed; with one, in half of the cases up to a millisecond. */
   #delay(): number {
     if (this.#random === undefined || this.#random.next() < 0.5) return 0
     return Math.round(100 * 10 ** (4 * this.#random.next()))

@@ -1,35 +1,35 @@
 /** The kinds of operations of the simulated machine, and their effects on memory. */
 
 export const SimOperationKind = {
-  /** Takes no time: a record, a wait, a marker. Ends as soon as it is ready. */
+  /** An operation that takes no time: a record, a wait, a marker. It ends as soon as it is ready. */
   INSTANT: 0,
-  /** Takes its time on one of the device's kernel slots. */
+  /** A kernel, which takes its time on one of the device's kernel slots. */
   KERNEL: 1,
-  /** Stands until JavaScript has run its host function. */
+  /** A host function, which blocks its stream until JavaScript has run it. */
   HOST: 2,
-  /** Stands until it is opened. */
+  /** A latch, which blocks its stream until it is opened. */
   LATCH: 3,
-  /** Breaks every device a while after it starts. */
+  /** A fault, which breaks every device a while after it starts. */
   FAULT: 4,
-  /** Takes its time, on a copy engine if it needs one. */
+  /** A copy or fill, which takes its time, on a copy engine if it needs one. */
   COPY: 5,
   /** A latch that a promise opens. */
   PROMISE: 6,
-  /** Decides, a moment after it is ready, which operations come next, and is over when it has none left. */
+  /** A conditional node, which decides, a moment after it is ready, which operations come next, and is over when it has none left. */
   CONDITIONAL: 7,
 } as const
-/** Does it stand until it is opened? */
+/** Whether an operation of this kind blocks its stream until it is opened. */
 export const isLatch = (kind: number): boolean => kind === SimOperationKind.LATCH || kind === SimOperationKind.PROMISE
 export type SimOperationKind = (typeof SimOperationKind)[keyof typeof SimOperationKind]
 
-/** Bytes that an operation, or JavaScript, reads or writes. */
+/** The bytes that an operation, or JavaScript, reads or writes. */
 export interface Touch {
   readonly pointer: number
   readonly byteLength: number
   readonly writes: boolean
 }
 
-/** The first two that have bytes in common, one of them writing. */
+/** The first two pieces that have bytes in common which one of them writes. */
 export function touchesOverlap(some: readonly Touch[], others: readonly Touch[]): readonly [Touch, Touch] | undefined {
   for (const a of some) {
     for (const b of others) {
@@ -40,7 +40,7 @@ export function touchesOverlap(some: readonly Touch[], others: readonly Touch[])
   return undefined
 }
 
-/** What the code of a kernel did that a GPU answers with a fault: thrown by the effect of its launch. */
+/** A fault of a kernel's code on a GPU: thrown by the effect of the launch. */
 export class LaunchFault extends Error {
   /** @param result The CUresult. */
   constructor(
@@ -53,30 +53,30 @@ export class LaunchFault extends Error {
 
 /** The effect of an operation on memory, beside taking time. */
 export interface Work {
-  /** As people call it: 'copy', 'kernel scale'. */
+  /** The name of the work in messages: 'copy', 'kernel scale'. */
   readonly what: string
-  /** The number of the copy engine that it occupies, see `SimDevice`. */
+  /** The number of the copy engine that the work occupies (see `SimDevice`). */
   readonly engine: number | undefined
-  /** Kernel slots that it takes, if not one. */
+  /** The number of kernel slots that the work takes. Default: 1. */
   readonly slots?: number
-  /** What it reads and writes. */
+  /** The memory that the work reads and writes. */
   readonly touches: readonly Touch[]
-  /** What observers call it: 'copy', 'scale'. */
+  /** The name of the work for observers: 'copy', 'scale'. */
   readonly name: string
-  /** How many bytes it moves, where it is for moving bytes. */
+  /** The number of bytes that the work moves, if it is for moving bytes. */
   readonly byteLength: number | undefined
-  /** What an update of a graph must leave as it is; if not given, the call that queued it. */
+  /** The property of the work that an update of a graph must leave unchanged. Default: the call that queued it. */
   readonly shape: string | undefined
-  /** Of one that stands until this is true. */
+  /** Whether the value is there that the work waits for; undefined for work that waits for none. */
   readonly isReady?: () => boolean
   /**
-   * Called when the operation ends, or later, unless it is dropped. A LaunchFault loses the devices; errors of functions of the
-   * program become uncaught exceptions.
+   * Called when the operation ends, or later, unless it is dropped. A LaunchFault loses the devices; errors of functions of the program become
+   * uncaught exceptions.
    */
   effect(): void
 }
 
-/** A stream stands here until work of another thread is done. */
+/** The wait of a stream for work of another thread. */
 export class OtherThreadsWork implements Work {
   readonly what = 'work of another thread'
   readonly name = 'wait for another thread'

@@ -1,14 +1,14 @@
 /**
- * Words in memory by which the threads of a process tell each other of simulated objects that they share: whether one is open and what it
- * is, and how far its work is. The work itself each thread's own machine does.
+ * Words in memory by which the threads of a process keep each other informed of simulated objects that they share: whether one is open and what it
+ * is, and how far its work is. Each thread's own machine does its part of the work.
  */
 import { isSharedMemory, newSharedMemory } from '../../foundation/base/shared-memory.js'
 import { hasLostWork, isGone, ownThread, randomNumber } from '../../foundation/base/system-threads.js'
 
-/** As words of 64 bits: the key, or 0 once it is closed; the kind; the device; and what else is to know. */
+/** The number of 64-bit words of a registration: the key, or 0 once it is closed; the kind; the device; and further properties. */
 const REGISTRATION_WORDS = 16
 
-/** What a token says of an object, where its owner can take that back. */
+/** The properties of an object in a token, which the owner can revoke. */
 export class RegistrationWords {
   readonly #words: Float64Array
 
@@ -22,7 +22,7 @@ export class RegistrationWords {
     return made
   }
 
-  /** Undefined for what is no such memory. */
+  /** The words in a memory; undefined if it is no such memory. */
   static in(memory: unknown): RegistrationWords | undefined {
     const isOne = isSharedMemory(memory) && memory.byteLength === 8 * REGISTRATION_WORDS
     return isOne ? new RegistrationWords(memory) : undefined
@@ -32,7 +32,7 @@ export class RegistrationWords {
     return this.#words[0] ?? 0
   }
 
-  /** Those behind the key. */
+  /** The words behind the key. */
   get rest(): readonly number[] {
     return [...this.#words.subarray(1)]
   }
@@ -43,31 +43,31 @@ export class RegistrationWords {
 }
 
 export const WORK_BYTES = 1024
-/** Tells it from others: each thread has another SharedArrayBuffer for the same memory. */
+/** The index of a number that identifies the memory: each thread has another SharedArrayBuffer for the same one. */
 const NUMBER = 0
 const LOCK = 1
-/** The place whose thread queued last, plus one. */
+/** The index of the place whose thread queued last, plus one. */
 const LAST = 2
 const PLACES = 3
-/** The place whose thread captures, plus one. */
+/** The index of the place whose thread captures, plus one. */
 const CAPTURING = 4
 const SERIAL = 5
-/** The latest records that are done, each where its serial number has its place. */
+/** The index of the words for the latest finished records; each serial number has its place among them. */
 const DONE_RECORDS = 64
 const RECORDS = 32
-/** The threads that made them. */
+/** The index of the words for the threads that made these records. */
 const RECORDERS = 96
-/** For each place: how many operations its thread queued, how many of them are done, and the thread. */
+/** The index of the words for each place: how many operations its thread queued, how many of them are done, and the thread. */
 const COUNTS = 128
 export const MOST_PLACES = 42
 
-/** What one thread's work of a stream comes after: so many operations of another thread. */
+/** The work that one thread's work of a stream comes after: so many operations of another thread. */
 export interface Turn {
   readonly place: number
   readonly count: number
 }
 
-/** How far the records of an event are, or the work of a stream. */
+/** The progress of an event's records, or of a stream's work. */
 export class WorkWords {
   readonly #words: Int32Array
 
@@ -84,7 +84,7 @@ export class WorkWords {
     return isSharedMemory(memory) && memory.byteLength === WORK_BYTES ? new WorkWords(memory) : undefined
   }
 
-  /** The file was closed, since no record is left that is not done. */
+  /** Whether the file was closed, since all records are done. */
   get #isClosed(): boolean {
     return this.#words.length === 0
   }
@@ -96,7 +96,7 @@ export class WorkWords {
     return Atomics.load(this.#words, SERIAL)
   }
 
-  /** Returns the number of a new record. */
+  /** Begins a new record; returns its number. */
   beginRecord(): number {
     const serial = Atomics.load(this.#words, SERIAL) + 1
     Atomics.store(this.#words, RECORDERS + (serial % RECORDS), ownThread())
@@ -117,7 +117,7 @@ export class WorkWords {
 
   // The work of a stream, which each thread does a part of ----------------------------------------------------------------
 
-  /** A thread will queue here. Returns its place; undefined where there are too many. */
+  /** Takes a place for a thread that will queue work; returns undefined if there are too many. */
   takePlace(): number | undefined {
     for (;;) {
       const place = Atomics.load(this.#words, PLACES)
@@ -128,7 +128,7 @@ export class WorkWords {
     }
   }
 
-  /** The place of a thread that has ended: what it had queued and not done it has lost, so that nothing waits for that. */
+  /** The place of a thread that has ended. What it had queued and not done is lost, so that nothing waits for it. */
   #placeOfEnded(): number | undefined {
     const words = this.#words
     for (let place = 0; place < MOST_PLACES; place += 1) {
@@ -143,7 +143,7 @@ export class WorkWords {
     return undefined
   }
 
-  /** An operation is about to be queued. Returns what of another thread's it comes after. */
+  /** Notes that an operation is about to be queued. Returns the work of another thread that it comes after. */
   queue(place: number): Turn | undefined {
     const words = this.#words
     while (Atomics.compareExchange(words, LOCK, 0, 1) !== 0);
@@ -154,7 +154,7 @@ export class WorkWords {
     return before
   }
 
-  /** What an operation of this place would come after now. */
+  /** The work of another thread that an operation of this place would come after now. */
   before(place: number): Turn | undefined {
     const last = Atomics.load(this.#words, LAST) - 1
     if (last < 0 || last === place) return undefined
@@ -170,7 +170,7 @@ export class WorkWords {
     return hasLostWork(Atomics.load(this.#words, COUNTS + 3 * place + 2))
   }
 
-  /** Does the thread of another place capture the stream? */
+  /** Whether the thread of another place captures the stream. */
   capturesElsewhere(place: number): boolean {
     const capturing = Atomics.load(this.#words, CAPTURING)
     if (capturing === 0 || capturing === place + 1) return false

@@ -1,6 +1,6 @@
 /**
- * Words in memory by which the simulated machines of all threads of a process are one: what has faulted, who captures, how much of each
- * machine's work is done, and that something has happened.
+ * Words in memory by which the simulated machines of all threads of a process are one: what has faulted, who captures, how much of each machine's
+ * work is done, and that something has happened.
  */
 import { stateError } from '../../foundation/base/errors.js'
 import { memoryOfAllThreads } from '../../foundation/base/once-in-all-threads.js'
@@ -9,40 +9,40 @@ import { isGone, ownThread, randomNumber } from '../../foundation/base/system-th
 
 const MOST_MACHINES = 256
 const PROGRESS = 0
-/** Tells them from others: each thread has another SharedArrayBuffer for the same memory. */
+/** The index of a number that identifies the memory: each thread has another SharedArrayBuffer for the same one. */
 const NUMBER = 4
 const FAULT = 1
-/** Captures of all threads that forbid calls of others. */
+/** The index of the number of captures, in all threads, that forbid calls of others. */
 const ALL_GLOBAL_CAPTURES = 2
-/** How many faults there were. */
+/** The index of the number of faults. */
 const FAULTS = 3
-/** Where the words of the first machine begin, and how many each has. */
+/** The index of the first machine's words, and the number of words that each machine has. */
 const FIRST = 16
 const EACH = 16
 const PLACES = Array.from({ length: MOST_MACHINES }, (_, index) => FIRST + EACH * index)
-/** The thread of the machine; 0 where there is none. */
+/** The index, in a machine's words, of its thread; 0 if there is none. */
 const THREAD = 0
-/** The number of the operation that it made last, and of the oldest that is not over. */
+/** The index of the number of the operation that the machine made last; OLDEST is that of the oldest one that is not over. */
 const LATEST = 1
 const OLDEST = 2
-/** Captures of streams, and those among them that forbid calls of other threads. */
+/** The index of the number of captures; GLOBAL_CAPTURES is that of those which forbid calls of other threads. */
 const CAPTURES = 3
 const GLOBAL_CAPTURES = 4
-/** Another thread has made a call that the captures forbid. */
+/** The index of a flag: another thread has made a call that the captures forbid. */
 const FORBIDDEN = 5
-/** In the place of the thread, while the words are cleared of one that was terminated. */
+/** The value of THREAD while the words of a terminated thread are cleared. */
 const BEING_LEFT = -1
 const LAST_NUMBER = 2 ** 31 - 1
 const BYTES = 4 * (FIRST + EACH * MOST_MACHINES)
 
-/** Threads that are started once this module is loaded have the same. */
+/** The memory that all threads have in common that are started once this module is loaded. */
 const inherited = memoryOfAllThreads('cuda-streams: simulated machines', BYTES)
 
 class ProcessWords {
   readonly #words: Int32Array
   readonly #own: number
   #seen = 0
-  /** How many faults there were before this machine joined, and of its own. */
+  /** The number of faults before this machine joined, and of its own. */
   #faults: number
 
   private constructor(readonly memory: ArrayBufferLike) {
@@ -50,7 +50,7 @@ class ProcessWords {
     Atomics.compareExchange(this.#words, NUMBER, 0, randomNumber())
     const isMine = (at: number): boolean => Atomics.compareExchange(this.#words, at + THREAD, 0, ownThread()) === 0
     let own = PLACES.find(isMine)
-    // Machines that wait for nothing have not noticed which threads were terminated.
+    // The words of terminated threads are looked for here, since machines that wait for nothing have not noticed that they ended.
     if (own === undefined)
       own = PLACES.filter((at) => this.#isLeft(at, Atomics.load(this.#words, at + THREAD), true)).find(isMine)
     if (own === undefined) {
@@ -67,32 +67,32 @@ class ProcessWords {
     this.publishOldest(1)
   }
 
-  /** The machine is gone, with all its work done. */
+  /** Clears the words of this machine, which is gone with all its work done. */
   leave(): void {
     this.#clear(this.#own)
   }
 
-  /** Joins the machines of other threads, or returns the one of these that has. Undefined for what is no such memory. */
+  /** Joins the machines of other threads, or returns the one of `joined` that has done so. Undefined if `memory` is no such memory. */
   static join(memory: unknown, joined: readonly ProcessWords[]): ProcessWords | undefined {
     if (!isSharedMemory(memory) || memory.byteLength !== BYTES) return undefined
     const number = new Int32Array(memory)[NUMBER]
     return joined.find((words) => words.#words[NUMBER] === number) ?? new ProcessWords(memory)
   }
 
-  /** Tells the other threads that something has happened. */
+  /** Notifies the other threads that something has happened. */
   progress(): void {
     Atomics.add(this.#words, PROGRESS, 1)
     Atomics.notify(this.#words, PROGRESS)
   }
 
-  /** Waits until something happens in another thread, for so many milliseconds at most. False where nothing did. */
+  /** Waits until something happens in another thread, for so many milliseconds at most. Returns false if nothing did. */
   waitForProgress(milliseconds: number): boolean {
     if (this.hasProgressed()) return true
     Atomics.wait(this.#words, PROGRESS, this.#seen, milliseconds)
     return this.hasProgressed()
   }
 
-  /** Has anything happened since this was asked before? */
+  /** Whether anything has happened since this was asked before. */
   hasProgressed(): boolean {
     const now = Atomics.load(this.#words, PROGRESS)
     const happened = now !== this.#seen
@@ -111,12 +111,12 @@ class ProcessWords {
     this.progress()
   }
 
-  /** The machine of this thread has made so many operations. */
+  /** Publishes the number of the operation that this machine made last. */
   publishLatest(latest: number): void {
     Atomics.store(this.#words, this.#own + LATEST, latest)
   }
 
-  /** This is the oldest of them that is not over. */
+  /** Publishes the number of this machine's oldest operation that is not over. */
   publishOldest(oldest: number): void {
     if (Atomics.exchange(this.#words, this.#own + OLDEST, oldest) !== oldest) this.progress()
   }
@@ -132,7 +132,7 @@ class ProcessWords {
     return this.#others().length > 0
   }
 
-  /** Does any other thread capture? */
+  /** Whether any other thread captures. */
   get othersCapture(): boolean {
     return this.#others().some((at) => Atomics.load(this.#words, at + CAPTURES) > 0)
   }
@@ -142,14 +142,14 @@ class ProcessWords {
     return this.#others().some((at) => Atomics.load(this.#words, at + GLOBAL_CAPTURES) > 0)
   }
 
-  /** A call is made that captures in global mode forbid to all threads: invalidates those of others. True where there are any. */
+  /** Notes a call that captures in global mode forbid to all threads, which invalidates captures of other threads. Returns true if there are any. */
   forbidden(): boolean {
     const global = this.#others().filter((at) => Atomics.load(this.#words, at + GLOBAL_CAPTURES) > 0)
     for (const at of global) Atomics.store(this.#words, at + FORBIDDEN, 1)
     return global.length > 0
   }
 
-  /** Has another thread made a call that the captures of this one forbid? True once. */
+  /** Whether another thread has made a call that the captures of this one forbid. Returns true once for each. */
   takeForbidden(): boolean {
     return (
       Atomics.load(this.#words, this.#own + FORBIDDEN) === 1 &&
@@ -157,7 +157,7 @@ class ProcessWords {
     )
   }
 
-  /** For each other machine that has work: is all that it has queued until now done? */
+  /** The functions, one for each other machine that has work, that return whether all work is done that is queued there now. */
   othersWork(): readonly (() => boolean)[] {
     return this.#others()
       .map((at) => ({ at, latest: Atomics.load(this.#words, at + LATEST) }))
@@ -177,7 +177,7 @@ class ProcessWords {
     return PLACES.filter(isOther)
   }
 
-  /** A thread that was terminated has left captures and work behind, which will never end. */
+  /** Whether a thread was terminated and has left captures and work behind, which will never end. */
   #isLeft(at: number, thread: number, atOnce = false): boolean {
     if (!isGone(thread, atOnce)) return false
     if (Atomics.compareExchange(this.#words, at + THREAD, thread, BEING_LEFT) !== thread) return true
@@ -196,15 +196,15 @@ class ProcessWords {
 }
 
 /**
- * The machines of other threads. Mostly all threads of a process have the same words; a thread that was started before its parent loaded
- * this library has others, until something is shared between the two.
+ * The machines of other threads. Mostly all threads of a process have the same words; a thread that was started before its parent loaded this library
+ * has others, until something is shared between the two.
  */
 export class OtherMachines {
   readonly #joined: ProcessWords[] = []
-  /** Something is shared with other processes. */
+  /** Whether something is shared with other processes. */
   processes = false
 
-  /** Joins the machines that a token of another thread names; without one those of this process. */
+  /** Joins the machines that a token of another thread names; without a token, those of this process. */
   join(memory: unknown = inherited): ArrayBufferLike | undefined {
     const known = ProcessWords.join(memory, this.#joined)
     if (known !== undefined && !this.#joined.includes(known)) this.#joined.push(known)
@@ -227,7 +227,7 @@ export class OtherMachines {
     return this.#joined.filter((words) => words.waitForProgress(milliseconds / this.#joined.length)).length > 0
   }
 
-  /** Are there any, so that it helps to wait for them? */
+  /** Whether there are machines that it helps to wait for. */
   get areThere(): boolean {
     return this.processes || this.#joined.some(({ othersAreThere }) => othersAreThere)
   }
@@ -240,7 +240,10 @@ export class OtherMachines {
     return this.#joined.find(({ fault }) => fault !== 0)?.fault ?? 0
   }
 
-  /** Not where it is known: there it would be another fault, which loses machines that have joined since, too. */
+  /**
+   * Publishes a fault to the machines that do not have it yet: to the others it would be a new fault, which loses machines that have joined since,
+   * too.
+   */
   setFault(result: number): void {
     for (const words of this.#joined) if (words.fault === 0) words.setFault(result)
   }

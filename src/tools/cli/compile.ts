@@ -11,21 +11,21 @@ import { printError } from '../../foundation/base/standard-error.js'
 
 export interface CompileRequest {
   readonly files: readonly string[]
-  /** The folder to write into; that of each source if undefined. */
+  /** The folder to write into; undefined for the folder of each source. */
   readonly out: string | undefined
   readonly arch: string | undefined
-  /** Architectures for which the modules have machine code, too. */
+  /** The architectures for which the modules have machine code, too. */
   readonly cubins: readonly string[]
-  /** Only declarations, for a project whose bundler or Node compiles the kernels. */
+  /** Whether only declarations are written, for a project whose bundler or Node compiles the kernels. */
   readonly types: boolean
-  /** The PTX as a file of its own, too. */
+  /** Whether the PTX is written to a file of its own, too. */
   readonly ptx: boolean
   readonly watch: boolean
-  /** For NVRTC. */
+  /** The options for NVRTC. */
   readonly options: readonly string[]
 }
 
-/** Compiles all files, and says what came of each. Returns whether all compile; with `watch` never. */
+/** Compiles all files, and prints the result of each. Returns whether all compile; with `watch` it never returns. */
 export async function compileFiles(request: CompileRequest): Promise<boolean> {
   const { files } = request
   const watched = new Set(files.map((file) => resolve(file)))
@@ -61,7 +61,7 @@ async function watchFor(files: ReadonlySet<string>, compileAll: () => Promise<bo
         changed()
       }
       folders.set(folder, watch(folder, note))
-      // What was read before may have changed before this.
+      // A file that was read before may have changed before it was watched.
       hasChanged = true
     }
   }

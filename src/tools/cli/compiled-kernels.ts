@@ -1,31 +1,31 @@
-/** The kernels that a file has in it: a module of `cuda-streams compile`, a bundle, PTX or a cubin. */
+/** The kernels in a file: a module of `cuda-streams compile`, a bundle, PTX or a cubin. */
 import { isElf, readCubin } from './cubin-elf.js'
 
 /** Machine code for one architecture. */
 export interface CompiledCubin {
   readonly code: Uint8Array
-  /** The architecture that it is made for, as the cubin says. */
+  /** The architecture that the code is made for, as the cubin says. */
   readonly architecture: string
 }
 
 export interface CompiledKernels {
-  /** Undefined for machine code alone. */
+  /** The PTX; undefined for machine code alone. */
   readonly ptx: string | undefined
-  /** The names of its kernels. */
+  /** The names of the kernels. */
   readonly kernels: readonly string[]
-  /** What the PTX is compiled for, such as 'sm_75'. */
+  /** The architecture that the PTX is compiled for, such as 'sm_75'. */
   readonly arch: string | undefined
-  /** By the architectures that the program has them under, such as 'sm_90a'. */
+  /** The cubins; keys are the architectures that the program has them under, such as 'sm_90a'. */
   readonly cubins: ReadonlyMap<string, CompiledCubin>
 }
 
-/** In the file, with its place there. */
+/** Kernels that were found in a file, with their place in it. */
 interface Found extends CompiledKernels {
   readonly start: number
   readonly cubins: Map<string, CompiledCubin>
 }
 
-/** In a literal of JavaScript lines end by an escape, too. */
+/** The header of PTX. Lines end by an escape, too, since a literal of JavaScript may contain it. */
 const HEADER =
   /\.version(?:\s|\\+t)+\d+\.\d+(?:\s|\\+[nr]|\/\/[^\n\\]*)+\.target(?:\s|\\+t)+(?<arch>sm_\w+?)(?=[\s,]|\\+[nr])/g
 const ENTRY = /\.entry\s+([\w$]+)/g
@@ -36,7 +36,10 @@ const CUBIN = /(?:\b(?<key>sm_\d{2,3}[af]?)(?:\\?["'])?\s*:\s*\\?["'`])?(?<base6
 /** The properties of a definition that say by which name a kernel is known, and which C++ gives it. */
 const NAMES = /\b(?<property>name|mangledName)(?:\\?["'])?\s*:\s*\\?["'`](?<name>[\w$]+)/g
 
-/** @throws Error for a cubin that is damaged */
+/**
+ * The kernels in a file.
+ * @throws Error for a cubin that is damaged
+ */
 export function kernelsIn(bytes: Uint8Array): readonly CompiledKernels[] {
   if (isElf(bytes)) return [aloneOf(undefined, bytes, 0)]
   const text = new TextDecoder().decode(bytes)
@@ -68,8 +71,8 @@ function aloneOf(key: string | undefined, code: Uint8Array, start: number): Foun
 }
 
 /**
- * The kernels that a cubin is defined with: those of the last before it that have its kernels, by their own names or by those that C++ gives
- * them. Bundlers rename variables, and put values in their place, and keep the order of a module.
+ * The kernels that a cubin is defined with: those of the last before it that have its kernels, by their own names or by those that C++ gives them.
+ * Bundlers rename variables, and put values in their place, and keep the order of a module.
  */
 function definitionOf(
   cubin: Found,
@@ -82,7 +85,7 @@ function definitionOf(
   return those.findLast(({ start }) => start < cubin.start) ?? those[0]
 }
 
-/** By the names that C++ gives kernels, those that definitions give them. */
+/** The names that definitions give kernels; keys are the names that C++ gives them. */
 function definedNames(text: string): ReadonlyMap<string, ReadonlySet<string>> {
   const names = new Map<string, Set<string>>()
   let last = ''
@@ -94,14 +97,14 @@ function definedNames(text: string): ReadonlyMap<string, ReadonlySet<string>> {
   return names
 }
 
-/** From there to the end of the literal that it is in, without its escapes; to the end of the text if it is in none. */
+/** The text from `start` to the end of the literal that it is in, without its escapes; to the end of the text if it is in none. */
 function literalFrom(text: string, start: number): string {
   let open = start - 1
-  // PTX begins with comments, which have no quotes in them.
+  // PTX begins with comments, which contain no quotes.
   while (open >= 0 && !'`\'"'.includes(text[open] ?? '')) open -= 1
   const quote = text[open]
   if (quote === undefined) return text.slice(start)
-  // A literal within a literal, as of eval("…").
+  // The literal is inside another one, as in eval("…").
   if (text[open - 1] === '\\') {
     const inner = unescaped(text.slice(open - 1))
     return literalFrom(inner, inner.indexOf('.version'))

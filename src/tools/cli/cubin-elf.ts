@@ -1,14 +1,14 @@
-/** What a cubin, an ELF file, says of itself: its architecture and its kernels. */
+/** The facts in a cubin, an ELF file: its architecture and its kernels. */
 
 export interface CubinFacts {
-  /** Such as 'sm_90'. Whether it is 'sm_90a' the file does not say. */
+  /** The architecture, such as 'sm_90'. The file does not say whether it is 'sm_90a'. */
   readonly architecture: string
-  /** The names that C++ gives its kernels. */
+  /** The names that C++ gives the kernels. */
   readonly kernels: readonly string[]
 }
 
 const MACHINE_CUDA = 190
-/** Since this version of the ABI (CUDA 13) the architecture is in another byte of the flags. */
+/** The version of the ABI (CUDA 13) since which the architecture is in another byte of the flags. */
 const ABI_OF_CUDA_13 = 8
 const SYMBOLS = 2
 const SYMBOL_BYTES = 24
@@ -19,7 +19,10 @@ const IS_KERNEL = 0x10
 export const isElf = (code: Uint8Array): boolean =>
   code[0] === 0x7f && code[1] === 0x45 && code[2] === 0x4c && code[3] === 0x46
 
-/** @throws Error for what is no cubin, or a damaged one */
+/**
+ * Reads a cubin.
+ * @throws Error for a file that is no cubin, or a damaged one
+ */
 export function readCubin(code: Uint8Array): CubinFacts {
   const view = new DataView(code.buffer, code.byteOffset, code.byteLength)
   const word = (offset: number): number => view.getUint32(offset, true)

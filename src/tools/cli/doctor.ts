@@ -1,4 +1,4 @@
-/** Examines what the library needs on this machine. What loads libraries runs in a process of its own, with a time limit. */
+/** Examines the library's requirements on this machine. Code that loads libraries runs in a process of its own, with a time limit. */
 import { spawn } from 'node:child_process'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
@@ -74,7 +74,7 @@ async function examineInProcess(seconds: number, files: readonly string[]): Prom
   })
   try {
     const file = fileURLToPath(new URL('./examination.js', import.meta.url))
-    // A recording would overwrite the program's own.
+    // The variables are cleared, since a recording would overwrite the program's own.
     const env = { ...process.env, CUDA_STREAMS_TIMELINE: '', NODE_NO_WARNINGS: '1' }
     const child = spawn(process.execPath, [...process.execArgv, file, ...files], {
       env,

@@ -22,16 +22,16 @@ import { checkCuptiVersion } from '../timeline/cupti/cupti-library.js'
 import { type CompiledKernels, kernelsIn } from './compiled-kernels.js'
 import { codeText, type DeviceReport, type Findings, type KernelsReport, type Part, SEPARATOR } from './report.js'
 
-/** How the version of a library is queried. */
+/** The way to query the version of a library. */
 interface VersionCall {
-  /** The function that returns it, with its parameters. */
+  /** The function that returns the version, with its parameters. */
   readonly function: string
   readonly parameters: string
   /** Calls that function. Returns the version as text. */
   version(call: CFunction, memory: NativeMemory): string
 }
 
-/** The libraries whose version is not a property, as those of the CUDA toolkit have it: by `NAMEGetProperty`. */
+/** The libraries whose version is not a property, which those of the CUDA toolkit have: they have `NAMEGetProperty`. */
 const VERSION_CALLS: Readonly<Record<string, VersionCall>> = {
   NVRTC: {
     function: 'nvrtcVersion',

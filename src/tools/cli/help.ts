@@ -1,16 +1,16 @@
-/** What each command of the package takes, and the texts of --help. */
-import { WISHES } from './wishes.js'
+/** The arguments of each command of the package, and the texts of --help. */
+import { WHAT_IF_OPTIONS } from './what-if-options.js'
 
 interface Command {
   readonly usage: string
-  /** In the list of all commands. */
+  /** The description of the command in the list of all commands. */
   readonly does: string
-  /** Those that it takes of all options. */
+  /** The options that the command accepts. */
   readonly options: readonly string[]
   readonly help: string
 }
 
-/** By their names. A map, since every object has a member named 'constructor'. */
+/** The commands; keys are their names. A map is used, since every object has a member named 'constructor'. */
 export const COMMANDS: ReadonlyMap<string, Command> = new Map<string, Command>(
   Object.entries({
     doctor: {
@@ -86,7 +86,7 @@ Example:
       usage: `what-if RUN.rec [--without-wait LINE] [--own-stream LINE] [--more-buffers LINE] [--faster NAME=PERCENT]
                                     [--queues COUNT] [--idle-host] [--timeout SECONDS] [--json]`,
       does: 'predicts what the run of a recording would gain by changes',
-      options: [...WISHES, 'timeout', 'json'],
+      options: [...WHAT_IF_OPTIONS, 'timeout', 'json'],
       help: `Predicts what the run of a recording would gain by changes: all that may be worth it, or those that are given, each of
 which may be given several times. It needs no GPU.
 
@@ -136,7 +136,7 @@ but variables of their environment:
   CUDA_STREAMS_TIMELINE=run.html node program.js   records what ran when (docs/guides/timeline.md)
   CUDA_STREAMS_SANITIZER=1 node program.js         finds missing waits (docs/guides/sanitizer.md)`
 
-/** What --help prints, of one command or of all. */
+/** The text of --help, of one command or of all. */
 export function helpOf(name: string | undefined): string {
   const command = name === undefined ? undefined : COMMANDS.get(name)
   return command === undefined ? ALL : `Usage: cuda-streams ${command.usage}\n\n${command.help}`

@@ -15,7 +15,7 @@ import { COMMANDS, helpOf } from './help.js'
 import type { RecordingRequest } from './recordings.js'
 import { textOf } from './report.js'
 import type { SanitizeRequest } from './sanitize.js'
-import { wishesOf } from './wishes.js'
+import { proposalsOf } from './what-if-options.js'
 
 const OPTIONS = {
   json: { type: 'boolean' },
@@ -45,7 +45,10 @@ type Wanted =
   | { readonly what: 'recording'; readonly request: RecordingRequest }
   | { readonly what: 'sanitize'; readonly request: SanitizeRequest }
 
-/** @throws Error if the arguments are wrong */
+/**
+ * Reads the arguments.
+ * @throws Error if they are wrong
+ */
 async function read(): Promise<Wanted> {
   const all = process.argv.slice(2)
   const end = all.indexOf('--')
@@ -83,7 +86,7 @@ async function read(): Promise<Wanted> {
       const { outFor } = await import('./recordings.js')
       return { what: 'recording', request: { what: command, file, out: outFor(file, out) } }
     }
-    return { what: 'recording', request: { what: 'what-if', file, wishes: wishesOf(values), seconds, json } }
+    return { what: 'recording', request: { what: 'what-if', file, proposals: proposalsOf(values), seconds, json } }
   }
   const other = files.find((file) => !/\.(?:[cm]?js|ptx|cubin)$/.test(file))
   if (other !== undefined)

@@ -3,7 +3,7 @@ import { statSync, writeFileSync } from 'node:fs'
 import { checkWritable } from '../../foundation/base/file-of-process.js'
 import { Reader } from '../recording/reader.js'
 import { timelineOfRecording } from '../recording/recorded-timeline.js'
-import { shortLine, type WhatIf, type Wish, whatIf } from '../recording/what-if.js'
+import { type Proposal, shortLine, type WhatIf, whatIf } from '../recording/what-if.js'
 import { formatDuration, formatTimes } from '../timeline/summary.js'
 import { checkExtension, contentsOf } from '../timeline/timeline.js'
 import { checkOne, checkTraces, missing } from './sanitize.js'
@@ -11,7 +11,7 @@ import { checkOne, checkTraces, missing } from './sanitize.js'
 interface WhatIfRequest {
   readonly what: 'what-if'
   readonly file: string
-  readonly wishes: readonly Wish[]
+  readonly proposals: readonly Proposal[]
   readonly seconds: number
   readonly json: boolean
 }
@@ -22,11 +22,11 @@ export type RecordingRequest =
   | { readonly what: 'timeline'; readonly file: string; readonly out: string }
   | WhatIfRequest
 
-/** Prints what is asked for. False if a check has found something. */
+/** Prints what is requested. Returns false if a check has found something. */
 export async function readRecording(request: RecordingRequest): Promise<boolean> {
   switch (request.what) {
     case 'check':
-      // The traces of a process and those that it started.
+      // A folder contains the traces of a process and of those that it started.
       if (statSync(request.file).isDirectory())
         return (await checkTraces(request.file, request.file, request.possible)) === 0
       return (await checkOne(request.file, console.log)) === 0
@@ -41,15 +41,15 @@ export async function readRecording(request: RecordingRequest): Promise<boolean>
       return true
     }
     case 'what-if': {
-      const { file, wishes, seconds, json } = request
-      const result = await whatIf(file, wishes, seconds)
-      console.log(json ? JSON.stringify(result, null, 2) : textOf(result, wishes.length > 0))
+      const { file, proposals, seconds, json } = request
+      const result = await whatIf(file, proposals, seconds)
+      console.log(json ? JSON.stringify(result, null, 2) : textOf(result, proposals.length > 0))
       return true
     }
   }
 }
 
-/** Where a timeline is written that is given no place. */
+/** The default file for a timeline. */
 export function outFor(file: string, out = `${file.replace(/\.[^./]*$/, '')}.html`): string {
   checkExtension(out, '--out')
   return out
@@ -125,5 +125,5 @@ function predictionLines({
   return advice === '' || isRacy || !isNeedKnown ? [line] : [line, `    ${advice}`]
 }
 
-/** A part as '−12.3 %'. */
+/** A share as text, such as '−12.3 %'. */
 const percentOf = (part: number): string => `${part < 0 ? '−' : '+'}${(Math.abs(part) * 100).toFixed(1)} %`

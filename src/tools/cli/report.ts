@@ -3,16 +3,16 @@ import * as util from 'node:util'
 import { printable, printableLines } from '../../foundation/base/printable.js'
 import type { CacheFolder } from '../../foundation/native/cache-folder.js'
 
-/** A library: its version and file, or why it cannot be used. */
+/** A library: its version and file, or the reason why it cannot be used. */
 export type Part = { readonly version: string; readonly file: string | null } | { readonly problem: string }
 
 export interface DeviceReport {
   readonly ordinal: number
   readonly name: string
-  /** In bytes. */
+  /** The memory in bytes. */
   readonly memory: number | null
   readonly computeCapability: string
-  /** Has the self-test passed? */
+  /** Whether the self-test has passed. */
   readonly works: boolean
 }
 
@@ -20,15 +20,15 @@ export interface DeviceReport {
 export interface KernelsReport {
   readonly file: string
   readonly kernels: readonly string[]
-  /** What the PTX is compiled for, such as 'sm_75'; null for a cubin alone. */
+  /** The architecture that the PTX is compiled for, such as 'sm_75'; null for a cubin alone. */
   readonly arch: string | null
   /** The architectures of the cubins, such as 'sm_90'. */
   readonly cubins: readonly string[]
   /** The ordinal of the device. */
   readonly device: number
-  /** What the device loads: 'ptx', or one of `cubins`; null if none is for it. */
+  /** The code that the device loads: 'ptx', or one of `cubins`; null if none is for it. */
   readonly loads: string | null
-  /** Why the device does not run them. */
+  /** The reason why the device does not run the kernels. */
   readonly problem?: string
 }
 
@@ -40,7 +40,7 @@ export interface Findings {
   driver?: { readonly name: 'cuda' | 'sim' | null; readonly why: string }
   readonly devices: DeviceReport[]
   readonly libraries: Record<string, Part>
-  /** For the files that were named. */
+  /** The kernels of the files that were named. */
   readonly kernels?: KernelsReport[]
   readonly problems: string[]
 }
@@ -49,28 +49,28 @@ export interface Findings {
 export const SEPARATOR = '\u001e'
 
 export interface Report extends Findings {
-  /** There are no problems: everything that is requested works. */
+  /** Whether everything that is requested works, without problems. */
   readonly ok: boolean
   /** The version of cuda-streams. */
   readonly version: string
   readonly runtime: { readonly name: 'node' | 'bun' | 'deno'; readonly version: string }
   readonly platform: { readonly system: string; readonly arch: string; readonly libc: string | null }
-  /** Those environment variables that have an effect on the library and are set. */
+  /** The environment variables that have an effect on the library and are set. */
   readonly variables: Readonly<Record<string, string>>
-  /** Files that show that this machine has an NVIDIA driver. */
+  /** The files that show that this machine has an NVIDIA driver. */
   readonly traces: readonly string[]
   /** The version of the NVIDIA driver in the kernel. */
   readonly kernelDriver: string | null
-  /** Where code of .cu files is cached, or why it is compiled each time. */
+  /** The folder in which code of .cu files is cached, or the reason why it is compiled each time. */
   readonly cache: CacheFolder
-  /** The oldest version of CUDA for which libcuda may be. */
+  /** The oldest version of CUDA that libcuda may have. */
   readonly neededCuda: string
 }
 
 type Mark = '✓' | '–' | '✗'
 type Row = readonly [mark: Mark, name: string, text: string]
 
-/** What libraries are for whose name does not show it. */
+/** The purposes of libraries whose name does not show it. */
 const PURPOSES: Readonly<Record<string, string>> = { CUPTI: " (timelines of other libraries' work need it)" }
 
 /** The report as text for a terminal. */
@@ -129,7 +129,7 @@ function rowOfKernels({ file, kernels, arch, cubins, device, loads, problem }: K
   return ['✓', file, `${which}: device ${device} runs them${by}`]
 }
 
-/** What kernels are compiled to, such as 'sm_75, cubins for sm_80, sm_90'. */
+/** The architectures of kernels as text, such as 'sm_75, cubins for sm_80, sm_90'. */
 export const codeText = (arch: string | null, cubins: readonly string[]): string =>
   [
     ...(arch === null ? [] : [arch]),

@@ -14,11 +14,11 @@ export interface SanitizeRequest {
   readonly program: string
   readonly args: readonly string[]
   readonly possible: boolean
-  /** Where the recordings are left. */
+  /** The folder in which the recordings are left. */
   readonly keep: string | undefined
 }
 
-/** Returns the exit code. The program has the terminal to itself; what is found is printed to standard error when it has ended. */
+/** Runs a program. Returns the exit code. The program has the terminal to itself; the findings are printed to standard error when it has ended. */
 export async function sanitizeProgram({ program, args, possible, keep }: SanitizeRequest): Promise<number> {
   const folder = mkdtempSync(join(tmpdir(), 'cuda-streams-trace-'))
   const recordings = keep ?? folder
@@ -39,7 +39,7 @@ export async function sanitizeProgram({ program, args, possible, keep }: Sanitiz
   }
 }
 
-/** Checks the traces of processes, of which the recordings are written to a folder. Returns how many errors there are. */
+/** Checks the traces of processes, and writes their recordings to a folder. Returns the number of errors. */
 export async function checkTraces(folder: string, recordings: string, possible: boolean): Promise<number> {
   let errors = 0
   const traces = readdirSync(folder).filter((name) => name.endsWith('.trace'))
@@ -54,7 +54,7 @@ export async function checkTraces(folder: string, recordings: string, possible: 
   return errors
 }
 
-/** Prints what is found in a recording, and behind `before` how much. Returns how many errors there are. */
+/** Prints the findings in a recording, and their number behind `before`. Returns the number of errors. */
 export async function checkOne(recording: string, print: (line: string) => void, before = ''): Promise<number> {
   const { reports, calls, isComplete } = await checkRecording(new Reader(recording))
   for (const { message } of reports) print(`${message}\n`)
@@ -63,7 +63,7 @@ export async function checkOne(recording: string, print: (line: string) => void,
   return reports.filter(({ severity }) => severity === 'error').length
 }
 
-/** What is said behind a sentence about a recording whose process was ended before it. */
+/** The addition to a sentence about a recording whose process was ended before it. */
 export const missing = (isComplete: boolean): string => (isComplete ? '' : '. The end of the recording is missing')
 
 function run(program: string, args: readonly string[], env: NodeJS.ProcessEnv): Promise<number> {

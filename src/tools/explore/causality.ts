@@ -3,7 +3,7 @@ import { IntervalMap, upperBound } from '../../foundation/base/interval-map.js'
 import type { Touch } from '../../simulator/machine/work.js'
 import { type Conflict, conflictOf, type Step } from './steps.js'
 
-/** By component, the latest time that happens before a step. A run has few components, and each step differs from the one before. */
+/** The latest time of each component that happens before a step. A run has few components, and each step differs from the one before. */
 type Times = readonly number[]
 
 interface Epoch {
@@ -27,18 +27,18 @@ const JAVASCRIPT = 0
 export class Causality {
   readonly races: Race[] = []
   readonly #epochs: Epoch[] = []
-  /** The places of the steps of each component. Each step happens after the one before it there. */
+  /** The indices of the steps of each component. Each step happens after the one before it there. */
   readonly #chains: number[][] = [[]]
-  /** The steps with which JavaScript begins to run: all of them, and by the number of blocking waits that it is in. */
+  /** The steps with which JavaScript begins to run; `#beginsAt` has them by the number of blocking waits that JavaScript is in. */
   readonly #begins: number[] = []
   readonly #beginsAt = new Map<number, number[]>()
   readonly #memory = new Accesses()
-  /** By the number of an operation: the steps that queried it last, and the step that completed it. */
+  /** The steps that queried each operation last; `#endedAt` has the step that completed it. Keys are numbers of operations. */
   readonly #lookedAt = new Map<number, number>()
   readonly #endedAt = new Map<number, number>()
   #lastFault: number | undefined
 
-  /** Finds the races whose second step is at `from` or later. */
+  /** @param from The first step that may be the second one of a race */
   constructor(
     private readonly steps: readonly Step[],
     from = 0,
@@ -62,9 +62,9 @@ export class Causality {
     }
   }
 
-  /** Processes that could go first if the second step of a race were to come before the first. */
+  /** The processes that could go first if the second step of a race were to come before the first. */
   initials({ first, second, needed }: Race): number[] {
-    // In each component, the first step that is before the second and not after the first stands for those behind it.
+    // The first step of each component that is before the second and not after the first stands for those behind it.
     const moved: number[] = []
     for (const chain of this.#chains) {
       const place = chain[upperBound(chain.length, (at) => chain[at] as number, first)]
@@ -87,7 +87,7 @@ export class Causality {
     return (clock[component] ?? 0) >= time
   }
 
-  /** JavaScript is one thread, and the simulator chose what it does next: it could have done another thing first. */
+  /** Finds a race of JavaScript, which is one thread: the simulator chose what it does next, and could have chosen another thing first. */
   #raceOfJavascript(place: number, needed: Times): void {
     const step = this.steps[place] as Step
     // A host function can run in any wait; the program goes on where it stopped.
@@ -97,7 +97,7 @@ export class Causality {
       if (earlier === 0 || this.#has(needed, earlier)) return
       // The end of a wait comes after the ends of the waits before it.
       if (step.kind === 'host' && this.steps[earlier]?.kind === 'host') return
-      // Where a host function waits, only what it needs could have run instead.
+      // A wait inside a host function lets only run what it needs.
       if (step.kind === 'run' && this.steps[earlier]?.runnable?.has(step.process) === false) continue
       this.races.push({ first: earlier, second: place, conflict: 'javascript', needed })
       return
@@ -172,7 +172,7 @@ interface LastAccesses {
 class Accesses {
   readonly #memory = new IntervalMap<LastAccesses>()
 
-  /** The step at `place` accesses memory. `isPast` tells which earlier steps come before it, and need not be kept. */
+  /** Notes that the step at `place` accesses memory. `isPast` says which earlier steps come before it, and need not be kept. */
   add({ pointer, byteLength, writes }: Touch, place: number, isPast: (earlier: number) => boolean): void {
     this.#memory.update(pointer, pointer + byteLength, (old) => {
       if (writes) return { write: place, reads: [] }

@@ -10,13 +10,13 @@ import { type Conflict, HOST, type Known, type Step } from './steps.js'
 
 /** One order of a program, and its outcome. */
 export interface Order {
-  /** For `replay()`. */
+  /** The order as text, for `replay()`. */
   readonly schedule: Schedule
-  /** Compare it with that of another order. */
+  /** The outcome of the program in this order, to be compared with that of another. */
   readonly outcome: Outcome
   /**
-   * Its steps, one a line: operations with their streams and bytes, and where JavaScript goes on. A long one is shown in
-   * part only in the message.
+   * The steps, one a line: operations with their streams and bytes, and where JavaScript goes on. A long listing is shown only in part in the
+   * message.
    */
   readonly listing: string
 }
@@ -25,43 +25,40 @@ export interface Order {
 export interface Disagreement {
   /** The order of the default schedule. */
   readonly first: Order
-  /** The one that differs. */
+  /** The order with the different outcome. */
   readonly second: Order
-  /** The first step, counted from 0, at which they part. */
+  /** The index of the first step, counted from 0, at which they part. */
   readonly step: number
-  /** Which two steps have no order, and which wait would give them one. */
+  /** The two steps that have no order, and the wait that would give them one. */
   readonly missing: string
 }
 
 /** The result of `explore()`. */
 export interface Exploration {
   /**
-   * 'agree': all orders that were run come to the same. 'disagree': two do not. 'deadlock': under some order the program
-   * waits forever. 'unfinished': it did not come to its end once before `maxMilliseconds` were over.
+   * The result in a word. 'agree': all orders that were run have the same outcome. 'disagree': two do not. 'deadlock': under some order the program
+   * waits forever. 'unfinished': the program did not come to its end once before `maxMilliseconds` were over.
    */
   readonly verdict: 'agree' | 'disagree' | 'deadlock' | 'unfinished'
-  /** Every order that could matter was run. Where it is false, and they agree, an order that was not run may not. */
+  /** Whether every order that could matter was run. If not, and the orders agree, an order that was not run may not. */
   readonly complete: boolean
-  /** Why `complete` is false where all agree; undefined otherwise. */
+  /** The reason why `complete` is false though all agree; undefined otherwise. */
   readonly incomplete: string | undefined
-  /** How often the program was run to find this. */
+  /** The number of times that the program was run to find this. */
   readonly runs: number
-  /** The one that random orders, and faults with a probability, were picked by. */
+  /** The seed by which random orders, and faults with a probability, were picked. */
   readonly seed: number
   /** The outcome of the program in the default schedule. */
   readonly outcome: Outcome
-  /** The order that waits forever; undefined unless that is the verdict. */
+  /** The order in which the program waits forever; undefined unless that is the verdict. */
   readonly deadlock: Order | undefined
-  /** Undefined where all agree, or where every order that was run waits forever. */
+  /** The two orders; undefined if all agree, or if every order that was run waits forever. */
   readonly disagreement: Disagreement | undefined
-  /** All of this for people: for the message of an assertion. */
+  /** All of this as text, for the message of an assertion. */
   readonly message: string
 }
 
-/**
- * The limits that keep a message to a page: lines of each order, lines around a marked one, names of one kind, and characters
- * of a value.
- */
+/** The limits that keep a message to a page: lines of each order, lines around a marked one, names of one kind, and characters of a value. */
 const MOST_LINES = 24
 const BESIDE = 2
 const MOST_LIKE = 5
@@ -122,14 +119,14 @@ function few(lines: readonly string[]): readonly string[] {
   return lines.length > MOST_LIKE ? [...lines.slice(0, MOST_LIKE), `  and ${lines.length - MOST_LIKE} more`] : lines
 }
 
-/** Says how many steps differ, where there are too many to compare. */
+/** The text of how many steps differ, if there are too many to compare. */
 function differing(first: readonly string[], second: readonly string[]): string {
   if (Math.max(first.length, second.length) <= MOST_LINES) return ''
   const places = [...first.keys()].filter((place) => first[place]?.slice(2) !== second[place]?.slice(2))
   return ` (of ${first.length} steps ${places.length} differ, the last of them step ${places.at(-1) ?? 0})`
 }
 
-/** The lines that are marked, those beside them, and the last. `where` is the property that has all. */
+/** The lines that are marked, those beside them, and the last. `where` is the property that has all lines. */
 function excerpt(listing: string, where: string): string {
   const lines = listing.split('\n')
   if (lines.length <= MOST_LINES) return listing
@@ -150,7 +147,7 @@ function excerpt(listing: string, where: string): string {
 }
 
 export interface Explained {
-  /** The place of the first step that differs. */
+  /** The index of the first step that differs. */
   readonly step: number
   readonly missing: string
   readonly defaultListing: string
@@ -158,7 +155,7 @@ export interface Explained {
   readonly listing: string
 }
 
-/** The kinds of conflict, the one that says most about a mistake first. */
+/** The kinds of conflict; the one that shows most of a mistake comes first. */
 const CONFLICTS: readonly Conflict[] = ['memory', 'javascript', 'look', 'fault']
 
 export function explain(baseline: Run, other: Run): Explained {
@@ -273,7 +270,7 @@ function describeStep({ operations }: Run, step: Step): string {
 
 const describeKnown = ({ what, nth, stream }: Known): string => `${what}${nth > 1 ? ` (no. ${nth})` : ''} on ${stream}`
 
-/** One line a step; `>` where the orders part, `*` at the two steps that have no order. */
+/** The listing with one line a step; `>` marks where the orders part, `*` the two steps that have no order. */
 function listingOf(run: Run, parts: number, races: readonly number[]): string {
   const lines = run.steps.map((step, place) => {
     const mark = `${place === parts ? '>' : ' '}${races.includes(place) ? '*' : ' '}`

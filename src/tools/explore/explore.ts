@@ -1,4 +1,4 @@
-/** Finds an order that changes what a program observes, or says that none does. */
+/** Finds an order that changes what a program observes, or reports that none does. */
 
 import { checkFaults, type Fault } from '../../core/simulation.js'
 import { checkFunction, checkInteger, readOptions } from '../../foundation/base/arguments.js'
@@ -12,16 +12,16 @@ import { type Conditions, type ExploredProgram, type Run, runOnce, sameOutcome }
 import { deviationsOf, parseSchedule, priorityOrder, Route, type Schedule, Search, uniformOrder } from './search.js'
 import type { Picker } from './steps.js'
 
-/** How orders are picked; `ExploreOptions` says more. */
+/** The way in which orders are picked; `ExploreOptions` describes each. */
 export type Strategy = 'auto' | 'reduced' | 'every' | 'priority' | 'uniform'
 
-/** The machine that a program is run on, how often, and in which orders. */
+/** The options of an exploration: the machine that a program is run on, how often, and in which orders. */
 export interface ExploreOptions {
-  /** How many devices the simulation has, from 1 to 64. Default 1. */
+  /** The number of devices of the simulation, from 1 to 64. Default 1. */
   readonly devices?: number | undefined
   /**
-   * How often the program is run at most to find something, at least 1. Default 1000. Making the found order shorter
-   * takes up to about two hundred runs more, which do not count.
+   * The number of runs at most to find something, at least 1. Default 1000. Making the found order shorter takes up to about two hundred runs more,
+   * which do not count.
    */
   readonly maxRuns?: number | undefined
   /**
@@ -30,38 +30,37 @@ export interface ExploreOptions {
    * call to the library. A loop that makes no calls cannot be ended. Default: no limit.
    */
   readonly maxMilliseconds?: number | undefined
-  /** Picks the orders that are taken at random: an integer. Default 1. */
+  /** The seed that picks the orders that are taken at random: an integer. Default 1. */
   readonly seed?: number | undefined
   /**
-   * 'reduced': every order that could matter, once; 'every': every order; 'priority' and 'uniform': at random, until the
-   * budget is spent. Default 'auto': reduced and, if half of the budget is not enough for that, the two random ones in
-   * turn.
+   * The strategy. 'reduced': every order that could matter, once; 'every': every order; 'priority' and 'uniform': at random, until the budget is
+   * spent. Default 'auto': reduced and, if half of the budget is not enough for that, the two random ones in turn.
    */
   readonly strategy?: Strategy | undefined
   /** The faults of every run; the seed decides those that have a probability. Default: none. */
   readonly faults?: readonly Fault[] | undefined
   /**
-   * Called after each run of the search; the exploration rejects with what it throws. Default: where standard error is a
-   * terminal, a line there that is erased at the end.
+   * Called after each run of the search; the exploration rejects with what it throws. Default: if standard error is a terminal, a line there that is
+   * erased at the end.
    */
   readonly onProgress?: ((progress: ExploreProgress) => void) | undefined
 }
 
-/** How far an exploration is. */
+/** The progress of an exploration. */
 export interface ExploreProgress {
-  /** How often the program was run to find something. */
+  /** The number of times that the program was run to find something. */
   readonly runs: number
-  /** How often it will be at most. */
+  /** The number of times that the program will be run at most. */
   readonly maxRuns: number
 }
 
-/** The same as for the exploration that printed the schedule. */
+/** The options of a replay, to be given as for the exploration that printed the schedule. */
 export interface ReplayOptions {
-  /** From 1 to 64. Default: as many as the exploration had. */
+  /** The number of devices, from 1 to 64. Default: as many as the exploration had. */
   readonly devices?: number | undefined
   /** The faults of the run. Default: none. */
   readonly faults?: readonly Fault[] | undefined
-  /** Decides which of the faults that have a probability come: an integer. Default 1. */
+  /** The seed that decides which of the faults that have a probability come: an integer. Default 1. */
   readonly seed?: number | undefined
 }
 
@@ -69,7 +68,7 @@ const OPTIONS = ['devices', 'maxRuns', 'maxMilliseconds', 'seed', 'strategy', 'f
 const MAX_RUNS = 1000
 const SEED = 1
 const STRATEGIES: readonly Strategy[] = ['auto', 'reduced', 'every', 'priority', 'uniform']
-/** How many steps in a certain order the random priorities look for. Most bugs need no more. */
+/** The numbers of steps in a certain order that the random priorities look for. Most bugs need no more. */
 const DEPTHS = [2, 3, 4]
 /**
  * The most runs that are spent on making an order more like the default one, and the most milliseconds if those are limited.
@@ -191,7 +190,7 @@ function randomPicker({ seed, strategy }: Settings, nth: number, steps: number):
   return uniform ? uniformOrder(seedOfRun) : priorityOrder(seedOfRun, DEPTHS[nth % DEPTHS.length] ?? 2, steps)
 }
 
-/** The report where not one order was run to its end. */
+/** The report if not one order was run to its end. */
 function unfinished({ seed }: Settings, { outcome }: Run): Exploration {
   const message = `The program did not come to its end once before maxMilliseconds were over (seed ${seed})`
   const nothing = { complete: false, incomplete: undefined, deadlock: undefined, disagreement: undefined }

@@ -1,26 +1,26 @@
 /**
- * Watches what a program itself puts into the event loop: immediates, timers, files, messages. The loop will come to most of
- * them, so that an exploration can choose what the GPU has done by then.
+ * Watches what a program itself puts into the event loop: immediates, timers, files, messages. The loop will come to most of them, so that an
+ * exploration can choose what the GPU has done by then.
  */
 
 import { Ambient } from '../../foundation/base/ambient.js'
 import { monotonicTime } from '../../foundation/base/event-loop.js'
 import { AsyncResource, createHook } from '../../foundation/base/node-modules.js'
 
-/** Types of Node's async resources that the event loop comes to once. */
+/** The types of Node's async resources that the event loop comes to once. */
 const COMES = /^(Immediate|Timeout|.*REQ.*)$/
-/** Types that the event loop does not come to by themselves. To all others it comes whenever something arrives. */
+/** The types that the event loop does not come to by themselves. It comes to all others whenever something arrives. */
 const HELD =
   /^(PROMISE|TickObject|FILEHANDLE|DIRHANDLE|DNSCHANNEL|ELDHISTOGRAM|HEAPSNAPSHOT|HTTP.*|JSSTREAM|STREAMPIPE|SIGINTWATCHDOG)$/
-/** Jobs that are done at once, or that Node itself asks for, unless they have one of these callbacks. */
+/** The types of jobs that are done at once, or that Node itself asks for, unless they have one of these callbacks. */
 const MAY_BE_SILENT = /^FSREQCALLBACK$|(?<!^HASH)REQUEST$/
 const TELLING = ['ondone', 'oncomplete']
-/** Milliseconds. A longer timer is usually a timeout, which the program clears. */
+/** The milliseconds of the longest timer that is waited for. A longer one is usually a timeout, which the program clears. */
 const LONGEST_SLEEP = 1000
 
 interface Request {
   readonly resource: object
-  /** The place of the run at which it was made. */
+  /** The step of the run at which the request was made. */
   readonly since: number
 }
 
@@ -34,7 +34,7 @@ interface Source {
 const programs = new Ambient<OwnTurns>()
 
 export class OwnTurns implements Disposable {
-  /** How many turns of the event loop there were. */
+  /** The number of turns of the event loop so far. */
   count = 0
   readonly #requests = new Map<number, Request>()
   readonly #sources = new Map<number, Source>()
@@ -58,9 +58,9 @@ export class OwnTurns implements Disposable {
   })
 
   /**
-   * @param now returns the present place of the run
-   * @param turned told of each turn, at its beginning, and when it was asked for: undefined where it could not be foreseen
-   * @param slow told of a timer that is not waited for as long as anything else happens
+   * @param now Returns the present step of the run
+   * @param turned Called at the beginning of each turn, with the step in which it was asked for: undefined if it could not be foreseen
+   * @param slow Called for a timer that is not waited for as long as anything else happens
    */
   constructor(
     private readonly now: () => number,
@@ -76,19 +76,19 @@ export class OwnTurns implements Disposable {
   }
 
   /**
-   * When it was asked for what the event loop will come to; undefined where there is nothing. `isOver`: the program has
-   * returned, and leaves timers that repeat as they are.
+   * The step in which the program asked for what the event loop will come to; undefined if there is nothing. With `isOver` the program has returned,
+   * and leaves timers that repeat as they are.
    */
   next(isOver: boolean): number | undefined {
     return this.#first((request) => isShort(request) && !(isOver && repeats(request)))
   }
 
-  /** The same, with timers that are not waited for as long as anything else happens. */
+  /** The step as in `next`, with timers that are not waited for as long as anything else happens. */
   get nextOfAll(): number | undefined {
     return this.#first(() => true)
   }
 
-  /** Is there something that may arrive, or not? */
+  /** Whether there is something that may arrive, or not. */
   get mayCome(): boolean {
     for (const source of this.#sources.values()) if (mayTell(source)) return true
     return false
@@ -101,8 +101,8 @@ export class OwnTurns implements Disposable {
   #add(id: number, type: string, resource: object): void {
     const request = { resource, since: this.now() }
     this.#requests.set(id, request)
-    // A resource that the program does not wait for is unreferenced right after it was made, as this library's own are. An
-    // AbortSignal.timeout() is too, but the program waits for it.
+    // A resource that the program does not wait for is unreferenced right after it was made, as this library's own are. An AbortSignal.timeout() is
+    // too, but the program waits for it.
     void Promise.resolve().then(() => {
       if (hasRef(resource) && tellsJavascript(type, resource)) return
       this.#requests.delete(id)
@@ -120,8 +120,7 @@ export class OwnTurns implements Disposable {
   }
 }
 
-// Node reports cleared timers late, and neither their delay nor whether they repeat: this reads it from the timers
-// themselves.
+// Node reports cleared timers late, and neither their delay nor whether they repeat, so these are read from the timers themselves.
 const isCancelled = ({ resource }: Request): boolean => Reflect.get(resource, '_destroyed') === true
 
 const repeats = ({ resource }: Request): boolean => typeof Reflect.get(resource, '_repeat') === 'number'
@@ -136,8 +135,8 @@ const sourceOf = (type: string, resource: object): Source => {
 }
 
 /**
- * A compressor, or a reader of a Blob, exists until it is garbage collected. A compressor is busy where it holds a chunk; of
- * a reader that is not known, so it is taken to be busy for a second.
+ * Whether a resource may be busy. A compressor, or a reader of a Blob, exists until it is garbage collected. A compressor is busy if it holds a
+ * chunk; of a reader that is not known, so it is taken to be busy for a second.
  */
 function mayTell({ type, resource, made }: Source): boolean {
   const source = resource.deref()

@@ -36,14 +36,14 @@ export interface Run {
   readonly schedule: Schedule
   readonly steps: readonly Step[]
   readonly operations: ReadonlyMap<number, Known>
-  /** Why there are orders that could matter but that no picker can choose. */
+  /** The reason why there are orders that could matter but that no picker can choose. */
   readonly gap: string | undefined
 }
 
-/** Milliseconds in which nothing happens, and nothing is to come, after which nothing will; so many of one turn count. */
+/** The milliseconds in which nothing happens, and nothing is to come, after which nothing will; MOST_OF_A_TURN of one turn count. */
 const QUIET_TIME = 50
 const MOST_OF_A_TURN = 5
-/** Milliseconds that a run has, however late it begins. */
+/** The milliseconds that a run has, however late it begins. */
 const LEAST_TIME = 1000
 const NO_WORK =
   'the program has queued no work on the devices of its argument; one that takes the default device is not explored'
@@ -64,7 +64,7 @@ export async function runOnce(
     devices,
     seed: 0,
     faultSeed: seed,
-    // Fixed on all machines, so that an order that was found on one can be replayed on another.
+    // The memory is the same on all machines, so that an order that was found on one can be replayed on another.
     memory: H200_MEMORY,
     ranges,
     scheduler: (steps) => {
@@ -72,7 +72,7 @@ export async function runOnce(
       return scheduler
     },
   })
-  // The loop below runs the event loop for it.
+  // The machine need not wake the event loop, since the loop below runs it.
   driver.machine.onWork = () => {}
   for (const fault of faults) driver.machine.faults.add(fault)
   const uncaught: string[] = []
@@ -114,7 +114,7 @@ type End = Pick<Outcome, 'kind' | 'value'>
 
 const UNFINISHED: End = { kind: 'unfinished', value: 'it was stopped, because the time limit was reached' }
 
-/** Describes the returned value at once: it may be memory that changes later. */
+/** Describes the returned value at once, as it may be memory that changes later. */
 async function ending(program: ExploredProgram, simulation: Simulation): Promise<End> {
   try {
     return { kind: 'returned', value: observed(await program(simulation)) }
@@ -123,7 +123,7 @@ async function ending(program: ExploredProgram, simulation: Simulation): Promise
   }
 }
 
-/** Is the error that of a blocking wait which can never end? */
+/** Whether the error is that of a blocking wait which can never end. */
 function isDeadlock(error: unknown): boolean {
   return typeof error === 'object' && error !== null && Reflect.get(error, 'code') === 'ERR_DEADLOCK'
 }
@@ -190,13 +190,13 @@ function nameOf({ what, nth, stream }: Known): string {
 
 /** The outcome of a run of a program. Two that are equal in all of this agree. */
 export interface Outcome {
-  /** The program returned or threw; or it waits forever; or it was given up when `maxMilliseconds` were over. */
+  /** The end of the run: the program returned or threw; or it waits forever; or it was given up when `maxMilliseconds` were over. */
   readonly kind: 'returned' | 'threw' | 'deadlock' | 'unfinished'
   /** The returned or thrown value, as text; for a deadlock, the operations that it waits for. */
   readonly value: string
   /** The errors of host functions, then of kernels' host implementations. */
   readonly uncaught: readonly string[]
-  /** Host functions that ran, each named by its stream and its place there. */
+  /** The host functions that ran, each named by its stream and its index there. */
   readonly ran: readonly string[]
 }
 

@@ -8,7 +8,7 @@ import { Random } from '../../simulator/machine/random.js'
 import { Causality } from './causality.js'
 import { conflictOf, defaultChoice, type Picker, processOf, type Step } from './steps.js'
 
-/** A place of the run at which a process was chosen. A process is the host or an operation. */
+/** A step of the run at which a process was chosen. A process is the host or an operation. */
 interface Fork {
   chosen: number
   /** All processes that could have been chosen. */
@@ -22,20 +22,20 @@ interface Fork {
 }
 
 /**
- * Every order that could matter, once: dynamic partial-order reduction with source sets and sleep sets (Abdulla, Aronis,
- * Jonsson and Sagonas, 2014). A run is analysed; where two steps could have come the other way round, with a difference that
- * could be observed, a later run takes that way.
+ * The search through every order that could matter, once: dynamic partial-order reduction with source sets and sleep sets (Abdulla, Aronis, Jonsson
+ * and Sagonas, 2014). A run is analysed; if two steps could have come the other way round, with a difference that could be observed, a later run
+ * takes that way.
  */
 export class Search {
   #forks: Fork[] = [{ chosen: 0, options: [0], wanted: new Set(), done: new Map(), asleep: new Map() }]
-  /** The place at which the present run parts from the one before it. */
+  /** The step at which the present run parts from the one before it. */
   #from = 0
-  /** Has the present run come to a place behind which all orders are known? */
+  /** Whether the present run has come to a step behind which all orders are known. */
   redundant = false
-  /** The place where a run took other steps than the one before it, though all choices were the same. */
+  /** The step at which a run went another way than the one before it, though all choices were the same. */
   strayed: number | undefined
 
-  /** Without `reduces` all orders are run, one by one. */
+  /** @param reduces Whether orders that cannot differ are left out; if not, all orders are run, one by one */
   constructor(private readonly reduces = true) {}
 
   readonly pick: Picker = (choices, place, steps) => {
@@ -49,7 +49,7 @@ export class Search {
     return defaultChoice(choices)
   }
 
-  /** Analyses the run that is over. Returns false where no order is left. */
+  /** Analyses the run that is over. Returns false if no order is left. */
   next(steps: readonly Step[]): boolean {
     for (let place = this.#from; place < this.#forks.length; place += 1) {
       const fork = this.#forks[place] as Fork
@@ -83,7 +83,7 @@ export class Search {
     return fork
   }
 
-  /** Processes that were done before the last step, and do not depend on it, are done here too. */
+  /** The processes that were done before the last step, and do not depend on it, so that they are done here, too. */
   #asleepAt(place: number, steps: readonly Step[]): ReadonlyMap<number, Step> {
     const asleep = new Map<number, Step>()
     const last = this.#forks[place - 1]
@@ -173,22 +173,22 @@ export class Route {
     return chosen
   }
 
-  /** Was there something to choose at each of them? */
+  /** Whether there was something to choose at each of the given steps. */
   get fits(): boolean {
     return this.#taken.size === this.#deviations.size
   }
 }
 
-/** Makes each choice with the same probability. It seldom finds a bug that needs one stream to lag far behind. */
+/** A picker that makes each choice with the same probability. It seldom finds a bug that needs one stream to lag far behind. */
 export function uniformOrder(seed: number): Picker {
   const random = new Random(seed)
   return (choices) => choices[Math.floor(random.next() * choices.length)] as Choice
 }
 
 /**
- * Probabilistic concurrency testing (Burckhardt, Kothari, Musuvathi and Nagarakatte, 2010): the host and each stream have
- * a random priority, which changes at `depth - 1` of about `steps` steps. A bug that needs so many steps in one order is
- * found with a probability of 1 in (streams × steps ^ (depth - 1)), at least.
+ * A picker for probabilistic concurrency testing (Burckhardt, Kothari, Musuvathi and Nagarakatte, 2010): the host and each stream have a random
+ * priority, which changes at `depth - 1` of about `steps` steps. A bug that needs so many steps in one order is found with a probability of 1 in
+ * (streams × steps ^ (depth - 1)), at least.
  */
 export function priorityOrder(seed: number, depth: number, steps: number): Picker {
   const random = new Random(seed)

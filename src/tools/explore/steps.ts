@@ -15,15 +15,15 @@ export interface Step {
   readonly process: number
   /** The process that the default schedule chooses. */
   readonly defaultProcess: number
-  /** The operation whose host function JavaScript was in; HOST where it was in none. */
+  /** The operation whose host function JavaScript was in; HOST if it was in none. */
   readonly inside: number
-  /** Does JavaScript run in this step? */
+  /** Whether JavaScript runs in this step. */
   readonly javascript: boolean
-  /** Does JavaScript begin to run in this step? Before, the host waited or the event loop had nothing to do. */
+  /** Whether JavaScript begins to run in this step. Before, the host waited or the event loop had nothing to do. */
   readonly begins: boolean
-  /** In how many blocking waits, one inside the other, the host was before. */
+  /** The number of blocking waits, one inside the other, that the host was in before. */
   readonly depth: number
-  /** The operations whose host functions alone could have run instead, whether due or not; undefined where any could. */
+  /** The only operations whose host functions could have run instead, whether due or not; undefined if any could. */
   readonly runnable: ReadonlySet<number> | undefined
   /** The earlier steps without which this one could not happen. */
   readonly causes: readonly number[]
@@ -32,16 +32,16 @@ export interface Step {
   looks: ReadonlySet<number>
   /** The operations that this step completed. */
   ended: ReadonlySet<number>
-  /** Were the devices lost in this step? */
+  /** Whether the devices were lost in this step. */
   faults: boolean
-  /** The call stacks of what JavaScript did, if they were asked for. */
+  /** The call stacks of what JavaScript did, if they were requested. */
   site: string | undefined
 }
 
-/** Why the order of two steps matters. */
+/** The reason why the order of two steps matters. */
 export type Conflict = 'memory' | 'look' | 'javascript' | 'fault'
 
-/** Why the order of two steps matters; undefined where it does not. */
+/** The reason why the order of two steps matters; undefined if it does not. */
 export function conflictOf(a: Step, b: Step): Conflict | undefined {
   if (touchesOverlap(a.touches, b.touches) !== undefined) return 'memory'
   if (meet(a.looks, b.ended) || meet(b.looks, a.ended)) return 'look'
@@ -69,16 +69,16 @@ export function defaultChoice(choices: readonly Choice[]): Choice {
   })
 }
 
-/** An operation as a report names it. */
+/** The description of an operation in a report. */
 export interface Known {
   readonly operation: SimOperation
-  /** Such as 'kernel scale'. */
+  /** The name of the operation, such as 'kernel scale'. */
   readonly what: string
   readonly stream: string
-  /** Its number among those of the same name in its stream, from 1. */
+  /** The number of the operation among those of the same name in its stream, from 1. */
   readonly nth: number
   readonly touches: readonly Touch[]
-  /** The place of the step that queued it. */
+  /** The step that queued the operation. */
   readonly queuedAt: number
   readonly site: string | undefined
 }
@@ -96,14 +96,14 @@ export class StepRecorder implements Director {
   readonly #openedAt = new Map<number, number>()
   /** The memory that JavaScript has views of. */
   #viewed: Touch[] = []
-  /** The places of the steps that completed operations which held entries of a stream's hardware queue. */
+  /** The steps that completed operations which held entries of a stream's hardware queue. */
   readonly #freed = new Map<SimStream, number[]>()
   #lastRun = 0
   #lastFree = 0
-  /** Why there are orders that could matter but cannot be chosen, and where that is, if it is known. */
+  /** The reason why there are orders that could matter but cannot be chosen, and the place of that, if it is known. */
   gap: string | undefined
 
-  /** `latest` is the time, by `monotonicTime()`, at which the program is given up. */
+  /** @param latest The time, by `monotonicTime()`, at which the program is given up */
   constructor(
     private readonly pick: Picker,
     private readonly nameOf: (stream: SimStream) => string,
@@ -241,7 +241,7 @@ export class StepRecorder implements Director {
 
 const NONE: ReadonlySet<number> = new Set()
 
-/** An empty list is shared, since most steps have nothing to add. */
+/** The set with one number more. An empty one is shared, since most steps have nothing to add. */
 function added(numbers: ReadonlySet<number>, number: number): ReadonlySet<number> {
   return numbers === NONE ? new Set([number]) : (numbers as Set<number>).add(number)
 }

@@ -22,7 +22,7 @@ class RecordedStacks extends Stacks {
   }
 }
 
-/** As stacks are written: a line of text, and the frames below it. */
+/** The lines in the form of a stack: a line of text, and the frames below it. */
 const indented = (lines: string): string => `\n${lines.replace(/^/gm, '    ')}`
 
 /** Counts all pairs of operations that race, of which a report shows those of two lines once. */
@@ -40,22 +40,22 @@ class CountedFindings extends Findings {
   }
 }
 
-/** Does the later one need what the earlier one writes? What JavaScript does with a view is not known. */
+/** Whether the later operation needs what the earlier one writes. What JavaScript does with a view is not known. */
 const isReadOfWritten = ({ first, second }: Finding): boolean =>
   first?.access !== 'in' && second.access !== 'out' && second.operation.kind !== 'free'
 
 export interface Checked {
   readonly reports: readonly SanitizerReport[]
-  /** How many pairs of operations race. */
+  /** The number of pairs of operations that race. */
   readonly races: number
-  /** How many of them read what the other one writes: another buffer would not help them. */
+  /** The number of those pairs in which one reads what the other writes: another buffer would not help them. */
   readonly readsTooEarly: number
   readonly calls: number
-  /** False: the process was ended before the recording was. */
+  /** Whether the recording is complete. If not, the process was ended before the recording was. */
   readonly isComplete: boolean
 }
 
-/** `skipped`: the numbers of waits that are left out, as if the program did not have them. */
+/** Checks a recording. `skipped` has the numbers of waits that are left out, as if the program did not have them. */
 export async function checkRecording(reader: Reader, skipped: ReadonlySet<number> = new Set()): Promise<Checked> {
   const findings = new CountedFindings({ mode: 'collect', fix: false, suppress: [], onReport: undefined })
   let finish = (): void => {}

@@ -1,8 +1,8 @@
-/** Which operations come after which by the memory that they touch, whatever streams they are on. */
+/** The order of operations by the memory that they touch, whatever streams they are on. */
 import { IntervalMap } from '../../foundation/base/interval-map.js'
 import type { Lane, Operation, RecordedRun } from './recorded-run.js'
 
-/** The operations that touched some bytes last, by their steps. */
+/** The operations that touched some bytes last, as numbers of steps. */
 interface Touched {
   readonly write: number
   readonly reads: readonly number[]
@@ -10,13 +10,13 @@ interface Touched {
 
 const NONE = -1
 
-/** By step, the operations that an operation has to come after. */
+/** The operations that each operation has to come after; keys and values are numbers of steps. */
 export function dataOrder({ steps }: RecordedRun): ReadonlyMap<number, readonly number[]> {
   const touched = new IntervalMap<Touched>()
   const order = new Map<number, readonly number[]>()
-  /** The latest operation of each stream of which it is not known what it touches: its place in the stream is kept. */
+  /** The latest operation of each stream whose memory is not known: its position in the stream is kept. */
   const fixed = new Map<Lane, number>()
-  /** Those of each stream since then. */
+  /** The operations of each stream since then. */
   const since = new Map<Lane, number[]>()
   for (const [index, step] of steps.entries()) {
     if (step.what !== 'operation') continue
@@ -57,7 +57,7 @@ function touch(
   }
 }
 
-/** Operations of one stream and one line stay in their order, so that the latest of them stands for the others. */
+/** The latest operations of each stream and line, which stand for the others, as those stay in their order. */
 function latestOfSites(steps: RecordedRun['steps'], earlier: readonly number[], by: Operation): readonly number[] {
   return earlier.filter((index) => {
     const other = steps[index]

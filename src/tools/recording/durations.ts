@@ -1,6 +1,6 @@
 /**
- * Writes when operations ran, once that is known: on a GPU by events, on the simulator in virtual time, as timelines have it. The
- * event records that this takes are given up again and again, so that the memory for them is bounded.
+ * Writes the times of operations, once they are known: on a GPU by events, on the simulator in virtual time, as timelines have them. The event
+ * records that this takes are dropped again and again, so that the memory for them is bounded.
  */
 import type { EventRecords } from '../timeline/event-records.js'
 import type { EventWriter } from '../timeline/event-writer.js'
@@ -8,31 +8,31 @@ import { EventKind, isTimed } from '../timeline/kinds.js'
 import type { TimelineInterceptor } from '../timeline/timeline-interceptor.js'
 import type { Journal } from './journal.js'
 
-/** Rows of one table. */
+/** The rows of one table. */
 const ROWS = 65_536
-/** Tables that wait for their work. Of the oldest the rest is given up, and its work has no times. */
+/** The number of tables that wait for their work. The rest of the oldest one is dropped, and its work has no times. */
 const MOST_WAITING = 8
 const NO_CALL = -1
 const NO_ROW = -1
-/** Triples in one line. */
+/** The most triples in one line. */
 const MOST_IN_LINE = 256
 
-/** A table, and the calls that its rows are of. */
+/** A table, and the calls that its rows belong to. */
 class Part {
   readonly calls: number[] = []
-  /** The rows before this one are written. */
+  /** The first row that has not been written. */
   done = 0
 
   constructor(
     readonly writer: EventWriter,
-    /** When its clock began, by the recording's. */
+    /** The time at which the table's clock began, by the recording's clock. */
     readonly began: number,
   ) {}
 }
 
 export class Durations {
   #latest: Part
-  /** The oldest first. */
+  /** The tables that wait for their work, the oldest first. */
   #waiting: Part[] = []
   /** The first row of the call under way, or NO_ROW. */
   #row = NO_ROW
@@ -48,12 +48,12 @@ export class Durations {
     this.#latest = this.#begin()
   }
 
-  /** A call begins. */
+  /** Notes that a call begins. */
   begin(): void {
     this.#row = NO_ROW
   }
 
-  /** The call that has ended has this number. */
+  /** Notes the number of the call that has ended. */
   end(call: number): void {
     const { calls } = this.#latest
     if (this.#row === NO_ROW) return
@@ -66,7 +66,7 @@ export class Durations {
     return this.#latest.writer.table.length >= ROWS
   }
 
-  /** Begins another table, as this one is full. Not during a capture. */
+  /** Begins another table, as this one is full. Must not be called during a capture. */
   renew(): void {
     this.#waiting.push(this.#latest)
     this.#latest.writer.meter.stop()
@@ -75,7 +75,7 @@ export class Durations {
     while (this.#waiting.length > MOST_WAITING) this.#end(this.#waiting.shift())
   }
 
-  /** Writes what is known by now. */
+  /** Writes the times that are known by now. */
   collect(): void {
     while (this.#waiting[0] !== undefined && this.#write(this.#waiting[0])) this.#end(this.#waiting.shift())
     if (this.#waiting.length === 0) this.#write(this.#latest)
@@ -114,7 +114,7 @@ export class Durations {
     part.done = table.length
   }
 
-  /** Writes the rows up to the first that runs still. True if there is none. */
+  /** Writes the rows up to the first that still runs. Returns true if there is none. */
   #write(part: Part): boolean {
     const { table, meter } = part.writer
     meter.collect()
@@ -149,6 +149,6 @@ export class Durations {
   }
 }
 
-/** Has its work ended, or does it take no time, or was it lost? */
+/** Whether a row's work has ended, takes no time, or was lost. */
 const isKnown = ({ kind, end, lost }: EventRecords, row: number): boolean =>
   kind[row] === EventKind.NONE || !isTimed(kind[row] ?? 0) || !Number.isNaN(end[row] ?? 0) || lost.has(row)

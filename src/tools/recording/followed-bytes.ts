@@ -1,26 +1,26 @@
 /**
- * Bytes of pinned memory that matter to a check: words that streams wait for, and on the simulator what the program has views of,
- * since JavaScript writes there without a call. What has changed is written before the calls that a sanitizer would look at.
+ * The bytes of pinned memory that matter to a check: words that streams wait for, and on the simulator what the program has views of, since
+ * JavaScript writes there without a call. Changes are written before the calls at which a sanitizer would compare bytes.
  */
 import { sameBytes } from '../../foundation/base/bytes.js'
 import type { Journal } from './journal.js'
 
-/** A word of either length lies in one of these. */
+/** The bytes of a slot, which contains a word of either length. */
 const WORD = 8
-/** Of the latest so many ranges the bytes are followed, and of each so many bytes. */
+/** The number of the latest ranges whose bytes are followed; the next constant is that of the bytes of each. */
 const MOST = 256
 const MOST_BYTES = 65_536
-/** Of a change only so many bytes are written, and as many of its end: that they have changed is what matters. */
+/** The bytes of a change that are written, and as many of its end: it only matters that they have changed. */
 const MOST_WRITTEN = 32
 
 interface Range {
   readonly pointer: number
-  /** As they were written last; a reader begins with zeros. */
+  /** The bytes as they were written last; a reader begins with zeros. */
   before: Uint8Array
 }
 
 export class FollowedBytes {
-  /** Pinned memory, by its first address. The program alone keeps it. */
+  /** The pinned memory; keys are first addresses. The program alone keeps it reachable. */
   readonly #pinned = new Map<number, WeakRef<ArrayBuffer | Uint8Array>>()
   readonly #ranges = new Map<string, Range>()
 
@@ -51,7 +51,7 @@ export class FollowedBytes {
     this.#ranges.set(key, { pointer, before: new Uint8Array(length) })
   }
 
-  /** Writes what has changed. */
+  /** Writes the bytes that have changed. */
   note(): void {
     if (this.#ranges.size === 0) return
     for (const range of this.#ranges.values()) {

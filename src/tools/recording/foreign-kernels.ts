@@ -1,52 +1,54 @@
 /**
- * What a kernel of another library does to the memory that its arguments point to: what its PTX says, or a table of known
- * libraries, or the types in its C++ name.
+ * The accesses of a kernel of another library to the memory that its arguments point to, according to its PTX, a table of known libraries, or the
+ * types in its C++ name.
  */
 import type { PointerUse } from '../../ptx/facts.js'
 import { readKernelFacts } from '../../ptx/ptx.js'
 
-/** An argument, or a word of one that is a structure, that lies in memory that was allocated. */
+/** An argument, or a word of one that is a structure, that is an address in allocated memory. */
 export interface KernelPointer {
   readonly parameter: number
-  /** Bytes from the beginning of the parameter. */
+  /** The bytes from the beginning of the parameter. */
   readonly offset: number
   readonly pointer: number
 }
 
-/** 'either': it reads or writes there, and it is not known which. */
+/** The access through an argument. 'either': the kernel reads or writes there, and it is not known which. */
 export type ForeignAccess = 'in' | 'out' | 'inout' | 'either'
 
-/** Where the accesses stand in kernels of a library. */
+/** The kernels of a library, with their accesses. */
 interface KnownKernels {
   readonly library: string
   readonly name: RegExp
-  /** Of each pointer, in the order of the arguments; the last one is that of all others. `last`: the last pointer is written. */
+  /** The access of each pointer, in the order of the arguments; the last one is that of all others. `last`: the last pointer is written. */
   readonly accesses?: readonly ForeignAccess[] | 'last'
 }
 
-/** PyTorch's elementwise kernels have their pointers in an array, whose first is the output; reductions have the source before. */
+/**
+ * The known libraries. PyTorch's elementwise kernels have their pointers in an array, whose first is the output; reductions have the source before.
+ */
 const KNOWN: readonly KnownKernels[] = [
   { library: 'PyTorch', name: /^at::native::.*reduce_kernel/, accesses: ['in', 'out'] },
   { library: 'PyTorch', name: /^at::native::.*elementwise_kernel/, accesses: ['out', 'in'] },
   { library: 'PyTorch', name: /^(?:at|c10|torch)::/ },
   { library: 'CuPy', name: /^cupy_/, accesses: 'last' },
   { library: 'NCCL', name: /^nccl/i },
-  // Its convolutions are products of matrices, and named so.
+  // The convolutions of cuDNN are products of matrices, and named so.
   { library: 'cuDNN', name: /cudnn|implicit_convolve/i },
   { library: 'cuBLAS', name: /gemm|gemv|cublas|cutlass|nvjet/i },
 ]
 
 export class ForeignKernel {
-  /** As reports show it: without what stands in angle brackets and parentheses. */
+  /** The name in reports, without what is in angle brackets and parentheses. */
   readonly title: string
   readonly #types: readonly string[]
   readonly #known: KnownKernels | undefined
 
   constructor(
     readonly name: string,
-    /** Demangled; empty where it is a name of C. */
+    /** The demangled name; empty for a name of C. */
     readonly readable: string,
-    /** By parameter, what its text says. */
+    /** The use of each parameter, as the kernel's text says. */
     private readonly uses: readonly PointerUse[] | undefined,
   ) {
     const whole = nameIn(readable) || name
@@ -69,7 +71,10 @@ export class ForeignKernel {
     return accesses?.[Math.min(at, accesses.length - 1)]
   }
 
-  /** Who writes `const` for what is only read writes to the rest; and a kernel that has one pointer writes there. */
+  /**
+   * The access according to types. An author who writes `const` for what is only read writes to the rest; and a kernel that has one pointer writes
+   * there.
+   */
   #byTypes(parameter: number, offset: number, pointers: readonly KernelPointer[]): ForeignAccess {
     const type = offset === 0 ? this.#types[parameter] : undefined
     if (type !== undefined && isReadOnly(type)) return 'in'
@@ -82,16 +87,16 @@ export class ForeignKernel {
 
 const ACCESSES = { none: 'in', read: 'in', write: 'out', 'read-write': 'inout' } as const
 
-/** `float const*`. */
+/** Whether a type points to constants, as `float const*` does. */
 const isReadOnly = (type: string): boolean => /\bconst\s*\*$/.test(type)
 
-/** `void ns::kernel<float>(float const*, int)` is `ns::kernel`. */
+/** The name of a function: that of `void ns::kernel<float>(float const*, int)` is `ns::kernel`. */
 function nameIn(readable: string): string {
   const [before = ''] = withoutAngles(readable.replaceAll('(anonymous namespace)', 'anonymous')).split('(')
   return before.slice(before.lastIndexOf(' ') + 1)
 }
 
-/** The types of the parameters, which stand in the last parentheses. */
+/** The types of the parameters, which are in the last parentheses. */
 function typesIn(readable: string): readonly string[] {
   if (!readable.endsWith(')')) return []
   let depth = 0
@@ -122,7 +127,7 @@ function withoutAngles(text: string): string {
   return rest
 }
 
-/** By kernel, what a text of PTX says of its parameters. A text that cannot be read says nothing. */
+/** The uses of each kernel's parameters in a text of PTX; keys are the kernels' names. The result is empty if the text cannot be read. */
 export function usesInPtx(text: string): ReadonlyMap<string, readonly PointerUse[]> {
   try {
     const known = [...readKernelFacts(text)].flatMap(([name, facts]) =>

@@ -1,23 +1,25 @@
-/** Writes the lines of a recording while the program runs: what is known of a call once, and then only what differs. */
+/** Writes the lines of a recording while the program runs: the constant part of a call once, and then only what differs. */
 import { monotonicTime } from '../../foundation/base/event-loop.js'
 import { process } from '../../foundation/base/node-modules.js'
 import { programLines, takeStack } from '../../foundation/base/stack.js'
-import type { CallLine, Header, ObjectLine, Particulars, RecordedCall, RecordedWork } from './lines.js'
+import type { CallDetails, CallLine, Header, ObjectLine, RecordedCall, RecordedWork } from './lines.js'
 
-/** Characters that are kept back before they are written to the file. */
+/** The number of characters that are kept back before they are written to the file. */
 const BUFFER = 65_536
-/** After so many definitions or stacks, those that were written are forgotten, so that the memory that this takes is bounded. */
+/** The numbers of definitions and of stacks after which those that were written are forgotten, so that the memory for them is bounded. */
 const MOST_DEFINITIONS = 32_768
 const MOST_STACKS = 4096
 
-/** Less time of its own than this is not written. */
+/** The nanoseconds of its own below which the recorder does not write them. */
 const LEAST_OWN = 1000
-/** Frames of this library between the program's call and the place where the stack is taken, and of the program. */
+/**
+ * The frames that are taken of a stack: those of this library between the program's call and the place where the stack is taken, and of the program.
+ */
 const FRAMES = 20
-/** Each definition has its first stacks taken, and then one of so many. */
+/** The number of stacks that are taken first for each definition; later it is one of EVERY. */
 const FIRST = 16
 const EVERY = 64
-/** After so many stacks in all, a definition has none taken that is like one before. */
+/** The number of stacks in all after which a definition that is like one before has none taken. */
 const MOST_FIRST = 4096
 
 /** Calls of which the stack is taken now and then. */
@@ -27,9 +29,9 @@ class Site {
   latest = 0
 }
 
-/** A call that was made before, perhaps with other particulars. */
+/** A call that was made before, perhaps with other details. */
 class Definition extends Site {
-  /** The stack that was written with it last, as it was written. */
+  /** The stack that was written with the definition last, as it was written. */
   written = 0
 
   constructor(readonly number: number) {
@@ -37,37 +39,40 @@ class Definition extends Site {
   }
 }
 
-/** Milliseconds between two times at which what is known by then is written to the file. */
+/** The milliseconds after which the lines that are known by then are written to the file. */
 export const WRITE_EVERY = 100
 
 export class Journal {
   #text = ''
   readonly #file: number
-  /** By what tells one from another. */
+  /** The definitions; keys are what tells one from another. */
   #definitions = new Map<string, Definition>()
   #stacks = new Map<string, number>()
-  /** By what is the same in calls that mostly come from one line. */
+  /** The sites; keys are what is the same in calls that mostly come from one line. */
   #alike = new Map<string, Site>()
   #taken = 0
   #calls = 0
-  /** When the latest call ended. */
+  /** The time at which the latest call ended. */
   #last = 0
-  /** Nothing is written any more: it is closed, or the file system has refused. */
+  /** Whether nothing is written any more: the journal is closed, or the file system has refused. */
   #ended = false
-  /** Of the file system. */
+  /** The error of the file system. */
   #failure: { readonly error: unknown } | undefined
-  /** When it was given to the system, by monotonicTime(). */
+  /** The time, by monotonicTime(), at which lines were given to the system last. */
   #flushed = 0
-  /** Nanoseconds that the recorder itself has taken since the latest call ended. */
+  /** The nanoseconds that the recorder itself has taken since the latest call ended. */
   #own = 0
 
-  /** @throws {Error} of the file system, if the file cannot be made */
+  /**
+   * Makes the file.
+   * @throws {Error} of the file system, if the file cannot be made
+   */
   constructor(
     readonly path: string,
     private readonly header: Header,
-    /** Nanoseconds, by a clock that goes on while the recorder works. */
+    /** The time in nanoseconds, by a clock that goes on while the recorder works. */
     private readonly clock: () => number,
-    /** The lines that led to the call under way, where it is not this program that makes it. */
+    /** The lines that led to the call under way, if it is not this program that makes it. */
     private readonly lines?: () => string,
   ) {
     this.#file = process.getBuiltinModule('node:fs').openSync(path, 'w')
@@ -76,29 +81,29 @@ export class Journal {
     if (this.#failure !== undefined) this.close()
   }
 
-  /** How many calls were written, and so the number of the next one. */
+  /** The number of calls that were written, and so the number of the next one. */
   get calls(): number {
     return this.#calls
   }
 
-  /** When the latest call ended, in nanoseconds since the recording began. */
+  /** The time at which the latest call ended, in nanoseconds since the recording began. */
   get last(): number {
     return this.#last
   }
 
   /**
-   * Writes a call that began and ended at these nanoseconds since the recording began. Returns its number. `stacked`: the program's
-   * lines that led to it are of interest.
+   * Writes a call that began and ended at these nanoseconds since the recording began. Returns its number. `stacked` says whether the program's lines
+   * that led to it are of interest.
    */
-  call(call: RecordedCall, began: number, ended: number, more?: Particulars, stacked = true): number {
-    // A host function may run after the recording has ended, and a promise settle.
+  call(call: RecordedCall, began: number, ended: number, more?: CallDetails, stacked = true): number {
+    // A host function may run, and a promise settle, after the recording has ended.
     if (this.#ended) return this.#calls
     const started = this.clock()
     const definition = this.#definition(call)
     const stack = stacked ? this.#stackOf(definition, call) : 0
     const gap = Math.max(0, Math.round(began - this.#last))
     const length = Math.max(0, Math.round(ended - began))
-    // In whole nanoseconds, so that the times of a reader, which adds them up, are these.
+    // The times are rounded to whole nanoseconds, so that a reader, which adds them up, gets these times.
     this.#last += gap + length
     const own = Math.min(gap, Math.round(this.#own))
     const rest = own < LEAST_OWN ? more : { ...more, own }
@@ -110,7 +115,7 @@ export class Journal {
     return this.#calls - 1
   }
 
-  /** Does something of the recorder, whose time is not the program's. */
+  /** Runs work of the recorder, whose time is not the program's. */
   aside(work: () => void): void {
     const started = this.clock()
     work()
@@ -121,7 +126,7 @@ export class Journal {
     this.#line(line)
   }
 
-  /** Gives what was written to the system, which writes it also if the process crashes then. */
+  /** Gives the lines to the system, which writes them also if the process crashes then. */
   flush(): void {
     this.#flushed = monotonicTime()
     if (this.#text === '' || this.#ended) return
@@ -140,7 +145,10 @@ export class Journal {
     if (monotonicTime() - this.#flushed > WRITE_EVERY) this.flush()
   }
 
-  /** @throws {Error} of the file system, where something could not be written */
+  /**
+   * Closes the file.
+   * @throws {Error} of the file system, if something could not be written
+   */
   close(): void {
     try {
       this.#line({ end: this.#calls, nanoseconds: this.#last })
@@ -170,7 +178,7 @@ export class Journal {
     this.#line({ forget: true })
   }
 
-  /** The number of the call's stack, negative for that of an earlier call like it; 0 if it is as with the definition's latest call. */
+  /** The number of the call's stack, negative for that of an earlier call like it; 0 if the stack is the one of the definition's latest call. */
   #stackOf(definition: Definition, call: RecordedCall): number {
     const stack = this.#sample(definition, call)
     if (stack === definition.written) return 0
@@ -231,13 +239,13 @@ export class Journal {
   }
 }
 
-/** What work has in common that mostly comes from one line of a program. */
+/** The common part of work that mostly comes from one line of a program. */
 function likeness(work: RecordedWork): string {
   if (work.kind === 'library') return work.calls.map(({ name, stream }) => `${name} ${stream}`).join()
   return `${work.kind} ${'name' in work ? work.name : ''} ${work.stream}`
 }
 
-/** What tells a call from others. The commonest are told apart without the microsecond that their JSON takes. */
+/** The part that tells a call from others. The commonest are told apart without the microsecond that their JSON takes. */
 function keyOf(call: RecordedCall): string {
   switch (call.call) {
     case 'record':
@@ -273,6 +281,6 @@ function keyOfWork(work: RecordedWork): string | undefined {
     if (rows !== undefined) return undefined
     key += ` ${pointer} ${byteLength} ${access} ${argument}`
   }
-  // At the end, since it may have any letters.
+  // The name comes at the end, since it may contain any characters.
   return `${key} ${name}`
 }

@@ -1,12 +1,12 @@
-/** Is a line of a recording as lines.ts has it? A file may be damaged, or written by another program. */
+/** Checks whether a line of a recording is as lines.ts has it. A file may be damaged, or written by another program. */
 import { isObject } from '../../foundation/base/arguments.js'
 import type { RecordedCall, RecordedWork } from './lines.js'
 
 type Check = (value: unknown) => boolean
 
-/** More bytes than any machine has, so that what is computed with them stays exact. */
+/** A number of bytes that no machine has, so that what is computed with such numbers stays exact. */
 const MOST_BYTES = 2 ** 50
-/** CUDA takes fewer arguments. */
+/** A number of arguments that no kernel of CUDA has. */
 const MOST_ARGUMENTS = 2 ** 16
 
 const isNumber: Check = (value) => typeof value === 'number' && Number.isFinite(value)
@@ -22,7 +22,7 @@ const isList =
   (value) =>
     Array.isArray(value) && value.every(check)
 
-/** All that a check names is there and as it should be, own and not of the prototype. */
+/** Whether all fields that a check names are there and valid, as fields of the object itself and not of its prototype. */
 const has =
   (checks: Readonly<Record<string, Check>>): Check =>
   (value) =>
@@ -84,7 +84,7 @@ const isWork: Check = (value) => isObject(value) && ownCheck(WORK, ownOf(value, 
 const isNodeWork: Check = (value) =>
   isWork(value) && isObject(value) && ['kernel', 'copy', 'fill'].includes(String(ownOf(value, 'kind')))
 
-/** What the fields of calls may be: a name means the same in all of them. */
+/** The checks of the fields of calls: a name means the same in all of them. */
 const FIELDS = {
   ...{ stream: isNumber, other: isNumber, context: isNumber, event: isNumber, device: isSize, graph: isNumber },
   ...{ exec: isNumber, node: isNumber, cuda: isNumber, flags: isNumber, start: isNumber, end: isNumber },
@@ -176,7 +176,7 @@ const isParticulars = has({
 
 const isBytes: Check = (value) => typeof value === 'string' && /^(?:[0-9a-f]{2})*$/i.test(value)
 
-/** Is it a line behind the header? */
+/** Whether a value is a line behind the header. */
 export function isLine(line: unknown): boolean {
   if (Array.isArray(line)) {
     const [definition, gap, length, stack, more] = line
@@ -198,7 +198,10 @@ export function isLine(line: unknown): boolean {
   return ownOf(line, 'forget') === true
 }
 
-/** Runs what reads a part of a file: what fails there for what the file has, and not by an error of this library, is thrown as `damaged`. */
+/**
+ * Runs code that reads a part of a file. If the file's content makes it fail, and not an error of this library, it throws the error that `damaged`
+ * returns.
+ */
 export function orDamaged<R>(read: () => R, damaged: () => Error): R {
   try {
     return read()

@@ -18,18 +18,18 @@ export const VERSION = 1
 export interface RecordedDevice {
   readonly name: string
   readonly multiprocessors: number
-  /** Threads that a multiprocessor runs at one time. */
+  /** The threads that a multiprocessor runs at one time. */
   readonly threads: number
 }
 
 export interface Header {
   readonly recording: typeof VERSION
   readonly driver: 'cuda' | 'sim'
-  /** 'virtual': the times are those of the simulator. */
+  /** The clock of the times; 'virtual' on the simulator. */
   readonly clock: 'virtual' | 'host'
-  /** Of which calls the stack was taken. */
+  /** The calls of which the stack was taken. */
   readonly stacks: 'sampled' | 'all' | 'none'
-  /** Nanoseconds since 1970 when it began. */
+  /** The nanoseconds from 1970 to the beginning of the recording. */
   readonly epoch: number
   readonly devices: readonly RecordedDevice[]
 }
@@ -41,7 +41,7 @@ export interface RecordedWord {
   readonly value: string
 }
 
-/** Work as a recording has it. Streams, graphs and memory are the driver's own numbers. */
+/** Work in the form of a recording. Streams, graphs and memory are the driver's own numbers. */
 export type RecordedWork =
   | {
       readonly kind: 'kernel'
@@ -50,7 +50,7 @@ export type RecordedWork =
       readonly grid: readonly [number, number, number]
       readonly block: readonly [number, number, number]
       readonly sharedMemory: number
-      /** Blocks of it that a multiprocessor runs at one time, where the GPU says so. */
+      /** The blocks of the kernel that a multiprocessor runs at one time, if the GPU says so. */
       readonly blocksAtOnce?: number
       readonly memory: readonly TouchedMemory[]
     }
@@ -58,7 +58,7 @@ export type RecordedWork =
       readonly kind: 'copy'
       readonly stream: number
       readonly name: QueuedCopy['name']
-      /** The copy engine that it takes; undefined for a copy within a device, or within the host. */
+      /** The copy engine that the copy takes; undefined for a copy within a device, or within the host. */
       readonly engine?: 'toDevice' | 'toHost'
     } & CopiedBytes)
   | { readonly kind: 'copies'; readonly stream: number; readonly copies: readonly CopiedBytes[] }
@@ -77,7 +77,7 @@ export type RecordedWork =
       readonly kind: 'free'
       readonly stream: number
       readonly pointer: number
-      /** Events that it comes after, but not its stream. */
+      /** The events that the free comes after, in place of its stream. */
       readonly after?: readonly number[]
     }
   | { readonly kind: 'hostFunction'; readonly stream: number; readonly internal: boolean; readonly callback: boolean }
@@ -104,22 +104,22 @@ export type RecordedCall =
   | { readonly call: 'recordDevice'; readonly event: number; readonly device: number }
   | { readonly call: 'wait'; readonly stream: number; readonly event: number; readonly external: 0 | 1 }
   | { readonly call: 'waitStream'; readonly stream: number; readonly other: number; readonly context: number }
-  /** Calls that block: what happens meanwhile stands between them and `return`. */
+  /** The calls that block: what happens meanwhile is between them and `return`. */
   | { readonly call: 'synchronizeDevice'; readonly device: number }
   | { readonly call: 'synchronizeStream'; readonly stream: number }
   | { readonly call: 'synchronizeEvent'; readonly event: number }
   | { readonly call: 'drain' }
-  /** The host function of the call `op` runs, until `return`. */
+  /** The run of the host function of the call `op`, until `return`. */
   | { readonly call: 'host' }
   | { readonly call: 'return' }
-  /** Promises; `settled` and `cancelled` refer to them by `op`. */
+  /** The promises; `settled` and `cancelled` refer to them by `op`. */
   | { readonly call: 'deviceFinished'; readonly device: number }
   | { readonly call: 'streamFinished'; readonly stream: number; readonly context: number }
   | { readonly call: 'eventFinished'; readonly event: number }
   | { readonly call: 'settled' | 'cancelled' }
-  /** The promise that a stream waits for has settled. */
+  /** The end of the promise that a stream waits for. */
   | { readonly call: 'release' }
-  /** Queries that were answered with true. */
+  /** The queries that were answered with true. */
   | { readonly call: 'streamIsIdle'; readonly stream: number }
   | { readonly call: 'eventIsDone'; readonly event: number }
   | { readonly call: 'elapsedTime'; readonly start: number; readonly end: number }
@@ -143,13 +143,13 @@ export type RecordedCall =
       readonly graph: number
       readonly after: readonly number[]
     }
-  /** `into`: a stream that captures, or the body of another conditional node. `bodies`: those of the new one. */
+  /** A conditional node. `into`: a stream that captures, or the body of another conditional node. `bodies`: those of the new one. */
   | {
       readonly call: 'addConditional'
       readonly into: { readonly stream: number } | { readonly body: number }
       readonly bodies: readonly number[]
     }
-  /** `copies`: pairs of a node of the graph and its copy in the body. */
+  /** The addition of a graph to a body. `copies`: pairs of a node of the graph and its copy in the body. */
   | {
       readonly call: 'addToBody'
       readonly body: number
@@ -163,16 +163,16 @@ export type RecordedCall =
   | { readonly call: 'destroyExec'; readonly exec: number }
   | { readonly call: 'updateNode'; readonly exec: number; readonly node: number; readonly work: RecordedNodeWork }
   | { readonly call: 'setEnabled'; readonly exec: number; readonly node: number; readonly enabled: boolean }
-  /** The program declared what another library has queued. */
+  /** The program's declaration of what another library has queued. */
   | {
       readonly call: 'declareAccess'
       readonly stream: number
       readonly what: string
       readonly memory: readonly TouchedMemory[]
     }
-  /** The simulator has run the kernel of the call `op`. */
+  /** The end of the kernel of the call `op` on the simulator. */
   | { readonly call: 'ran' }
-  /** The event loop has turned after a host function was queued. */
+  /** A turn of the event loop after a host function was queued. */
   | { readonly call: 'turn' }
 
 export interface RecordedMistake {
@@ -180,62 +180,62 @@ export interface RecordedMistake {
   readonly message: string
 }
 
-/** What differs each time. */
-export interface Particulars {
-  /** The call that this belongs to, by its number. */
+/** The part of a call that differs each time. */
+export interface CallDetails {
+  /** The number of the call that this one belongs to. */
   readonly op?: number
-  /** The node that it became in a capture. */
+  /** The node that the work became in a capture. */
   readonly node?: number
-  /** It became part of a capture. */
+  /** Whether the call became part of a capture. */
   readonly captured?: true
-  /** `ran` will follow. */
+  /** Whether a call `ran` will follow. */
   readonly told?: true
   readonly memory?: readonly TouchedMemory[]
   readonly mistakes?: readonly RecordedMistake[]
-  /** The call threw, or the promise was rejected. */
+  /** Whether the call threw, or the promise was rejected. */
   readonly failed?: true
-  /** Nanoseconds of the gap before this call in which the recorder worked, if they are many. */
+  /** The nanoseconds of the gap before this call in which the recorder worked, if they are many. */
   readonly own?: number
 }
 
 /** A call: the number of its definition, nanoseconds since the call before it ended, how long it took, its stack, the rest. */
-export type CallLine = readonly [definition: number, gap: number, length: number, stack?: number, more?: Particulars]
+export type CallLine = readonly [definition: number, gap: number, length: number, stack?: number, more?: CallDetails]
 
 export interface StreamFacts {
   readonly stream: number
   readonly device: number
   readonly context: number
-  /** Decimal digits. */
+  /** The number of the stream as decimal digits. */
   readonly id: string
   readonly nonBlocking: boolean
   readonly priority: number
-  /** Of its green context. */
+  /** The multiprocessors of the stream's green context. */
   readonly multiprocessors?: number | undefined
-  /** Its handle was read: other code may use it. */
+  /** Whether the handle was read, so that other code may use it. */
   readonly escaped: boolean
   readonly name: string
-  /** The program gave it that name. */
+  /** Whether the program gave the stream its name. */
   readonly given: boolean
 }
 
-/** How a recording ended. */
+/** The last line of a complete recording. */
 export interface End {
-  /** How many calls it has. */
+  /** The number of calls in the recording. */
   readonly end: number
-  /** The call that opened a scope which was not closed, and so on: nothing else is missing. */
+  /** The time at which the latest call ended, in nanoseconds since the recording began. */
   readonly nanoseconds: number
 }
 
 export type ObjectLine =
-  /** Numbered from 0 since the beginning or the latest `forget`. */
+  /** The definition of a call; definitions are numbered from 0 since the beginning or the latest `forget`. */
   | RecordedCall
-  /** The program's lines, numbered from 1 since then, too. */
+  /** The program's lines of a stack; stacks are numbered from 1 since then, too. */
   | { readonly stack: string }
   | StreamFacts
-  /** Bytes of pinned memory, as hexadecimal digits, that a stream may wait for. */
+  /** The bytes of pinned memory, as hexadecimal digits, that a stream may wait for. */
   | { readonly bytes: string; readonly pointer: number }
-  /** Triples of calls and when they ran: each call and each beginning as the difference to the one before; and how long. */
+  /** The times of calls as triples: each call and each beginning as the difference to the one before; and the length. */
   | { readonly times: readonly number[] }
-  /** The numbers of definitions and stacks begin again. */
+  /** A new start of the numbers of definitions and stacks. */
   | { readonly forget: true }
   | End

@@ -1,20 +1,20 @@
 /**
- * What the times of a recording say of each operation: how long it worked, apart from waiting for its turn on the device, how long
- * it took the device to begin, and how long the host took to notice that something was done.
+ * The times of each operation as a recording shows them: how long it worked, apart from waiting for its turn on the device, how long it took the
+ * device to begin, and how long the host took to notice that something was done.
  */
 import type { Operation, RecordedRun, Step } from './recorded-run.js'
 import { isHeldByHost, StreamOrder } from './stream-order.js'
 
 export interface MeasuredRun {
-  /** By step. Nanoseconds that an operation works. */
+  /** The nanoseconds that each operation works; indices are numbers of steps. */
   readonly works: Float64Array
-  /** From the call that queued it to its beginning, if nothing else holds it up. */
+  /** The nanoseconds from the call that queued each operation to its beginning, if nothing else holds it up. */
   readonly latency: Float64Array
-  /** From the end of what it comes after to its beginning. */
+  /** The nanoseconds from the end of what each operation comes after to its beginning. */
   readonly overhead: Float64Array
-  /** From the end of what the host waits for until it goes on; NaN where that was done before the host asked. */
+  /** The nanoseconds from the end of what the host waits for until it goes on; NaN if that was done before the host asked. */
   readonly reaction: Float64Array
-  /** Nanoseconds from the first call to the end of all. */
+  /** The nanoseconds from the first call to the end of all. */
   readonly duration: number
   readonly began: number
 }
@@ -70,7 +70,7 @@ export function measure(run: RecordedRun): MeasuredRun {
   }
   const usual = quantile(latencies, 1 / 2)
   for (const index of byOrder) latency[index] = usual
-  // What delayed few operations is not to be taken for what delays all.
+  // A delay of few operations is not taken for a delay of all.
   const usualOverhead = quantile(
     byOrder.map((index) => overhead[index] ?? 0),
     1 / 4,
@@ -98,7 +98,7 @@ function quantile(values: readonly number[], part: number): number {
   return sorted[Math.floor(sorted.length * part)] ?? 0
 }
 
-/** When the host let the streams go on that waited for it, by the calls that queued what they waited for. */
+/** The times at which the host let streams go on that waited for it; keys are the calls that queued what the streams waited for. */
 function whenLetGo(steps: readonly Step[]): Map<number, number> {
   const times = new Map<number, number>()
   for (const step of steps) if (step.what === 'let') times.set(step.operation, step.ended)
@@ -112,8 +112,8 @@ interface Occupied {
 }
 
 /**
- * When there was room for each operation, by its step. A measured beginning is when its stream came to it; work of other streams
- * may have occupied the device for a while still.
+ * The time at which there was room for each operation; keys are numbers of steps. A measured beginning is when its stream came to it; work of other
+ * streams may have occupied the device for a while still.
  */
 function whenFree({ steps }: RecordedRun): Map<number, number> {
   const timed = steps.flatMap((step, index) => (isOccupying(step) ? [{ step, index }] : []))
@@ -124,7 +124,7 @@ function whenFree({ steps }: RecordedRun): Map<number, number> {
     const key = `${step.lane.device} ${step.engine ?? 'kernels'}`
     const share = step.engine === undefined ? step.share : 1
     const known = places.get(key) ?? []
-    // What ended before this began is of no interest to it; what begins later may still be.
+    // Operations that ended before this one began do not matter to it; those that begin later may.
     const beside = known.filter(({ until }) => until > step.start)
     let from = step.start
     for (const candidate of [step.start, ...beside.map(({ until }) => until)]) {
@@ -145,7 +145,7 @@ function whenFree({ steps }: RecordedRun): Map<number, number> {
 const isOccupying = (step: Step): step is Operation =>
   step.what === 'operation' && !Number.isNaN(step.end) && (step.engine !== undefined || step.share > 0)
 
-/** Sums of shares may be a little more than 1. */
+/** The sum of shares that counts as full, a little more than 1, since sums are rounded. */
 const FULL = 1.000_001
-/** Operations that are compared with a later one. */
+/** The number of operations that are compared with a later one. */
 const MOST_BESIDE = 512

@@ -17,12 +17,12 @@ import {
   type StreamHandle,
 } from '../../foundation/driver/driver.js'
 import type { Interceptor, WrappableDriver } from '../../foundation/driver/wrappable-driver.js'
-import type { Particulars, RecordedCall } from './lines.js'
-import type { Entry, Occurrence, Reader } from './reader.js'
+import type { CallDetails, RecordedCall } from './lines.js'
+import type { Entry, Reader, TimedCall } from './reader.js'
 import { RecordedAnswers, RecordedFailure, type Rest } from './recorded-answers.js'
 import { nodeWork, queued } from './recorded-work.js'
 
-const NO_CALL: Occurrence = {
+const NO_CALL: TimedCall = {
   what: 'call',
   number: -1,
   call: { call: 'return' },
@@ -33,7 +33,7 @@ const NO_CALL: Occurrence = {
   more: {},
 }
 
-/** What an interceptor is told beside the calls. */
+/** The methods of an interceptor for what happens beside the calls. */
 export interface Followed {
   readonly interceptor: Interceptor
   named?(stream: StreamHandle, name: string): void
@@ -52,7 +52,7 @@ export class Player implements Rest {
   readonly #followed: Followed
   #skipped = NONE
 
-  /** `make` makes the interceptor, which knows by the player which call is played. */
+  /** @param make Makes the interceptor, which learns from the player which call is played */
   constructor(
     private readonly reader: Reader,
     make: (next: Driver, player: Player) => Followed,
@@ -70,7 +70,7 @@ export class Player implements Rest {
     this.#followed = followed
   }
 
-  /** Plays all of it, but for waits of these numbers. */
+  /** Plays the whole recording, except for waits of these numbers. */
   async play(skipped: ReadonlySet<number> = NONE): Promise<void> {
     this.#skipped = skipped
     for (let entry = this.reader.next(); entry !== undefined; entry = this.reader.next()) {
@@ -114,7 +114,7 @@ export class Player implements Rest {
     }
   }
 
-  #call(call: RecordedCall, more: Particulars): void {
+  #call(call: RecordedCall, more: CallDetails): void {
     const driver = this.#driver
     switch (call.call) {
       case 'queue':
@@ -287,33 +287,33 @@ export class Player implements Rest {
     }
   }
 
-  /** What happens during a wait happens without it, too. A promise is made, and does not settle. */
+  /** Skips a wait. What happens during a wait happens without it, too. A promise is made, and does not settle. */
   #skip(call: RecordedCall): void {
     if (call.call.startsWith('synchronize') || call.call === 'drain') this.playUntilReturn()
     else if (call.call.endsWith('Finished')) this.#call(call, {})
   }
 
-  #runHostFunction({ op = -1, failed }: Particulars): void {
+  #runHostFunction({ op = -1, failed }: CallDetails): void {
     const work = this.answers.queued.get(op)
     this.answers.queued.delete(op)
-    // What is inside is played all the same, if it was queued before the recording began.
+    // A host function that was queued before the recording began is not known; what happened inside is played nevertheless.
     if (work?.kind === 'hostFunction') work.call.run(failed === true ? 1 : 0)
     else this.playUntilReturn()
   }
 
-  #kernelRan({ op = -1, memory, mistakes = [] }: Particulars): void {
+  #kernelRan({ op = -1, memory, mistakes = [] }: CallDetails): void {
     const work = this.answers.queued.get(op)
     this.answers.queued.delete(op)
     if (work?.kind === 'kernel') work.observer?.ran(memory, mistakes)
   }
 
-  #settle(how: 'settled' | 'cancelled', { op = -1, failed }: Particulars): void {
+  #settle(how: 'settled' | 'cancelled', { op = -1, failed }: CallDetails): void {
     const settle = this.answers.promises.get(op)
     this.answers.promises.delete(op)
     if (how === 'settled' && !this.#skipped.has(op)) settle?.(failed === true ? new RecordedFailure() : undefined)
   }
 
-  #release({ op = -1 }: Particulars): void {
+  #release({ op = -1 }: CallDetails): void {
     const work = this.answers.queued.get(op)
     this.answers.queued.delete(op)
     if (work?.kind === 'promise') work.release()
@@ -332,7 +332,7 @@ export class Player implements Rest {
   }
 }
 
-/** Nobody awaits the promises of a recording. */
+/** Ignores errors, since no code awaits the promises of a recording. */
 const ignore = (): void => {}
 
 const stream = (handle: number): StreamHandle => handle as StreamHandle

@@ -1,6 +1,6 @@
 /**
- * Makes a recording of the trace of a whole process: of all calls of the CUDA driver that any library made in it, which
- * native/injection/trace.c has written.
+ * Makes a recording of the trace of a whole process: of all calls of the CUDA driver that any library made in it, which native/injection/trace.c has
+ * written.
  */
 import { invalidValue } from '../../foundation/base/errors.js'
 import { upperBound } from '../../foundation/base/interval-map.js'
@@ -24,19 +24,19 @@ const CONTEXT = 6
 const HEAD = 24
 const OF_THREAD = 2 ** 31
 
-/** Stream handles that CUDA gives a meaning. */
+/** The stream handles that CUDA gives a meaning. */
 const LEGACY = 1
 const PER_THREAD = 2
-/** Handles of the null streams of threads, which no other stream has. */
+/** The first handle of the null streams of threads, which no other stream has. */
 const THREAD_STREAMS = 2 ** 50
 
-/** The numbers of null streams, which no other stream has. */
+/** The first number of null streams, which no other stream has. */
 const NULL_STREAMS = 2 ** 40
 
-/** CU_STREAM_NON_BLOCKING */
+/** The flag CU_STREAM_NON_BLOCKING. */
 const NON_BLOCKING = 1
 
-/** What stands in a CUDA_MEMCPY2D, by word. */
+/** The fields of a CUDA_MEMCPY2D, as indices of words. */
 const ROW = {
   sourceX: 0,
   sourceY: 1,
@@ -53,15 +53,18 @@ const ROW = {
   width: 14,
   height: 15,
 } as const
-/** CU_MEMORYTYPE_HOST, CU_MEMORYTYPE_ARRAY */
+/** The values of CU_MEMORYTYPE_HOST and CU_MEMORYTYPE_ARRAY. */
 const [ON_HOST, IN_ARRAY] = [1, 3]
 
 export interface TraceOptions {
-  /** Is memory of which it is not known whether a kernel reads or writes it taken to be written? */
+  /** Whether memory of which it is not known whether a kernel reads or writes it is taken to be written. */
   readonly possible: boolean
 }
 
-/** Writes the recording of a trace. Returns how many calls it has. @throws {Error} ERR_INVALID_ARG_VALUE for a file that is no trace */
+/**
+ * Writes the recording of a trace. Returns the number of its calls.
+ * @throws {Error} ERR_INVALID_ARG_VALUE for a file that is no trace
+ */
 export function recordTrace(path: string, recording: string, options: TraceOptions): number {
   const bytes = process.getBuiltinModule('node:fs').readFileSync(path)
   const conversion = new Conversion(new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength), recording, options)
@@ -74,13 +77,13 @@ class Conversion {
   readonly #sites: string[] = ['']
   readonly #kernels = new Map<number, ForeignKernel>()
   readonly #ptx = new Map<string, readonly ('none' | 'read' | 'write' | 'read-write' | 'unknown')[]>()
-  /** By number of a context, its device. */
+  /** The device of each context; keys are numbers of contexts. */
   readonly #devices = new Map<number, number>()
   readonly #memory = new Allocations()
-  /** The streams of which the facts are written. */
+  /** The streams whose facts have been written. */
   readonly #streams = new Set<number>()
   readonly #flags = new Map<number, number>()
-  /** How many streams were met. */
+  /** The number of streams that were met. */
   #made = 0
   #site = ''
   #thread = 0
@@ -116,7 +119,7 @@ class Conversion {
     const { view } = this
     let at = 0
     const damaged = (): Error => invalidValue(`${path} is no trace, or damaged at byte ${at}`)
-    // A record may be shorter than what it is said to have, or have numbers which no process has.
+    // A record may be shorter than its head says, or contain numbers which no process has.
     orDamaged(() => {
       while (at + 8 <= view.byteLength) {
         const length = view.getUint32(at, true)
@@ -165,14 +168,14 @@ class Conversion {
     READERS[name]?.(this.steps, values)
   }
 
-  /** What the calls of the driver come to. */
+  /** The effects of the calls of the driver. */
   readonly steps = {
     allocated: (pointer: number, byteLength: number): void => {
       if (byteLength === 0) return
       this.#memory.add(pointer, byteLength)
       this.#put({ call: 'allocateShared', pointer, byteLength })
     },
-    /** It waits for the device where `waits`. */
+    /** Notes that memory is freed. The call waits for the device if `waits`. */
     freed: (pointer: number, waits: boolean): void => {
       if (!this.#memory.remove(pointer)) return
       if (waits) this.steps.deviceDone()
@@ -186,7 +189,7 @@ class Conversion {
       if (!this.#memory.remove(pointer)) return
       this.#queue({ kind: 'free', stream: this.#stream(handle), pointer })
     },
-    /** `waits`: for a copy to or from memory that is not page-locked. */
+    /** Notes a copy. `waits` is for a copy to or from memory that is not page-locked. */
     copied: (destination: number, source: number, byteLength: number, handle: number, waits: boolean): void => {
       const stream = this.#stream(handle)
       const [to, from] = [this.#memory.has(destination), this.#memory.has(source)]
@@ -258,7 +261,7 @@ class Conversion {
       this.#put({ call: 'wait', stream: this.#stream(handle), event, external: flags === 1 ? 1 : 0 }),
     eventDone: (event: number): void => this.#waited({ call: 'synchronizeEvent', event }),
     eventIsDone: (event: number): void => this.#put({ call: 'eventIsDone', event }),
-    /** Who writes the value, and when, is not seen: it may come after all that was queued. */
+    /** Notes that a stream waits for a value. Who writes the value, and when, is not recorded: it may come after all that was queued. */
     valueAwaited: (handle: number): void => {
       const stream = this.#stream(handle)
       for (const other of this.#streams)
@@ -298,7 +301,7 @@ class Conversion {
     this.#journal.call({ call: 'return' }, 0, 0, undefined, false)
   }
 
-  /** The recording's number of a stream, of which the facts are written at its first use. */
+  /** The recording's number of a stream, whose facts are written at its first use. */
   #stream(handle: number): number {
     const ofThread = this.#thread >= OF_THREAD
     const isOfThread = handle === PER_THREAD || (handle === 0 && ofThread)
@@ -337,14 +340,14 @@ function touched(
   return { pointer: pointer as Pointer, byteLength, access, argument: undefined, rows }
 }
 
-/** The lines of a stack that belong to the program, not to packages of Python; all of them where none does. */
+/** The lines of a stack that belong to the program, not to packages of Python; all of them if none does. */
 function ofProgram(stack: string): string {
   const lines = stack.split('\n')
   const own = lines.filter((line) => !/\/(?:site|dist)-packages\/|\/lib\/python3|\(<cuda-streams>:/.test(line))
   return (own.length === 0 ? lines : own).join('\n')
 }
 
-/** One access of each address: a kernel may be given a pointer twice. */
+/** The accesses with one for each address: a kernel may be given a pointer twice. */
 function merged(memory: readonly TouchedMemory[]): readonly TouchedMemory[] {
   const byPointer = new Map<number, TouchedMemory>()
   for (const each of memory) {
@@ -355,7 +358,7 @@ function merged(memory: readonly TouchedMemory[]): readonly TouchedMemory[] {
   return [...byPointer.values()]
 }
 
-/** What is allocated, by its addresses. */
+/** The memory that is allocated, by its addresses. */
 class Allocations {
   readonly #starts: number[] = []
   readonly #lengths = new Map<number, number>()
@@ -376,7 +379,7 @@ class Allocations {
     return start !== undefined && pointer < start + (this.#lengths.get(start) ?? 0)
   }
 
-  /** How many begin at this address or before it. */
+  /** The number of allocations that begin at this address or before it. */
   #after(pointer: number): number {
     return upperBound(this.#starts.length, (index) => this.#starts[index] ?? 0, pointer)
   }
@@ -404,7 +407,7 @@ const launch: Read = (steps, v) => steps.launched(at(v, 0), at(v, 8), v.slice(9)
 const awaitValue: Read = (steps, v) => steps.valueAwaited(at(v, 0))
 const instantiate: Read = (steps, v) => steps.instantiated(at(v, 0), at(v, 1))
 
-/** By the name of a function, without its version, what it does. */
+/** The readers of calls, by the name of a function without its version. */
 const READERS: Readonly<Record<string, Read>> = {
   cuMemAlloc: (steps, v) => steps.allocated(at(v, 0), at(v, 1)),
   cuMemAllocPitch: (steps, v) => steps.allocated(at(v, 0), at(v, 1) * at(v, 3)),

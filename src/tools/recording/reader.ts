@@ -2,37 +2,37 @@
 import { invalidValue } from '../../foundation/base/errors.js'
 import { process } from '../../foundation/base/node-modules.js'
 import { isHeaderLine, isLine, orDamaged } from './line-checks.js'
-import type { CallLine, End, Header, ObjectLine, Particulars, RecordedCall, StreamFacts } from './lines.js'
+import type { CallDetails, CallLine, End, Header, ObjectLine, RecordedCall, StreamFacts } from './lines.js'
 import { VERSION } from './lines.js'
 
-/** Bytes that are read at one time. */
+/** The bytes that are read at one time. */
 const PIECE = 2 ** 20
-/** Characters of a line: no recorder writes more, and a file without line ends is not read as a whole. */
+/** The most characters of a line: no recorder writes more, and a file without line ends is not read as a whole. */
 const LONGEST_LINE = 2 ** 26
 
 /** One call of a recording. Times are nanoseconds since it began. */
-export interface Occurrence {
+export interface TimedCall {
   readonly what: 'call'
   readonly number: number
   readonly call: RecordedCall
   readonly began: number
   readonly ended: number
-  /** The program's lines that led to it, as they stand in a stack; empty where it was not taken. */
+  /** The program's lines that led to the call, as they are in a stack; empty if the stack was not taken. */
   readonly stack: string
-  /** False: the stack is that of an earlier call like it. */
+  /** Whether the stack is the call's own. If not, it is that of an earlier call like it. */
   readonly exact: boolean
-  readonly more: Particulars
+  readonly more: CallDetails
 }
 
 export type Entry =
-  | Occurrence
+  | TimedCall
   | { readonly what: 'stream'; readonly facts: StreamFacts }
   | { readonly what: 'bytes'; readonly pointer: number; readonly bytes: string }
-  /** `each` is called with when the work of a call ran. */
+  /** The times of work. `each` calls its argument with the times of each call's work. */
   | { readonly what: 'times'; readonly each: (visit: (call: number, start: number, end: number) => void) => void }
   | { readonly what: 'end' }
 
-const NOTHING: Particulars = {}
+const NOTHING: CallDetails = {}
 
 export class Reader {
   readonly header: Header
@@ -41,10 +41,13 @@ export class Reader {
   #stacks: string[] = []
   #calls = 0
   #now = 0
-  /** Has the last line been read, which says that nothing is missing? */
+  /** Whether the last line has been read, which says that nothing is missing. */
   isComplete = false
 
-  /** @throws {Error} ERR_INVALID_ARG_VALUE for a file that is no recording, or of another version; any error of the file system */
+  /**
+   * Opens a recording.
+   * @throws {Error} ERR_INVALID_ARG_VALUE for a file that is no recording, or of another version; any error of the file system
+   */
   constructor(readonly path: string) {
     this.#lines = linesOf(path)
     const { value: first } = this.#lines.next()
@@ -57,12 +60,12 @@ export class Reader {
     this.header = header
   }
 
-  /** How many calls have been read. */
+  /** The number of calls that have been read. */
   get calls(): number {
     return this.#calls
   }
 
-  /** When the latest call ended. */
+  /** The time at which the latest call ended. */
   get now(): number {
     return this.#now
   }
@@ -79,13 +82,13 @@ export class Reader {
         throw this.#damaged("two processes may have written it, see '%p'")
       }
       if (!isLine(line)) throw this.#damaged()
-      const entry = isCall(line) ? this.#occurrence(line) : this.#object(line)
+      const entry = isCall(line) ? this.#timedCall(line) : this.#object(line)
       if (entry !== undefined) return entry
     }
   }
 
   /**
-   * Runs what an entry leads to. In a damaged recording calls may stand in an order in which no program makes them: what fails then is
+   * Runs what an entry leads to. In a damaged recording calls may be in an order in which no program makes them: what fails then is
    * ERR_INVALID_ARG_VALUE, too, with the call.
    */
   within<R>(act: () => R): R {
@@ -96,7 +99,7 @@ export class Reader {
     return invalidValue(`${this.path} is damaged at call ${this.#calls}${why === undefined ? '' : `: ${why}`}`)
   }
 
-  #occurrence([definition, gap, length, stack = 0, more = NOTHING]: CallLine): Occurrence {
+  #timedCall([definition, gap, length, stack = 0, more = NOTHING]: CallLine): TimedCall {
     const defined = this.#definitions[definition]
     if (defined === undefined) throw this.#damaged('the call has no definition')
     if (stack !== 0) defined.stack = stack
@@ -161,7 +164,7 @@ function* linesOf(path: string): Generator<string, undefined> {
   try {
     const decoder = new TextDecoder()
     const bytes = new Uint8Array(PIECE)
-    // The pieces of a line that has not ended yet: joined once, so that a long line takes no longer for each of its pieces.
+    // The pieces of a line that has not ended yet are joined once, so that a long line takes no longer for each of its pieces.
     let rest: string[] = []
     let restLength = 0
     for (;;) {

@@ -1,6 +1,6 @@
 /**
- * Answers calls as the driver did when they were recorded, and plays what happened meanwhile. It stands behind interceptors, to
- * which a recording looks like the program that it is of.
+ * Answers calls as the driver did when they were recorded, and plays what happened meanwhile. It is used behind interceptors, to which a recording
+ * looks like the program that it is of.
  */
 import {
   type Cancel,
@@ -21,7 +21,7 @@ import {
 } from '../../foundation/driver/driver.js'
 import type { Interceptor } from '../../foundation/driver/wrappable-driver.js'
 import type { Header, StreamFacts } from './lines.js'
-import type { Occurrence } from './reader.js'
+import type { TimedCall } from './reader.js'
 
 /** A call that threw when it was recorded. */
 export class RecordedFailure extends Error {}
@@ -29,7 +29,7 @@ export class RecordedFailure extends Error {}
 /** The rest of the recording. */
 export interface Rest {
   /** The call that is played now. */
-  readonly current: Occurrence
+  readonly current: TimedCall
   /** Plays what happened until the call that is played now returned. Throws RecordedFailure if it threw. */
   playUntilReturn(): void
 }
@@ -38,9 +38,9 @@ const nothing = (): void => {}
 
 export class RecordedAnswers implements Interceptor {
   readonly name: 'cuda' | 'sim'
-  /** By handle, what is known of each stream. */
+  /** The facts about each stream; keys are handles. */
   readonly facts = new Map<StreamHandle, StreamFacts>()
-  /** What is played later, by the number of the call that it belongs to. */
+  /** The work that is played later; keys are the numbers of the calls that it belongs to. */
   readonly queued = new Map<number, QueuedWork>()
   readonly promises = new Map<number, Settle>()
   readonly #pinned = new Map<number, ArrayBuffer>()
@@ -53,7 +53,7 @@ export class RecordedAnswers implements Interceptor {
     this.name = header.driver
   }
 
-  /** Writes to pinned memory what was there. */
+  /** Writes to pinned memory the bytes that it had. */
   putBytes(pointer: number, hexadecimal: string): void {
     for (const [start, memory] of this.#pinned) {
       const offset = pointer - start

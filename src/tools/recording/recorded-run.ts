@@ -1,4 +1,4 @@
-/** A recording as a whole: the calls of the host in their order, and the work of the streams with when it ran. */
+/** A recording as a whole: the calls of the host in their order, and the work of the streams with its times. */
 
 import { IntervalMap } from '../../foundation/base/interval-map.js'
 import type { CopiedBytes, Pointer } from '../../foundation/driver/driver.js'
@@ -11,10 +11,10 @@ import {
   touching,
 } from '../../foundation/driver/driver.js'
 import type { Header, RecordedDevice, RecordedWork, StreamFacts } from './lines.js'
-import type { Occurrence, Reader } from './reader.js'
+import type { Reader, TimedCall } from './reader.js'
 import { nodeWork } from './recorded-work.js'
 
-/** A stream, while it lived. */
+/** A stream, from its creation to its end. */
 export interface Lane {
   readonly index: number
   readonly device: number
@@ -28,9 +28,9 @@ interface InRun {
   readonly number: number
   readonly began: number
   readonly ended: number
-  /** Nanoseconds since the call before it that the recorder itself took. */
+  /** The nanoseconds since the call before it that the recorder itself took. */
   readonly own: number
-  /** Where the program made the call: 'path:row'; empty if that is not known. */
+  /** The place at which the program made the call: 'path:row'; empty if that is not known. */
   readonly site: string
 }
 
@@ -38,29 +38,29 @@ interface InRun {
 export interface Operation extends InRun {
   readonly what: 'operation'
   readonly lane: Lane
-  /** 'declared': work of another library, of which only the memory is known. */
+  /** The kind of the work. 'declared': work of another library, of which only the memory is known. */
   readonly kind: RecordedWork['kind'] | 'declared'
   readonly name: string
-  /** What it touches; undefined if that is not known, as of a host function. */
+  /** The memory that the operation touches; undefined if that is not known, as for a host function. */
   readonly memory: readonly TouchedMemory[] | undefined
-  /** What it needs alone: an engine that copies, or the device's memory, for which copies and fills within a GPU take turns. */
+  /** The engine that the operation needs alone: one that copies, or the device's memory, for which copies and fills within a GPU take turns. */
   readonly engine: 'toDevice' | 'toHost' | 'memory' | undefined
   /** The part of its device that a kernel occupies, up to 1; 0 if it shares the device with any others. */
   readonly share: number
-  /** The instance of a graph that it launches: its launches come one after another. */
+  /** The instance of a graph that the operation launches: launches of one come one after another. */
   readonly instance: number | undefined
-  /** When it ran, or NaN. */
+  /** The time at which the operation began; `end` is that at which it ended. NaN if they are not known. */
   start: number
   end: number
 }
 
-/** What a host call waits for. */
+/** The object of a wait of the host. */
 export type Awaited =
   | { readonly of: 'lane'; readonly lane: Lane }
   | { readonly of: 'event'; readonly event: number }
   | { readonly of: 'device'; readonly device: number }
   | { readonly of: 'hostFunctions' }
-  /** The stream has come to this host function. */
+  /** The host function to which the stream has come. */
   | { readonly of: 'reached'; readonly operation: number }
 
 export type Step =
@@ -69,15 +69,15 @@ export type Step =
   | (InRun & { readonly what: 'recordDevice'; readonly device: number; readonly event: number })
   | (InRun & { readonly what: 'wait'; readonly lane: Lane; readonly event: number })
   | (InRun & { readonly what: 'waitLane'; readonly lane: Lane; readonly other: Lane })
-  /** What is waited for is what is queued by now; the host goes on at once. */
+  /** The beginning of a wait for what is queued by now; the host goes on at once. */
   | (InRun & { readonly what: 'begin'; readonly awaited: Awaited })
-  /** The host goes on when what the step `begun` waits for is done. */
+  /** The end of a wait: the host goes on when what the step `begun` waits for is done. */
   | (InRun & { readonly what: 'go'; readonly begun: number })
-  /** A query that was answered with yes, or a host function begins: the host has waited for that. */
+  /** A query that was answered with yes, or the beginning of a host function: the host has waited for that. */
   | (InRun & { readonly what: 'seen'; readonly awaited: Awaited })
-  /** A host function has run, or a promise has let a stream go on. */
+  /** The end of a host function, or a promise that has let a stream go on. */
   | (InRun & { readonly what: 'let'; readonly operation: number })
-  /** Something else, which takes the host its time. */
+  /** Anything else, which takes the host its time. */
   | (InRun & { readonly what: 'host' })
 
 export interface RecordedRun {
@@ -86,9 +86,9 @@ export interface RecordedRun {
   readonly lanes: readonly Lane[]
   readonly isComplete: boolean
   readonly operations: number
-  /** Operations of a kind that is timed, and which have no times. */
+  /** The number of operations of a kind that is timed which have no times. */
   readonly untimed: number
-  /** Memory of the host, as far as the recording shows it. */
+  /** The memory of the host, as far as the recording shows it. */
   readonly hostMemory: IntervalMap<true>
 }
 
@@ -101,7 +101,7 @@ class GraphMemory {
   readonly #touched: TouchedMemory[] = []
   #isKnown = true
 
-  /** Undefined if something of it is not known. */
+  /** The memory; undefined if something of it is not known. */
   get memory(): readonly TouchedMemory[] | undefined {
     return this.#isKnown ? this.#touched : undefined
   }
@@ -122,17 +122,17 @@ class RunBuilder {
   readonly #allocated = new Map<number, number>()
   readonly #hostMemory = new IntervalMap<true>(() => true)
   readonly #sites = new Map<string, string>()
-  /** By the lanes that capture, what is captured. */
+  /** The memory of the work that each stream captures. */
   readonly #capturing = new Map<Lane, GraphMemory>()
-  /** Events whose latest record was captured. */
+  /** The events whose latest record was captured, with the memory of that capture. */
   readonly #captured = new Map<number, GraphMemory>()
   readonly #graphs = new Map<number, GraphMemory>()
   readonly #execs = new Map<number, readonly TouchedMemory[] | undefined>()
-  /** Scopes that are open: host functions, and calls that block. */
+  /** The scopes that are open: host functions, and calls that block. */
   readonly #open: { readonly step: number; readonly operation: number }[] = []
-  /** By the call that made a promise, the step at which it began. */
+  /** The step at which each promise began; keys are the calls that made them. */
   readonly #promises = new Map<number, number>()
-  #current: Occurrence | undefined
+  #current: TimedCall | undefined
 
   constructor(private readonly reader: Reader) {}
 
@@ -208,7 +208,7 @@ class RunBuilder {
     this.#steps.push({ what: 'begin', awaited, ...this.#inRun() })
   }
 
-  #call({ call, number, more }: Occurrence): void {
+  #call({ call, number, more }: TimedCall): void {
     switch (call.call) {
       case 'queue':
         this.#queue(call.work, more.captured === true)
@@ -275,7 +275,7 @@ class RunBuilder {
         break
       case 'ran':
       case 'turn':
-        // The program does nothing: the time before is that of what it does next.
+        // The program does nothing here: the time before is that of what it does next.
         break
       case 'declareAccess':
         this.#declared(call)
@@ -292,7 +292,7 @@ class RunBuilder {
     }
   }
 
-  #graphCall(call: Occurrence['call']): void {
+  #graphCall(call: TimedCall['call']): void {
     if (call.call === 'beginCapture') this.#capturing.set(this.#lane(call.stream), new GraphMemory())
     else if (call.call === 'beginCaptureInto') {
       this.#capturing.set(this.#lane(call.stream), new GraphMemory().add(this.#graphs.get(call.graph)?.memory))
@@ -375,7 +375,7 @@ class RunBuilder {
       if (work.calls.length === 0) this.#host()
       return
     }
-    // It is in no stream, and comes after all that uses the memory.
+    // The free is in no stream, and comes after all that uses the memory.
     if (work.kind === 'free' && work.after !== undefined) {
       this.#host()
       return
@@ -386,7 +386,7 @@ class RunBuilder {
     this.#add(lane, work, nameOf(work), this.#memoryOf(work), captured)
   }
 
-  /** What was pinned before the recording began is known by its copies. */
+  /** Learns from copies what was pinned before the recording began. */
   #learnFromCopy(copy: CopiedBytes, engine: 'toDevice' | 'toHost' | undefined): void {
     const [to, from] = memoryOf({ kind: 'copy', ...copy })
     const isWithinHost = copy.route === 'withinHost'
@@ -418,7 +418,7 @@ class RunBuilder {
     this.#byCall.set(operation.number, operation)
   }
 
-  #declared({ stream, what, memory }: Extract<Occurrence['call'], { readonly call: 'declareAccess' }>): void {
+  #declared({ stream, what, memory }: Extract<TimedCall['call'], { readonly call: 'declareAccess' }>): void {
     const lane = this.#lane(stream)
     const capture = this.#capturing.get(lane)
     if (capture === undefined) {
@@ -474,7 +474,7 @@ class RunBuilder {
     return isWithinDevice && this.reader.header.driver === 'cuda' ? 'memory' : undefined
   }
 
-  /** The simulator runs kernels side by side whatever their size. */
+  /** The part of the device that a kernel occupies. The simulator runs kernels side by side whatever their size. */
   #shareOf(work: Extract<RecordedWork, { readonly kind: 'kernel' }>, { device }: Lane): number {
     const { driver, devices } = this.reader.header
     const known = devices[device]
@@ -485,7 +485,7 @@ class RunBuilder {
 /** The name of host functions that are the library's own, which copy within the host. */
 export const STAGING = 'staging'
 
-/** Work that a device takes time for. */
+/** The kinds of work that a device takes time for. */
 const TIMED: readonly Operation['kind'][] = ['kernel', 'copy', 'copies', 'fill', 'graph']
 
 function shareOf(
@@ -518,7 +518,7 @@ export function placeIn(
   return undefined
 }
 
-/** The same as 'path:row'; empty if there is none. */
+/** The place of the innermost line of a stack as 'path:row'; empty if there is none. */
 function siteIn(stack: string): string {
   const place = placeIn(stack)
   return place === undefined ? '' : `${place.path}:${place.row}`

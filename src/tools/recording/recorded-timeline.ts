@@ -13,7 +13,7 @@ import { placeIn } from './recorded-run.js'
 class RecordedMeter implements Meter {
   readonly clock = 'host'
   readonly calibrations = []
-  /** By the number of a call. */
+  /** The row of each call; keys are the numbers of calls. */
   readonly #rows = new Map<number, number>()
 
   constructor(

@@ -1,4 +1,4 @@
-/** Work between the driver's form and that of a recording. */
+/** Converts work between the driver's form and that of a recording. */
 import { scalarLayout } from '../../foundation/base/element-layout.js'
 import {
   type ContextHandle,
@@ -25,7 +25,7 @@ import type { RecordedNodeWork, RecordedWord, RecordedWork } from './lines.js'
 const bytesOf = ({ destination, source, byteLength, route, rows }: CopiedBytes): CopiedBytes => {
   return { destination, source, byteLength, route, rows }
 }
-/** Without what the objects of a library have besides. */
+/** The memory without the properties that the objects of a library have besides. */
 const touchedOf = ({ pointer, byteLength, access, argument, rows }: TouchedMemory): TouchedMemory => {
   return { pointer, byteLength, access, argument, rows }
 }
@@ -49,7 +49,7 @@ export function recordedNode(stream: number, work: NodeWork): RecordedNodeWork {
   }
 }
 
-/** What a recording has of work that was queued: the memory of an allocation is known by then. */
+/** The form of queued work in a recording: the memory of an allocation is known by then. */
 export function recorded(work: QueuedWork): RecordedWork {
   switch (work.kind) {
     case 'kernel':
@@ -95,10 +95,13 @@ const eventOf = (event: number): InternalEvent => ({ context: NO_CONTEXT, event:
 
 const BYTE = scalarLayout('u8')
 
-/** Queues nothing: the work of a recording is not done again. */
+/** Does nothing, since the work of a recording is not done again. */
 const nothing = (): void => {}
 
-/** @param run What a host function does. */
+/**
+ * The driver's form of recorded work.
+ * @param run Runs the host function
+ */
 export function queued(work: RecordedWork, run: HostFunction['run']): QueuedWork {
   const stream = (work.kind === 'library' ? 0 : work.stream) as StreamHandle
   switch (work.kind) {

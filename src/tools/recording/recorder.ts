@@ -1,6 +1,6 @@
 /**
- * Recorders: what a program does with its streams is written to a file while it runs, to be checked for races, drawn, and played
- * again with changes, on machines without a GPU too.
+ * Recorders: what a program does with its streams is written to a file while it runs, to be checked for races, drawn, and played again with changes,
+ * on machines without a GPU too.
  */
 
 import { type Device, driverOf, resolveDevice } from '../../core/device.js'
@@ -32,7 +32,7 @@ export interface RecorderOptions {
   readonly stacks?: 'sampled' | 'all' | 'none' | undefined
 }
 
-/** CUdevice_attribute */
+/** The numbers of properties in CUdevice_attribute. */
 const MULTIPROCESSORS = 16
 const THREADS_OF_MULTIPROCESSOR = 39
 
@@ -40,13 +40,13 @@ let isRecorder: (value: unknown) => value is Recorder
 /** Makes the recorder of a driver, for the environment variable. */
 export let recorderOf: (driver: WrappableDriver, path: string, stacks: Header['stacks'], device?: number) => Recorder
 
-/** Lets only this file make recorders. */
+/** The argument that lets only this file make recorders. */
 class Start {
   constructor(
     readonly driver: WrappableDriver,
     readonly path: string,
     readonly stacks: Header['stacks'],
-    /** One that will be used, so that its clock is prepared now. */
+    /** A device that will be used, so that its clock is prepared now. */
     readonly device: number | undefined,
   ) {}
 }
@@ -154,7 +154,7 @@ export class Recorder {
 
   /**
    * Ends the recording at once, and resolves when all recorded work is done and the file is complete.
-   * @throws {Error} (as a rejection) ERR_CLOSED where it was stopped before; the error of the file system where it could not write all
+   * @throws {Error} (as a rejection) ERR_CLOSED if it was stopped before; the error of the file system if it could not write all
    */
   async stop(): Promise<void> {
     const recorder = Recorder.#end(this)
@@ -167,7 +167,7 @@ export class Recorder {
 
   /**
    * Ends the recording at once: operations that are not done yet have no times. For the end of a process.
-   * @throws {Error} ERR_CLOSED where it was stopped before; the error of the file system where it could not write all
+   * @throws {Error} ERR_CLOSED if it was stopped before; the error of the file system if it could not write all
    */
   stopNow(): void {
     Recorder.#end(this).#close()
@@ -193,7 +193,7 @@ export class Recorder {
   }
 }
 
-/** Virtual time does not pass while the recorder works. */
+/** The clock of a recorder. Virtual time does not pass while the recorder works. */
 const clockOf = ({ name }: WrappableDriver): (() => number) => (name === 'sim' ? () => 0 : () => monotonicTime() * 1e6)
 
 function headerOf(driver: WrappableDriver, stacks: Header['stacks']): Header {

@@ -30,24 +30,24 @@ import type { StreamTrack } from '../timeline/tracks.js'
 import { Durations } from './durations.js'
 import { FollowedBytes } from './followed-bytes.js'
 import type { Journal } from './journal.js'
-import type { Particulars, RecordedCall, RecordedWork } from './lines.js'
+import type { CallDetails, RecordedCall, RecordedWork } from './lines.js'
 import { recorded, recordedNode } from './recorded-work.js'
 
-/** So many calls are between two looks at which operations have ended. */
+/** The number of calls between two checks of which operations have ended. */
 const CALLS_PER_LOOK = 4096
-/** Shapes of launches and places of memory that are remembered. */
+/** The number of shapes of launches and of places of memory that are remembered. */
 const MOST_SHAPES = 4096
 
 export class RecordingInterceptor implements Interceptor {
   readonly durations: Durations
-  /** The streams of which the facts are written. */
+  /** The streams whose facts have been written, with their tracks. */
   readonly #streams = new Map<StreamHandle, StreamTrack>()
-  /** Captures under way. */
+  /** The number of captures under way. */
   #captures = 0
   readonly #bytes: FollowedBytes
-  /** By kernel and shape of a launch. */
+  /** The blocks that a multiprocessor runs at one time; keys are made of kernel and shape of a launch. */
   readonly #blocksAtOnce = new Map<string, number>()
-  /** Is memory the host's? */
+  /** Whether memory is the host's; keys are pointers. */
   readonly #places = new Map<Pointer, boolean>()
   #nextLook = CALLS_PER_LOOK
   #turn: Turn | undefined
@@ -86,12 +86,12 @@ export class RecordingInterceptor implements Interceptor {
     if (this.#captures === 0) this.journal.aside(() => this.durations.collect())
   }
 
-  /** A name was given to a stream. */
+  /** Notes that a name was given to a stream. */
   named(stream: StreamHandle, name: string): void {
     this.#at({ call: 'nameStream', stream, name })
   }
 
-  /** The program declared what another library has queued. */
+  /** Notes that the program declared what another library has queued. */
   declaredAccess(stream: StreamHandle, memory: readonly TouchedMemory[], what: string): void {
     this.#isUsed(stream)
     this.#at({ call: 'declareAccess', stream, what, memory })
@@ -108,7 +108,7 @@ export class RecordingInterceptor implements Interceptor {
     this.#at({ call: 'waitStream', stream, other, context: 0 })
   }
 
-  /** To be called now and then. */
+  /** Writes the times that are known by now; to be called now and then. */
   look(): void {
     this.journal.aside(() => {
       if (this.#captures === 0) this.durations.collect()
@@ -137,7 +137,7 @@ export class RecordingInterceptor implements Interceptor {
     return { ...work, call: { ...work.call, run: watched } }
   }
 
-  /** The simulator tells what a kernel has touched, and what a GPU leaves undefined. */
+  /** Records what the simulator reports of a kernel: the memory that it has touched, and what a GPU leaves undefined. */
   #watchedKernel(work: QueuedKernel, call: { readonly number: number }): { work: QueuedWork; isTold: () => boolean } {
     const { observer: theirs } = work
     const observer: LaunchObserver = {
@@ -187,7 +187,7 @@ export class RecordingInterceptor implements Interceptor {
     return isOfHost
   }
 
-  /** 0 where the driver does not say. */
+  /** The blocks that a multiprocessor runs at one time; 0 if the driver does not say. */
   #activeBlocks(kernel: KernelHandle, threads: number, sharedMemory: number): number {
     try {
       return this.next.kernels.activeBlocks(kernel, threads, sharedMemory)
@@ -212,8 +212,8 @@ export class RecordingInterceptor implements Interceptor {
     }).unref()
   }
 
-  /** What a capture has made of the work. */
-  #captured(work: QueuedWork, stream: StreamHandle | undefined, told: boolean): Particulars | undefined {
+  /** The node that a capture has made of the work. */
+  #captured(work: QueuedWork, stream: StreamHandle | undefined, told: boolean): CallDetails | undefined {
     if (this.#captures === 0 || stream === undefined) return told ? { told } : undefined
     let isCaptured: boolean
     try {
@@ -227,7 +227,7 @@ export class RecordingInterceptor implements Interceptor {
     return { captured: true, ...(told ? { told } : {}), ...(node === undefined ? {} : { node }) }
   }
 
-  /** Writes what the driver says of a stream that is used for the first time. */
+  /** Writes the facts about a stream that is used for the first time. */
   #isUsed(handle: StreamHandle): void {
     const track = this.timing.writer.tracks.of(handle)
     const known = this.#streams.get(handle)
@@ -244,7 +244,7 @@ export class RecordingInterceptor implements Interceptor {
     this.#streams.delete(handle)
   }
 
-  #at(call: RecordedCall, more?: Particulars, stacked = true): number {
+  #at(call: RecordedCall, more?: CallDetails, stacked = true): number {
     const now = this.durations.now()
     return this.journal.call(call, now, now, more, stacked)
   }
@@ -258,7 +258,7 @@ export class RecordingInterceptor implements Interceptor {
   }
 
   /** Writes that a call begins, during which others may be made. */
-  #open(call: RecordedCall, more?: Particulars): void {
+  #open(call: RecordedCall, more?: CallDetails): void {
     this.#at(call, more)
   }
 

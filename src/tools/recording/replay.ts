@@ -9,34 +9,34 @@ import { follow, type MeasuredRun } from './measured-run.js'
 import type { Lane, Operation, RecordedRun, Step } from './recorded-run.js'
 import { isHeldByHost, StreamOrder } from './stream-order.js'
 
-/** What is different from the recording. Steps are named by their places. */
+/** The differences from the recording. Steps are given by their numbers. */
 export interface Change {
-  /** Waits that are left out. */
+  /** The waits that are left out. */
   readonly without?: ReadonlySet<number>
-  /** Operations that get streams of their own: those with one key the same. */
+  /** The operations that get streams of their own; those with the same key get the same stream. */
   readonly moved?: ReadonlyMap<number, string>
-  /** What operations come after by the memory that they touch, if some are moved. */
+  /** The operations that each operation comes after by the memory that they touch, if some are moved. */
   readonly data?: ReadonlyMap<number, readonly number[]>
-  /** By the name of a kernel, the part of its time that it takes. */
+  /** The part of its time that each kernel takes; keys are names of kernels. */
   readonly times?: ReadonlyMap<string, number>
-  /** The recorder takes its time again. */
+  /** Whether the recorder takes its time again. */
   readonly recorder?: true
-  /** The part of the host's own time that it takes. */
+  /** The part of the host's own time that the host takes. */
   readonly hostTime?: number
-  /** How many hardware queues the streams share. */
+  /** The number of hardware queues that the streams share. */
   readonly queues?: number
-  /** Waits that wait for what the wait before them, of the same key, waited for. */
+  /** The waits that wait for what the wait before them, of the same key, waited for. */
   readonly lagging?: ReadonlyMap<number, string>
 }
 
-/** As many places for kernels as the simulator has on a device. */
+/** The number of places for kernels that the simulator has on a device. */
 const PLACES = 128
-/** Places that blocks of a kernel take together: where not all of them have room, the others begin later. */
+/** The places that blocks of a kernel take together: if not all of them have room, the others begin later. */
 const PLACES_OF_PART = 16
-/** The number of what stands for the memory of the first device, beside those of the engines that the simulator has. */
+/** The number of an engine that stands for the memory of the first device, beside those that the simulator has. */
 const MEMORY = 1_000_000
 
-/** Work for which the simulator reserves a copy engine, or so many places. */
+/** Work for which the simulator reserves a copy engine, or a number of kernel slots. */
 class Occupying implements Work {
   readonly what = 'recorded work'
   readonly name = 'recorded work'
@@ -52,7 +52,7 @@ class Occupying implements Work {
   effect(): void {}
 }
 
-/** Nanoseconds that the run takes with the change. */
+/** The nanoseconds that the run takes with the change. */
 export function playAgain(run: RecordedRun, measured: MeasuredRun, change: Change = {}): number {
   return new Replay(run, measured, change).play()
 }
@@ -64,14 +64,14 @@ class Replay implements Steps {
   readonly #streams = new Map<Lane, SimStream>()
   readonly #own = new Map<string, readonly SimOperation[]>()
   readonly #works = new Map<string, Work>()
-  /** By step, what ends with each operation, where others may come after it by memory. */
+  /** The operation that ends with each step, if others may come after it by memory; keys are numbers of steps. */
   readonly #ends = new Map<number, SimOperation>()
-  /** By the calls that queued them, what the host has to let go. */
+  /** The operations that the host has to let go; keys are the calls that queued them. */
   readonly #held = new Map<number, SimOperation>()
   readonly #begun = new Map<number, readonly SimOperation[]>()
-  /** By key, what the latest lagging wait would have waited for. */
+  /** The operations for which the latest lagging wait of each key would have waited. */
   readonly #lagged = new Map<string, readonly SimOperation[]>()
-  /** By hardware queue, when the latest operation there could begin. */
+  /** The operation that is over when the latest operation of each hardware queue could begin. */
   readonly #queues = new Map<number, SimOperation>()
   #sequence = 0
   /** The time of the host. */
@@ -119,7 +119,7 @@ class Replay implements Steps {
     this.#order.join(step.lane, this.#awaited(index, now))
   }
 
-  /** What is waited for in fact: with one more buffer in the ring, what the wait before waited for. */
+  /** The operations that are really waited for: with one more buffer in the ring, those for which the wait before waited. */
   #awaited(index: number, now: readonly SimOperation[]): readonly SimOperation[] {
     const key = this.change.lagging?.get(index)
     if (key === undefined) return now
@@ -128,7 +128,7 @@ class Replay implements Steps {
     return earlier
   }
 
-  /** The host waits, unless it does not any more. */
+  /** Lets the host wait, unless the wait is left out. */
   #wait(step: Extract<Step, { readonly what: 'go' | 'seen' }>, index: number, gap: number): void {
     const begun = step.what === 'go' ? step.begun : index
     const reaction = this.measured.reaction[index] ?? Number.NaN
@@ -175,7 +175,7 @@ class Replay implements Steps {
     }
   }
 
-  /** Nothing begins in a hardware queue before all that was queued there earlier could. */
+  /** Lets an operation begin only after all that was queued earlier in the same hardware queue could. */
   #stand(queue: number, before: readonly SimOperation[], lane: Lane): SimOperation | undefined {
     const earlier = this.#queues.get(queue)
     this.#queues.set(
@@ -191,7 +191,7 @@ class Replay implements Steps {
     const latency = this.measured.latency[index] ?? 0
     const overhead = this.measured.overhead[index] ?? 0
     const after: SimOperation[] = []
-    // Without an engine a copy only lets time pass.
+    // A copy without an engine only lets time pass.
     if (latency > 0) after.push(this.#queue(SimOperationKind.COPY, step.lane, latency, []))
     const pending = before.filter(({ over }) => !over)
     const sinceOver = this.#scheduler.now - latestEnd(before)
@@ -202,7 +202,7 @@ class Replay implements Steps {
     return this.#queue(SimOperationKind.COPY, step.lane, works, after, this.#workOf(step))
   }
 
-  /** The blocks of a large kernel begin as there is room for them, beside those of others. */
+  /** Queues the blocks of a large kernel, which begin as there is room for them, beside those of others. */
   #kernel({ lane, share }: Operation, works: number, after: readonly SimOperation[]): SimOperation {
     const places = Math.max(1, Math.ceil(share * PLACES))
     const parts: SimOperation[] = []
@@ -324,7 +324,7 @@ function latestEnd(operations: readonly SimOperation[]): number {
   return latest
 }
 
-/** CUDA gives streams its hardware queues in turn. */
+/** The hardware queue of a stream. CUDA gives streams its queues in turn. */
 const queueOf = ({ index }: Lane, key: string | undefined, queues: number, lanes: number): number =>
   (key === undefined ? index : lanes + hashOf(key)) % queues
 

@@ -1,38 +1,38 @@
 /**
- * What comes after what in a run: the order of each stream, waits, the rules of the null stream, and what the host waits for. It
- * is followed in two ways: by the times of the recording, and by operations of the simulator.
+ * The order of the operations of a run: the order of each stream, waits, the rules of the null stream, and what the host waits for. It is used in two
+ * ways: with the times of the recording, and with operations of the simulator.
  */
 import type { Awaited, Lane, Operation } from './recorded-run.js'
 
-/** What an event's record stands for. */
+/** The points that an event's record stands for. */
 interface Recorded<T> {
   readonly order: readonly T[]
-  /** The same, and work that was moved to streams of its own: the host waits for that, too. */
+  /** The points in `order`, and those of work that was moved to streams of its own: the host waits for that, too. */
   readonly all: readonly T[]
 }
 
 interface LaneState<T> {
   readonly lane: Lane
-  /** What later work of the stream comes after. */
+  /** The points that later work of the stream comes after. */
   frontier: readonly T[]
-  /** What was moved from it. */
+  /** The points of work that was moved from the stream. */
   moved: readonly T[]
 }
 
 export class StreamOrder<T> {
   readonly #lanes = new Map<Lane, LaneState<T>>()
   readonly #events = new Map<number, Recorded<T>>()
-  /** What the latest launch of each instance of a graph ends with. */
+  /** The end of the latest launch of each instance of a graph. */
   readonly #launches = new Map<number, T>()
-  /** Host functions that are queued and have not run, by the numbers of their calls: what they come after. */
+  /** The points that host functions come after which are queued and have not run; keys are the numbers of their calls. */
   readonly reached = new Map<number, readonly T[]>()
-  /** What they end with. */
+  /** The ends of these host functions. */
   readonly hostFunctions = new Map<number, T>()
 
-  /** `reduced` leaves out what need not be waited for. */
+  /** @param reduced Leaves out points that need not be waited for */
   constructor(private readonly reduced: (all: readonly T[]) => readonly T[]) {}
 
-  /** What work that is queued on the stream now comes after. */
+  /** The points that work comes after which is queued on the stream now. */
   before(lane: Lane): readonly T[] {
     const own = this.#at(lane).frontier
     if (lane.nonBlocking && !lane.isNull) return own
@@ -45,19 +45,19 @@ export class StreamOrder<T> {
     return others.length === 0 ? own : [...own, ...others.flatMap(({ frontier }) => frontier)]
   }
 
-  /** What this operation comes after, if it is queued on its stream now. */
+  /** The points that this operation comes after, if it is queued on its stream now. */
   beforeOperation({ lane, instance }: Operation): readonly T[] {
     const launch = instance === undefined ? undefined : this.#launches.get(instance)
     return launch === undefined ? this.before(lane) : [...this.before(lane), launch]
   }
 
-  /** The operation was queued on its stream, and is over with this. */
+  /** Notes that the operation was queued on its stream, and is over with this point. */
   queued({ lane, instance }: Operation, end: T): void {
     this.#at(lane).frontier = [end]
     if (instance !== undefined) this.#launches.set(instance, end)
   }
 
-  /** Work that was queued on the stream has been given a stream of its own. */
+  /** Notes that work that was queued on the stream has been given a stream of its own. */
   moved(from: Lane, end: T): void {
     const state = this.#at(from)
     state.moved = this.reduced([...state.moved, end])
@@ -90,12 +90,12 @@ export class StreamOrder<T> {
     this.#join(lane, others)
   }
 
-  /** What the host waits for. */
+  /** The points that the host waits for. */
   awaited(awaited: Awaited): readonly T[] {
     switch (awaited.of) {
       case 'lane': {
         const { lane } = awaited
-        // Work of the null stream is not waited for by the host where it waits for another stream.
+        // Work of the null stream is not waited for by a host that waits for another stream.
         const { frontier, moved } = this.#at(lane)
         return [...(lane.isNull ? this.before(lane) : frontier), ...moved]
       }
@@ -128,5 +128,5 @@ export class StreamOrder<T> {
   }
 }
 
-/** Does the host run it, so that its stream waits for the host? */
+/** Whether the host runs the operation, so that its stream waits for the host. */
 export const isHeldByHost = ({ kind }: Operation): boolean => kind === 'hostFunction' || kind === 'promise'

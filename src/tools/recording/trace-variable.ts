@@ -1,6 +1,5 @@
 /**
- * In a process that is traced (`npx cuda-streams sanitize`), the trace learns which lines of JavaScript make each call: it finds those of
- * Python by itself.
+ * Gives the trace of a process (`npx cuda-streams sanitize`) the lines of JavaScript that make each call: the trace finds those of Python by itself.
  */
 
 import { provideInterceptor } from '../../core/environment-interceptors.js'
@@ -29,7 +28,7 @@ provideInterceptor(VARIABLES.trace.name, (driver, folder) => {
 })
 
 const FRAMES = 20
-/** Texts that are kept, each of a place in the program. */
+/** The number of texts that are kept, each of a place in the program. */
 const MOST_TEXTS = 4096
 
 class CallLines {
@@ -38,7 +37,7 @@ class CallLines {
   }).cuda_streams_site
   readonly #texts = new Map<string, NativeMemory>()
 
-  /** Makes a call of the driver, of which the trace is told the lines of the program. */
+  /** Makes a call of the driver, and gives the trace the program's lines that led to it. */
   during<R>(call: () => R): R {
     this.#tell(this.#here())
     try {

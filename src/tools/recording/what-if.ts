@@ -1,4 +1,4 @@
-/** Predicts what a run would gain by changes: those that are asked for, or all that may be worth it. */
+/** Predicts what a run would gain by changes: those that are requested, or all that may be worth it. */
 
 import { nearest } from '../../foundation/base/arguments.js'
 import { invalidValue } from '../../foundation/base/errors.js'
@@ -11,70 +11,73 @@ import { type Lane, type Operation, type RecordedRun, readRun, STAGING, type Ste
 import { type Change, playAgain } from './replay.js'
 import { isHeldByHost, StreamOrder } from './stream-order.js'
 
-/** One change of the program. A line is given as 'file.js:41', by the end of its path. */
-export type Wish =
+/** A change of the program to be tried. A line is given as 'file.js:41', by the end of its path. */
+export type Proposal =
   | { readonly kind: 'without-wait' | 'own-stream' | 'more-buffers'; readonly line: string }
-  /** `percent`: by how much of its time it is faster. */
+  /** A kernel that is faster by `percent` of its time. */
   | { readonly kind: 'faster'; readonly name: string; readonly percent: number }
   | { readonly kind: 'queues'; readonly count: number }
   | { readonly kind: 'idle-host' }
 
 export interface Prediction {
-  /** 'video.js:41: copy on a stream of its own'. */
+  /** The title, such as 'video.js:41: copy on a stream of its own'. */
   readonly title: string
-  /** What else the change needs, or why it is not known whether the program can do without; empty for nothing. */
+  /** The other things that the change needs, or the reason why it is not known whether the program can do without; empty for nothing. */
   readonly advice: string
-  /** What the run is predicted to take. */
+  /** The nanoseconds that the run is predicted to take. */
   readonly nanoseconds: number
   /** The part of the unchanged run's time by which it changes: negative if it is faster. */
   readonly change: number
-  /** The change would make a race, by the memory that was recorded. */
+  /** Whether the change would make a race, by the memory that was recorded. */
   readonly isRacy: boolean
-  /** False: the wait orders something of which the recording does not show what it touches, or what the host may read. */
+  /**
+   * Whether it is known if the program needs the wait. It is not if the wait orders an operation whose memory was not recorded, or what the host may
+   * read.
+   */
   readonly isNeedKnown: boolean
 }
 
 export interface WhatIf {
-  /** Nanoseconds that the recorded run took. */
+  /** The nanoseconds that the recorded run took. */
   readonly recorded: number
-  /** What the recorded run takes when it is played: the nearer to `recorded`, the better. */
+  /** The nanoseconds that the recorded run takes when it is played: the nearer to `recorded`, the better. */
   readonly played: number
-  /** The same without the time that the recorder itself took: what changes are compared with. */
+  /** The nanoseconds of the played run without the time that the recorder itself took, with which changes are compared. */
   readonly unchanged: number
-  /** The one that gains most first. */
+  /** The predictions; the one that gains most comes first. */
   readonly predictions: readonly Prediction[]
-  /** False: the process was ended before the recording was. */
+  /** Whether the recording is complete. If not, the process was ended before the recording was. */
   readonly isComplete: boolean
   readonly operations: number
-  /** Operations of which it was not measured when they ran. */
+  /** The number of operations whose times were not measured. */
   readonly untimed: number
-  /** False: there were more changes to try than there was time. */
+  /** Whether all changes were tried. If not, there were more than there was time for. */
   readonly triedAll: boolean
 }
 
-/** A change of less than this is not worth a line. */
+/** The least change that is worth a line. */
 const LEAST = 0.005
 const NOT_KNOWN =
   'it is not known whether the program needs it: it orders what the host may read, or what touches memory that was not recorded'
-/** By how much each kernel is made faster. */
+/** The percentage by which each kernel is made faster. */
 const FASTER = 20
 
 /**
- * @param wishes The changes; without any, all are tried that may be worth it.
- * @param seconds For how long changes are tried.
+ * @param proposals The changes; without any, all are tried that may be worth it
+ * @param seconds The time for which changes are tried
  */
-export async function whatIf(path: string, wishes: readonly Wish[], seconds: number): Promise<WhatIf> {
+export async function whatIf(path: string, proposals: readonly Proposal[], seconds: number): Promise<WhatIf> {
   const run = readRun(new Reader(path))
   const tries = new Tries(path, run, measure(run))
   const until = monotonicTime() + seconds * 1000
   const predictions: Prediction[] = []
   let triedAll = true
-  for (const wish of wishes.length > 0 ? wishes : tries.worthTrying()) {
-    if (wishes.length === 0 && monotonicTime() > until) {
+  for (const proposal of proposals.length > 0 ? proposals : tries.worthTrying()) {
+    if (proposals.length === 0 && monotonicTime() > until) {
       triedAll = false
       break
     }
-    const prediction = await tries.predict(wish, wishes.length > 0)
+    const prediction = await tries.predict(proposal, proposals.length > 0)
     if (prediction !== undefined) predictions.push(prediction)
   }
   predictions.sort((a, b) => a.change - b.change)
@@ -88,9 +91,9 @@ class Tries {
   readonly unchanged: number
   readonly recorded: number
   #data: ReadonlyMap<number, readonly number[]> | undefined
-  /** What the sanitizer finds without a change. */
+  /** The findings of the sanitizer without a change. */
   #checked: Promise<Checked> | undefined
-  /** Lines of waits that gain something where they are left out, and without which there would be a race. */
+  /** The lines of waits that gain something if they are left out, and without which there would be a race. */
   readonly #needed = new Set<string>()
 
   constructor(
@@ -103,7 +106,7 @@ class Tries {
     this.unchanged = playAgain(run, measured)
   }
 
-  *worthTrying(): Generator<Wish> {
+  *worthTrying(): Generator<Proposal> {
     for (const line of this.#lines(isWait, this.#lastOperation)) yield { kind: 'without-wait', line }
     for (const line of this.#lines(isMovable)) if (this.#isBesideOthers(line)) yield { kind: 'own-stream', line }
     for (const line of this.#needed) yield { kind: 'more-buffers', line }
@@ -111,46 +114,46 @@ class Tries {
     yield { kind: 'idle-host' }
   }
 
-  /** Undefined for a change that gains nothing, unless it is asked for. */
-  async predict(wish: Wish, isAskedFor: boolean): Promise<Prediction | undefined> {
-    const { change, title, advice, skipped } = this.#plan(wish)
+  /** The prediction for a change; undefined for one that gains nothing, unless it is requested. */
+  async predict(proposal: Proposal, isAskedFor: boolean): Promise<Prediction | undefined> {
+    const { change, title, advice, skipped } = this.#plan(proposal)
     const nanoseconds = playAgain(this.run, this.measured, change)
     const gain = this.unchanged === 0 ? 0 : (nanoseconds - this.unchanged) / this.unchanged
     if (!isAskedFor && gain > -LEAST) return undefined
     if (skipped !== undefined && ordersUnknown(this.run, skipped)) {
-      if (wish.kind === 'more-buffers' && !isAskedFor) return undefined
+      if (proposal.kind === 'more-buffers' && !isAskedFor) return undefined
       return { title, advice: NOT_KNOWN, nanoseconds, change: gain, isRacy: false, isNeedKnown: false }
     }
-    const isRacy = skipped === undefined ? false : await this.#isRacyWithout(this.#numbersOf(skipped), wish.kind)
-    if (isRacy && wish.kind === 'without-wait') this.#needed.add(wish.line)
-    if (isRacy && wish.kind === 'more-buffers' && !isAskedFor) return undefined
+    const isRacy = skipped === undefined ? false : await this.#isRacyWithout(this.#numbersOf(skipped), proposal.kind)
+    if (isRacy && proposal.kind === 'without-wait') this.#needed.add(proposal.line)
+    if (isRacy && proposal.kind === 'more-buffers' && !isAskedFor) return undefined
     return { title, advice, nanoseconds, change: gain, isRacy, isNeedKnown: true }
   }
 
-  #plan(wish: Wish): { change: Change; title: string; advice: string; skipped?: ReadonlySet<number> } {
-    switch (wish.kind) {
+  #plan(proposal: Proposal): { change: Change; title: string; advice: string; skipped?: ReadonlySet<number> } {
+    switch (proposal.kind) {
       case 'without-wait': {
-        const without = this.#at(wish.line, isWait)
-        const title = `${shortLine(wish.line)}: without this ${this.#nameOfWait(without)}`
+        const without = this.#at(proposal.line, isWait)
+        const title = `${shortLine(proposal.line)}: without this ${this.#nameOfWait(without)}`
         return { change: { without }, title, advice: 'it orders nothing that shares memory', skipped: without }
       }
       case 'own-stream':
-        return this.#planOwnStream(wish.line)
+        return this.#planOwnStream(proposal.line)
       case 'more-buffers': {
-        const waits = this.#at(wish.line, isWait)
+        const waits = this.#at(proposal.line, isWait)
         const lagging = new Map([...waits].map((index) => [index, this.#keyOf(index)]))
-        const title = `${shortLine(wish.line)}: one more buffer in the ring`
+        const title = `${shortLine(proposal.line)}: one more buffer in the ring`
         const advice = `this ${this.#nameOfWait(waits)} then waits for one round earlier; each round uses the next of the buffers`
         return { change: { lagging }, title, advice, skipped: waits }
       }
       case 'faster': {
-        const { name, percent } = wish
+        const { name, percent } = proposal
         if (!this.#kernels().includes(name)) throw this.#noKernel(name)
         const times = new Map([[name, 1 - percent / 100]])
         return { change: { times }, title: `kernel '${name}' ${percent} % faster`, advice: '' }
       }
       case 'queues':
-        return { change: { queues: wish.count }, title: `${wish.count} hardware queues`, advice: '' }
+        return { change: { queues: proposal.count }, title: `${proposal.count} hardware queues`, advice: '' }
       case 'idle-host': {
         const advice = 'the most that is to be gained where the program queues its work: by fewer calls, or a graph'
         return { change: { hostTime: 0 }, title: 'no time of JavaScript between the calls', advice }
@@ -171,7 +174,7 @@ class Tries {
       if (across.length === 0) continue
       crossing.set(index, across)
       for (const other of across) {
-        // Memory is given back behind all that uses it, by the library itself.
+        // The library itself frees memory behind all that uses it.
         if (moved.has(index) && !this.#isOfMemory(other)) waitsFor.add(this.#called(other))
         else if (!moved.has(index) && !this.#isOfMemory(index)) waitedForBy.add(this.#called(index))
       }
@@ -189,7 +192,7 @@ class Tries {
     return { change: { moved, data: crossing }, title, advice: parts.filter((part) => part !== '').join('; ') }
   }
 
-  /** Its line, on its stream. */
+  /** The key of an operation: its line, on its stream. */
   #keyOf(index: number): string {
     const step = this.run.steps[index]
     const lane = step !== undefined && 'lane' in step ? step.lane.index : ''
@@ -229,7 +232,7 @@ class Tries {
     return [...lines]
   }
 
-  /** The place of the last operation. A wait behind it holds nothing up. */
+  /** The number of the last operation's step. A wait behind it holds nothing up. */
   get #lastOperation(): number {
     return this.run.steps.findLastIndex(({ what }) => what === 'operation')
   }
@@ -241,7 +244,7 @@ class Tries {
     return [...new Set(names)]
   }
 
-  /** Is there other work on the streams of the line? */
+  /** Whether there is other work on the streams of the line. */
   #isBesideOthers(line: string): boolean {
     const lanes = new Set(this.run.steps.flatMap((step) => (isMovable(step) && step.site === line ? [step.lane] : [])))
     return this.run.steps.some((step) => isMovable(step) && step.site !== line && lanes.has(step.lane))
@@ -269,27 +272,27 @@ class Tries {
     )
   }
 
-  /** With more buffers only what reads the bytes of its own round still needs the wait. */
-  async #isRacyWithout(skipped: ReadonlySet<number>, kind: Wish['kind']): Promise<boolean> {
+  /** Whether a race arises without these waits. With more buffers only what reads the bytes of its own round still needs the wait. */
+  async #isRacyWithout(skipped: ReadonlySet<number>, kind: Proposal['kind']): Promise<boolean> {
     this.#checked ??= checkRecording(new Reader(this.path))
     const [before, without] = [await this.#checked, await checkRecording(new Reader(this.path), skipped)]
     return kind === 'more-buffers' ? without.readsTooEarly > before.readsTooEarly : without.races > before.races
   }
 }
 
-/** By stream, the place there of the latest operation that something comes after. */
+/** The number, within each stream, of the latest operation that something comes after. */
 type Clock = ReadonlyMap<Lane, number>
 
-/** What comes after what, with some waits or without them. */
+/** The order of operations, with some waits or without them. */
 class Known {
   readonly order = new StreamOrder<Clock>((all) => [latestOf(all)])
-  /** What the host has waited for. */
+  /** The operations that the host has waited for. */
   host: Clock = new Map()
   readonly #begun = new Map<number, Clock>()
 
   constructor(private readonly skipped: ReadonlySet<number>) {}
 
-  /** What the operation comes after. It becomes the operation at this place of its stream. */
+  /** The operations that this one comes after. It becomes the operation with this number in its stream. */
   queue(operation: Operation, place: number): Clock {
     const { order } = this
     const before = latestOf([this.host, ...order.beforeOperation(operation)])
@@ -327,16 +330,16 @@ function latestOf(clocks: readonly Clock[]): Clock {
 const NONE = -1
 
 /**
- * Does the program without these waits lose an order that the sanitizer says nothing about: of an operation of which it is not
- * known what it touches, or of bytes that were written for the host and the host, which may read them through a view that it kept?
+ * Whether the program without these waits loses an order that the sanitizer cannot check: that of an operation whose memory is not known, or of bytes
+ * that were written for the host and the host, which may read them through a view that it kept.
  */
 function ordersUnknown({ steps, hostMemory }: RecordedRun, skipped: ReadonlySet<number>): boolean {
   const [kept, without] = [new Known(new Set()), new Known(skipped)]
   const places = new Map<Lane, number>()
-  /** By stream, the places of operations. */
+  /** The numbers of operations, within each stream, whose memory is not known. */
   const unknown = new Map<Lane, number[]>()
   const forHost = new Map<Lane, number[]>()
-  /** Promises that streams wait for: the program may settle them because it has waited. */
+  /** The promises that streams wait for: the program may settle them because it has waited. */
   const promises = new Set<number>()
   for (const [index, step] of steps.entries()) {
     if (step.what === 'operation') {
@@ -360,7 +363,7 @@ function ordersUnknown({ steps, hostMemory }: RecordedRun, skipped: ReadonlySet<
   return false
 }
 
-/** Is there something, of the operations at these places or of any, that only the first comes after? */
+/** Whether there is an operation that only the first clock comes after, among those with these numbers, or among all. */
 function isLost(first: Clock, second: Clock, places: ReadonlyMap<Lane, readonly number[]> | undefined): boolean {
   for (const [lane, place] of first) {
     const still = second.get(lane) ?? NONE
@@ -378,7 +381,7 @@ function note(places: Map<Lane, number[]>, lane: Lane, place: number): void {
   else known.push(place)
 }
 
-/** Memory is given back behind all that uses it, and bytes are staged in memory of the library's own. */
+/** Whether the memory of an operation is not known. Frees come after all that uses the memory, and staging uses memory of the library's own. */
 const hasUnknownMemory = (operation: Operation): boolean =>
   operation.memory === undefined && operation.kind !== 'free' && !isStaging(operation)
 

@@ -1,7 +1,7 @@
 /**
- * Words of memory by which streams signal each other. A wait comes after what every write that may satisfy it comes after:
- * of the writes of one stream that is the first, and where the word satisfies the wait from the beginning it is nothing.
- * Where no such write is known yet, the wait counts as one for a promise until one is queued.
+ * Words of memory by which streams signal each other. A wait comes after what every write that may satisfy it comes after: of the writes of one
+ * stream only the first counts, and if the word satisfies the wait from the beginning the wait comes after nothing. As long as no such write is
+ * known, the wait counts as one for a promise until one is queued.
  */
 
 import {
@@ -16,34 +16,34 @@ import {
 } from '../../foundation/base/vector-clock.js'
 import { type Comparison, isMet, type MemoryValue } from '../../foundation/driver/values.js'
 
-/** Bytes that were written: `bytes` again and again; undefined if they are not known. */
+/** A write of bytes: `bytes` again and again; undefined if they are not known. */
 interface Write {
   readonly start: number
   readonly end: number
   readonly bytes: Uint8Array | undefined
-  /** When it happens; undefined for what was there when all earlier writes were done. */
+  /** The epoch of the write; undefined for bytes that were there when all earlier writes were done. */
   readonly at: Epoch | undefined
-  /** What happens before it. */
+  /** The clock of what happens before the write. */
   readonly before: VectorClock
 }
 
-/** What values need of the order around them. */
+/** The part of the happens-before order that values need. */
 export interface ValueOrder {
-  /** What any part of JavaScript has ever known to be done. */
+  /** The component of all that any part of JavaScript has ever known to be done. */
   readonly known: Component
-  /** Until the result is called the component may happen after all that is queued. */
+  /** Lets the component count as after all that is queued, until the returned function is called. */
   hold(component: Component): () => void
-  /** What a word holds now, as far as that is known; undefined where only streams write there. */
+  /** The present bytes of a word, as far as they are known; undefined if only streams write there. */
   look(pointer: number, byteLength: number): { readonly bytes: Uint8Array | undefined } | undefined
 }
 
-/** So many of the latest writes of a word are remembered, and so many fills of memory that no stream has waited for yet. */
+/** The number of the latest writes of a word that are remembered, and of fills of memory that no stream has waited for yet. */
 const MOST = 256
-/** A word of either length lies in one of these. */
+/** The bytes of a slot, which contains a word of either length. */
 const SLOT = 8
 
 export class Values {
-  /** By the address of the slot. */
+  /** The slots with words; keys are their addresses. */
   readonly #slots = new Map<number, Slot>()
   #fills: Write[] = []
 
@@ -62,7 +62,7 @@ export class Values {
     if (held !== undefined) slot.holds({ ...held, start: pointer, end, at: undefined, before: known.clock })
   }
 
-  /** `at` is the place of the write. */
+  /** Notes that a write of the word was queued, at the given epoch. */
   written({ pointer, bits, value }: MemoryValue, at: Epoch): void {
     const slot = this.#slotOf(pointer)
     const bytes = new Uint8Array(new BigUint64Array([value]).buffer, 0, bits / 8)
@@ -73,7 +73,7 @@ export class Values {
     this.#slotOf(word.pointer).wait(new Wait(word, compare, component, this.order))
   }
 
-  /** An operation has written these bytes: a fill the same again and again, others what is not known. */
+  /** Notes that an operation has written these bytes: a fill the same bytes again and again, another operation bytes that are not known. */
   overwritten(start: number, end: number, at: Epoch, bytes?: Uint8Array): void {
     if (bytes === undefined && this.#slots.size === 0) return
     const write = { start, end, bytes, at, before: clockThrough(at) }
@@ -83,13 +83,13 @@ export class Values {
     if (this.#fills.length > MOST) this.#fills = this.#fills.slice(MOST / 2)
   }
 
-  /** The memory is gone, or others have its place. */
+  /** Forgets words in memory that is gone, or that others have now. */
   forget(start: number, end: number): void {
     for (const slot of this.#slotsIn(start, end)) this.#slots.delete(slot.start)
     if (this.#fills.length > 0) this.#fills = this.#fills.filter((fill) => fill.end <= start || fill.start >= end)
   }
 
-  /** Writes that are known to be done are before all later waits. */
+  /** Adds references to the writes that may still matter: those that are known to be done are before all later waits. */
   addReferences(references: References): void {
     const { known } = this.order
     const add = (at: Epoch | undefined): void => {
@@ -152,12 +152,12 @@ class Slot {
     for (const wait of this.#waits) if (wait.isOpen) yield wait.at
   }
 
-  /** Is all that was written to these bytes known to be done? */
+  /** Whether all writes of these bytes are known to be done. */
   isDone(start: number, end: number, known: Epoch): boolean {
     return this.#writes.every((write) => !overlaps(write, start, end) || isKnown(write, known))
   }
 
-  /** All writes of these bytes are done: this is what they hold. */
+  /** Replaces the writes of these bytes, which are all done, by what the bytes hold now. */
   holds(write: Write): void {
     const { start, end } = write
     this.#writes = this.#writes.filter((earlier) => earlier.start < start || earlier.end > end)
@@ -167,13 +167,13 @@ class Slot {
 
 /** A wait for a word, as long as another write can change what it comes after. */
 class Wait {
-  /** What happens before the component without this wait. */
+  /** The clock of what happens before the component without this wait. */
   readonly #before: VectorClock
   readonly at: Epoch
-  /** What happens before all writes that may satisfy it; undefined as long as none is known. */
+  /** The clock of what happens before all writes that may satisfy the wait; undefined as long as none is known. */
   #past: VectorClock | undefined
   #release: (() => void) | undefined
-  /** The time of the component at the latest change: if it is later by now, it has been given work. */
+  /** The time of the component at the latest change: if it is later by now, the component has been given work. */
   #time: number
 
   constructor(
@@ -193,14 +193,14 @@ class Wait {
     return this.#past === undefined || (this.#time === time && !hasEnded)
   }
 
-  /** `writes` were queued before. */
+  /** Takes in the writes that were queued before the wait. */
   begin(writes: readonly Write[]): void {
     const { pointer, bits } = this.word
     const end = pointer + bits / 8
     const there = writes.filter((write) => overlaps(write, pointer, end))
     const known = there.map((write) => isKnown(write, this.at))
     for (const [index, write] of there.entries()) {
-      // A later write that happens before the wait has replaced it.
+      // A later write that happens before the wait has replaced this one.
       const isOver = there.some((later, nth) => nth > index && known[nth] === true && comesAfter(later, write))
       if (!isOver) this.#mayBeMetBy(write)
     }
@@ -210,7 +210,7 @@ class Wait {
     }
   }
 
-  /** A write was queued later. */
+  /** Takes in a write that was queued after the wait. */
   written(write: Write): void {
     if (!this.isOpen || write.at === undefined || isBefore(this.at, write.at)) return
     this.#mayBeMetBy(write)
@@ -243,7 +243,7 @@ const isKnown = ({ at }: Write, later: Epoch): boolean => at === undefined || is
 const comesAfter = (later: Write, { at }: Write): boolean =>
   at === undefined || later.at === undefined || isBefore(at, later.at)
 
-/** What the word holds after a write; undefined if that is not known. */
+/** The value of the word after a write; undefined if it is not known. */
 function valueBehind({ start, end, bytes }: Write, { pointer, bits }: MemoryValue): bigint | undefined {
   if (bytes === undefined || start > pointer || end < pointer + bits / 8) return undefined
   const word = new Uint8Array(8)

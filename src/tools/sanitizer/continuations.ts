@@ -1,7 +1,6 @@
 /**
- * What each part of JavaScript knows to be done, if waits order only what follows from them. A callback knows what was known
- * where it was passed on; code after an `await` also knows what was known where the promise was settled. What else has
- * happened by then is chance.
+ * The knowledge of each part of JavaScript of what is done, if waits order only what follows from them. A callback knows what was known where it was
+ * passed on; code after an `await` also knows what was known where the promise was settled. Anything else that has happened by then is chance.
  */
 import { stateError } from '../../foundation/base/errors.js'
 import { createHook, types } from '../../foundation/base/node-modules.js'
@@ -9,12 +8,12 @@ import { type Component, merged, NO_TIMES, type VectorClock } from '../../founda
 
 interface Continuation {
   clock: VectorClock
-  /** For a reaction to a promise: the promise. */
+  /** The number of the promise, for a reaction to one. */
   readonly trigger: number
 }
 
 export class Continuations {
-  /** By Node's numbers of promises, timers and the like, as long as these are reachable. */
+  /** The continuations that may still run; keys are Node's numbers of promises, timers and the like, as long as these are reachable. */
   readonly #waiting = new Map<number, Continuation>()
   /** The clock with which each promise was settled. */
   readonly #settled = new Map<number, VectorClock>()
@@ -22,11 +21,11 @@ export class Continuations {
   readonly #outer: VectorClock[] = []
   readonly #hook = createHook({
     init: (id, _type, trigger) => void this.#waiting.set(id, { clock: this.host.clock, trigger }),
-    // A callback inside another follows from that one, too.
+    // A callback inside another one also follows from that one.
     before: (id) =>
       this.#enter(this.#outer.length === 0 ? this.#knownTo(id) : merged(this.#knownTo(id), this.host.clock)),
     after: (id) => {
-      // The next call of an interval, or of a socket, knows what this one has learned.
+      // The next call of an interval, or of a socket, knows what this call has learned.
       const continuation = this.#waiting.get(id)
       if (continuation !== undefined) continuation.clock = this.host.clock
       this.#leave()
@@ -38,7 +37,10 @@ export class Continuations {
     },
   })
 
-  /** `host` has the clock of the part that runs now, `all` that of all parts together. */
+  /**
+   * @param host The component with the clock of the part that runs now
+   * @param all The component with the clock of all parts together
+   */
   constructor(
     private readonly host: Component,
     private readonly all: Component,
@@ -56,7 +58,7 @@ export class Continuations {
     if (users === 0) restoreCombinators()
   }
 
-  /** Calls a function that knows what this clock has, and nothing else. */
+  /** Calls a function that has the knowledge of this clock, and no other. */
   run(clock: VectorClock, fn: () => void): void {
     this.#enter(clock)
     try {
@@ -75,7 +77,7 @@ export class Continuations {
     this.host.turnTo(this.#outer.pop() ?? NO_TIMES)
   }
 
-  /** A callback that is older than the sanitizer may have waited for anything. */
+  /** The clock of a callback. One that is older than the sanitizer may have waited for anything. */
   #knownTo(id: number): VectorClock {
     const continuation = this.#waiting.get(id)
     if (continuation === undefined) return this.all.clock
@@ -101,7 +103,7 @@ export function checkContinuations(): void {
 let users = 0
 let restoreCombinators = (): void => {}
 
-/** Node settles the promise of many with the last of them, whose clock lacks the others: so each is awaited. */
+/** Makes combined promises know all of their parts: Node settles the promise of many with the last of them, whose clock lacks the others. */
 function combineKnowledge(): () => void {
   const names = ['all', 'allSettled'] as const
   const restores = names.map((name) => {

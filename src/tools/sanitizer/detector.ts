@@ -40,26 +40,29 @@ import { meet, type RaceFound, type RacesFound, type Region, type RegionKind, Re
 import type { CapturedWork, TrackedStream } from './streams.js'
 
 const NONE: readonly TouchedMemory[] = []
-/** The fields of a finding that a warning leaves empty: it is about one operation. */
+/** The fields of a finding that a warning about one operation leaves empty. */
 const ALONE = { region: undefined, awaited: undefined, fixed: undefined }
 
 export class Detector {
-  /** For calls that belong to no stream. */
+  /** The serial number for calls that belong to no stream. */
   readonly serial = 0
   readonly regions: Regions
-  /** What is shared with other threads. */
+  /** The exchange with the sanitizers of other threads. */
   readonly exchange: Exchange
   readonly #fixer: Fixer
   readonly #views: PinnedViews
-  /** On the simulator alone: comparing bytes takes longer than queueing a copy of them, and a GPU would wait for it. */
+  /**
+   * Whether the bytes of queued reads are compared. That is so on the simulator alone: it takes longer than queueing a copy, and a GPU would wait for
+   * it.
+   */
   readonly #comparesReads: boolean
-  /** Has the program queued host functions? They touch memory when they run. */
+  /** Whether the program has queued host functions, which touch memory when they run. */
   #hasHostFunctions = false
   /** The sequence number at which JavaScript last waited, or returned to the event loop. */
   #turnBegan = 0
   #turn: Turn | undefined
   #sequence = 0
-  /** Findings about kernels of which it is not known yet what they touch. */
+  /** The findings about kernels whose accesses are not known yet. */
   #held: readonly HeldFinding[] = []
   /** The stacks of calls that are not uses of one region: frees, host functions, launches of graphs. */
   readonly #calls: SampledSite[] = []
@@ -147,7 +150,7 @@ export class Detector {
     this.work(handle, 'allocation', region.whole, 'allocation')
   }
 
-  /** Memory was allocated that is usable at once, in the order of no stream. */
+  /** Notes that memory was allocated which is usable at once, in the order of no stream. */
   allocatedApart(pointer: Pointer, byteLength: number, kind: RegionKind, bytes?: Uint8Array): void {
     const region = this.regions.allocated(pointer, byteLength, kind)
     region.made = this.stacks.sample(this.#calls, 'allocation', this)
@@ -155,7 +158,7 @@ export class Detector {
     if (bytes !== undefined) region.shows(bytes)
   }
 
-  /** Memory was registered: it is an array of the program, which may write there at any time. */
+  /** Notes that memory was registered: it is an array of the program, which may write there at any time. */
   registered(pointer: Pointer): void {
     const region = this.regions.at(pointer)
     region.isArray = true
@@ -167,7 +170,7 @@ export class Detector {
     if (this.order.streams.at(handle).capture === undefined) this.order.values.look(word)
   }
 
-  /** A stream was told to wait until a word of memory has a value. */
+  /** Notes that a stream was told to wait until a word of memory has a value. */
   valueAwaited(word: MemoryValue, compare: Comparison, handle: StreamHandle): void {
     const stream = this.order.arriveAt(handle)
     if (stream.capture === undefined) this.order.values.awaited(word, compare, stream)
@@ -180,7 +183,7 @@ export class Detector {
     else stream.capture.put(stream, { kind: 'writeValue', word })
   }
 
-  /** A fill was queued. It is also a write of a value that another stream may wait for. */
+  /** Notes that a fill was queued. It also writes values that another stream may wait for. */
   filled({ pointer, value, width, count, rows, stream: handle }: QueuedFill): void {
     const stream = this.order.streams.at(handle)
     if (stream.capture !== undefined || !this.regions.at(pointer).takesValues) return
@@ -192,7 +195,7 @@ export class Detector {
     }
   }
 
-  /** A child graph was added to the graph that a stream captures. */
+  /** Notes that a child graph was added to the graph that a stream captures. */
   graphAdded(handle: StreamHandle, nodes: CapturedNodes): void {
     const stream = this.order.streams.at(handle)
     stream.capture?.putGraph(stream, nodes, this.stacks.sample(this.#calls, 'launch of a graph', stream))
@@ -208,7 +211,7 @@ export class Detector {
     this.#look((stack) => this.#operation(at, stream, 'free', 'free', stack, memory), memory, stream)
   }
 
-  /** A free that waits for more than its stream is none of the stream's work: what comes later there comes after none of that. */
+  /** Notes a free. One that waits for more than its stream is not work of the stream: what comes later there does not come after it. */
   freed({ pointer, stream: handle, after }: QueuedFree, queue: () => void): void {
     const beside = after.length === 0 ? undefined : this.order.afterStreamAndEvents(handle, after)
     queue()
@@ -234,12 +237,12 @@ export class Detector {
     if (region !== undefined) this.#free(region, at, 'close', undefined)
   }
 
-  /** The driver destroys these events. */
+  /** Forgets these events, which the driver destroys. */
   takenOver(events: readonly InternalEvent[]): void {
     for (const { event, release } of events) if (release === undefined) this.order.events.destroyed(event)
   }
 
-  /** JavaScript is about to look at pinned memory. */
+  /** Checks the access to pinned memory that JavaScript is about to make. */
   viewed(pointer: Pointer, byteLength: number): void {
     const running = this.order.running.innermost
     const { clock } = running?.past ?? this.order.host
@@ -263,8 +266,8 @@ export class Detector {
   }
 
   /**
-   * The simulator has run a kernel. What nothing else shows is reported: where it touches other memory than its launch says,
-   * and what a GPU leaves undefined. Findings that waited for this are reported where the bytes are really shared.
+   * Takes in what the simulator has observed of a kernel. It reports what nothing else shows: accesses to other memory than the launch says, and what
+   * a GPU leaves undefined. Findings that waited for this are reported if the bytes are really shared.
    */
   kernelRan(launch: ObservedLaunch, exact: readonly TouchedMemory[] | undefined, mistakes: readonly Mistake[]): void {
     const { what, memory, stack } = launch
@@ -279,7 +282,7 @@ export class Detector {
     if (findings.length > 0) this.findings.add(this.findings.gathered(findings, operation), false)
   }
 
-  /** Reports the findings that were held back and for which this says so: those of which the bytes are really shared. */
+  /** Reports those of the held findings whose bytes are really shared, as `isKnown` says. */
   reportHeld(isKnown: (finding: Finding) => boolean = () => true): void {
     if (this.#held.length === 0) return
     const held = this.#held
@@ -288,14 +291,14 @@ export class Detector {
     this.#held = held.filter(({ finding }) => !isKnown(finding))
     for (const { operation, finding } of known) {
       const { first, second, start, end } = finding
-      // Nothing will tell what it touches, and a false report is worse than none.
+      // A finding is dropped if the real accesses will never be known, since a false report is worse than none.
       if (first?.operation.other !== undefined && first.operation.awaitsExact) continue
       const areShared = first === undefined || meet(touchedBy(first), touchedBy(second), start, end)
       if (areShared) this.#found(operation, [finding], undefined, true)
     }
   }
 
-  /** Memory that a kernel touches though its launch does not say so. */
+  /** The report of memory that a kernel touches though its launch does not say so. */
   #undeclared(operation: CheckedOperation, piece: TouchedMemory): readonly Finding[] {
     const { pointer, byteLength, access } = piece
     const [start, end] = [pointer, pointer + byteLength]
@@ -312,19 +315,19 @@ export class Detector {
     const races = region.ranges.touch(operation, start, end, access) ?? []
     const found = races.map((race) => raceOf(race, operation, access, region))
     if (near === undefined || region.kind === 'unknown') return found
-    // The first byte that no argument has.
+    // The first byte that belongs to no argument.
     const outside = start < near.pointer ? start : Math.max(start, near.pointer + near.byteLength)
     const says = `Its argument ${near.argument} has ${near.byteLength} bytes, and it ${access === 'in' ? 'reads' : 'writes'} byte ${outside - near.pointer}: pass all that it needs.`
     return [...found, { ...aboutOne('outside-argument', operation, says), start: outside, end, region }]
   }
 
-  /** A promise that a stream waits for has settled: what JavaScript has done until now comes before the work behind it. */
+  /** Notes that a promise that a stream waits for has settled: what JavaScript has done until now comes before the work behind it. */
   promiseSettled(): void {
     this.#views.look()
     this.#views.forgetReads()
   }
 
-  /** A host function begins or ends: what JavaScript wrote before this point was not written by what runs after it. */
+  /** Notes that a host function begins or ends: what JavaScript wrote before this point was not written by what runs after it. */
   hostFunctionRuns(isOwn: boolean): void {
     this.#views.look()
     if (!isOwn) this.#views.forgetReads()
@@ -340,25 +343,25 @@ export class Detector {
     }).unref()
   }
 
-  /** Host functions that were queued until now may have run. */
+  /** Notes that the host functions that were queued until now may have run. */
   #turned(): void {
     this.#turnBegan = this.#sequence
   }
 
-  /** Bytes that queued work reads have changed without a call: JavaScript wrote through a view that it had kept. */
+  /** Reports that bytes which queued work reads have changed without a call: JavaScript wrote through a view that it had kept. */
   #changed(region: Region, read: CheckedOperation, start: number, end: number): void {
     const { host } = this.order
     const at = this.order.components.nowhere(host.clock)
     const memory: readonly TouchedMemory[] = [touching(start as Pointer, end - start, 'out')]
     const taken = this.stacks.take()
-    // The event loop may have called us, with no line of the program on the stack. Then the read's own stack is shown.
+    // The event loop may have made this call, with no line of the program on the stack. Then the read's own stack is shown.
     const stack = taken === undefined || shownLines(taken.stack).length > 0 ? taken : read.stack
     const what = region.isArray ? WRITTEN_ARRAY : KEPT_VIEW
     const view = this.#operation(at, undefined, what, 'javascript', stack, memory)
     this.#found(view, [raceOf({ other: read, access: 'in', start, end }, view, 'out', region)])
   }
 
-  /** Does queued work read memory that the program has a view of? */
+  /** Whether queued work reads memory that the program has a view of. */
   get isWatching(): boolean {
     return this.#views.hasReads
   }
@@ -406,7 +409,7 @@ export class Detector {
     }
   }
 
-  /** A node of a graph instance was updated, and touches this memory from now on. */
+  /** Notes that a node of a graph instance was updated, and touches this memory from now on. */
   nodeUpdated(instance: GraphInstance, node: NodeHandle, memory: readonly TouchedMemory[]): void {
     const [main] = memory
     if (main === undefined) return
@@ -419,7 +422,7 @@ export class Detector {
     )
   }
 
-  /** `instance` is undefined where it is older than the sanitizer. */
+  /** Notes the launch of a graph. `instance` is undefined if it is older than the sanitizer. */
   launched(what: string, instance: GraphInstance | undefined, handle: StreamHandle): void {
     const stack = this.stacks.sample(this.#calls, what, this.order.streams.at(handle))
     this.order.launch(instance, handle, (stream, work, at) => this.#nodeLaunched(stream, work, at, stack))
@@ -478,8 +481,8 @@ export class Detector {
   }
 
   /**
-   * Finds what races with an operation that is not written down. Its stack is taken only where there is something to report.
-   * Where races are fixed, `stream` waits, or without one JavaScript does.
+   * Finds what races with an operation that is not recorded. Its stack is taken only if there is something to report. If races are fixed, `stream`
+   * waits, or JavaScript if there is no stream.
    */
   #look(
     make: (stack: TakenStack | undefined) => CheckedOperation,
@@ -517,8 +520,8 @@ export class Detector {
       )
       return
     }
-    // Work behind a promise that is not resolved yet may still come after this operation. Of work of another thread the order may not
-    // have been known all the time.
+    // Work behind a promise that is not resolved yet may still come after this operation. For work of another thread the order may not have been
+    // known all the time.
     const isUnknown = ({ operation: { other } }: Finding['second']): boolean =>
       other !== undefined && other.era !== watchedEra()
     const isUndecided = ({ first, second }: Finding): boolean =>
@@ -536,13 +539,13 @@ export class Detector {
     for (const { first, second } of findings) for (const side of [first, second]) reported(side?.operation.stack)
     const left = this.findings.gathered(findings, operation)
     if (left.length === 0) return
-    // JavaScript's writes have happened already, and cannot be refused.
+    // Writes of JavaScript have happened already, and cannot be refused.
     const throws = this.findings.throws && (operation.kind !== 'javascript' || fix !== undefined)
     if (!this.findings.fixes) {
       this.findings.add(left, throws)
       return
     }
-    // An operation can wait only for those that were called before it.
+    // An operation can wait only for operations that were called before it.
     const awaited = left.every((finding) => finding.awaited !== undefined) ? (left[0]?.awaited ?? []) : []
     const fixed = fix?.(awaited) === true
     this.findings.add(
@@ -566,7 +569,10 @@ export class Detector {
     return operation
   }
 
-  /** True once for each region and stream that follows no foreign stream. */
+  /**
+   * Whether memory of another library is used here for the first time on a stream that follows no foreign stream. True once for each region and
+   * stream.
+   */
   #isAskedAbout(region: Region, stream: TrackedStream): boolean {
     if (this.order.streams.foreignCount === 0 || region.askedAbout.has(stream)) return false
     region.askedAbout.add(stream)
@@ -591,7 +597,7 @@ export class Detector {
   }
 }
 
-/** A finding that waits for what a kernel touches, and the operation that it is of. */
+/** A finding that waits for the real accesses of a kernel, with the operation of that kernel. */
 interface HeldFinding {
   readonly operation: CheckedOperation
   readonly finding: Finding
@@ -602,10 +608,10 @@ interface Mistake {
   readonly message: string
 }
 
-/** A launch of a kernel, or a node of a graph, that the simulator tells of when it has run. */
+/** A launch of a kernel, or a node of a graph, whose run the simulator reports. */
 export class ObservedLaunch implements LaunchObserver {
   isTold = false
-  /** Undefined for a node of a graph, which may run many times, and for a kernel without memory. */
+  /** The operation of the launch; undefined for a node of a graph, which may run many times, and for a kernel without memory. */
   operation: CheckedOperation | undefined
   stack: TakenStack | undefined
 
@@ -615,7 +621,7 @@ export class ObservedLaunch implements LaunchObserver {
     readonly memory: readonly TouchedMemory[],
   ) {}
 
-  /** `operation` is what the detector has made of the launch. */
+  /** Takes the operation that the detector has made of the launch. */
   queued(operation: CheckedOperation | undefined): void {
     if (!this.isTold) return
     this.operation = operation
@@ -653,11 +659,11 @@ function racesIn(region: Region, operation: CheckedOperation, piece: TouchedMemo
   const { pointer, byteLength, access } = piece
   const races = region.ranges.look(operation, pointer, pointer + byteLength, access)
   const all = region.freed === undefined ? races : [goneBy(region.freed, piece), ...(races ?? [])]
-  // Two accesses by JavaScript are compared by the bytes, in PinnedViews.
+  // Two accesses by JavaScript are not compared here, but by the bytes, in PinnedViews.
   return operation.kind === 'javascript' ? all?.filter(({ other }) => other.kind !== 'javascript') : all
 }
 
-/** A sampled stack may be that of another call. From the first report on, each call of this site has its own stack taken. */
+/** Notes that a stack was reported. A sampled one may be that of another call, so from now on each call of its site has its own stack taken. */
 function reported(stack: TakenStack | undefined): void {
   if (stack?.site !== undefined) stack.site.isReported = true
 }
@@ -720,7 +726,7 @@ export class Fixer {
   }
 }
 
-/** Where the driver refuses a wait, the report says that the race was not fixed. */
+/** Runs a fix. If the driver refuses a wait, the report says that the race was not fixed. */
 function attempted(fix: () => boolean): boolean {
   try {
     return fix()

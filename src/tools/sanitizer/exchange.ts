@@ -1,4 +1,4 @@
-/** What the sanitizer of a thread exchanges with those of other threads: it begins when the first object is shared. */
+/** The exchange between the sanitizers of a process's threads, which begins when the first object is shared. */
 import { process } from '../../foundation/base/node-modules.js'
 import { type EventHandle, isDefaultStream, type Pointer, type StreamHandle } from '../../foundation/driver/driver.js'
 import {
@@ -14,9 +14,9 @@ import type { Region, Regions } from './regions.js'
 import { SharedRegion } from './shared-accesses.js'
 import { EventClock } from './shared-clocks.js'
 
-/** The kinds of shared objects, by their numbers. */
+/** The numbers of the kinds of shared objects. */
 const [STREAM, EVENT] = [0, 1]
-/** At so many shared objects it is looked which of them were closed. */
+/** The number of shared objects at which those that were closed are removed for the first time. */
 const FIRST_LOOK = 64
 
 interface Shared {
@@ -24,11 +24,11 @@ interface Shared {
   readonly mailbox: Mailbox
 }
 
-/** The exchange of this thread: a second sanitizer would tell of each operation again. */
+/** The exchange of this thread. There is only one, since a second sanitizer would send each operation again. */
 let current: Exchange | undefined
 
 export class Exchange {
-  /** By kind, device and handle. */
+  /** The shared objects; keys are made of kind, device and handle. */
   readonly #shared = new Map<string, Shared>()
   #nextLook = FIRST_LOOK
   readonly #end = (): void => this.order.endSharing()
@@ -73,7 +73,7 @@ export class Exchange {
     return true
   }
 
-  /** From now on no sanitizer sees what this thread does with the objects. */
+  /** Ends the exchange: no sanitizer observes any more what this thread does with the objects. */
   stop(): void {
     if (current !== this) return
     current = undefined

@@ -18,15 +18,15 @@ import {
 import type { RaceFound, Region } from './regions.js'
 import { variableMadeAt } from './stream-variables.js'
 
-/** Thrown in 'throw' mode, and by `sanitize()`. */
+/** The error of a sanitizer with findings, thrown in 'throw' mode, and by `sanitize()`. */
 export class SanitizerError extends Error {
-  /** What to match on. */
+  /** The code by which a program recognises this error. */
   readonly code = 'ERR_RACE'
-  /** What was found; the message has all of their texts. */
+  /** The findings; the message has all of their texts. */
   readonly reports: readonly SanitizerReport[]
 
   /**
-   * Made by the sanitizer.
+   * Makes the error of these findings, which only a sanitizer has to do.
    * @param reports The findings.
    * @param options `cause`: what the function of `sanitize()` has thrown besides. Default: it has thrown nothing.
    */
@@ -36,7 +36,7 @@ export class SanitizerError extends Error {
     this.reports = reports
     const lines = reports[0]?.second.stack ?? []
     if (lines.length === 0) return
-    // Test runners take the first line that looks like a frame for where the error comes from: places in the message must not.
+    // Test runners take the first line that looks like a frame for the place of the error, so that places in the message must not look like one.
     const message = this.message.replace(/^( *)at /gm, '$1- at ')
     this.stack = [`SanitizerError: ${message}`, ...lines.map((line) => `    ${line}`)].join('\n')
   }
@@ -50,29 +50,29 @@ const MOST_REPORTS = 100
 /** The most findings that are recognised by their whole stacks. */
 const MOST_KNOWN = 1024
 
-/** A finding that is not to be reported, and why. */
+/** A finding that is not to be reported, and the reason. */
 export interface Suppression {
   /** A part of the report's message: a name, a file and line, an operation. */
   readonly match: string
-  /** Why it is no mistake, or not yet fixed. */
+  /** The reason why the finding is no mistake, or is not fixed yet. */
   readonly reason: string
 }
 
 /** A suppression, and how many findings it has held back. */
 export interface SuppressionUse extends Suppression {
-  /** The number of different findings that it has held back. */
+  /** The number of different findings that the suppression has held back. */
   readonly count: number
 }
 
-/** How a sanitizer reports what it finds. */
+/** The way in which a sanitizer reports findings. */
 export type SanitizerMode = 'collect' | 'throw' | 'print'
 
 export const MODES: readonly SanitizerMode[] = ['collect', 'throw', 'print']
 
-/** What is done with the findings. */
+/** The options that decide what is done with findings. */
 interface FindingsOptions {
   readonly mode: SanitizerMode
-  /** Are missing waits queued? */
+  /** Whether missing waits are queued. */
   readonly fix: boolean
   readonly suppress: readonly Suppression[]
   /** Called with each report as soon as it is made. */
@@ -82,12 +82,12 @@ interface FindingsOptions {
 export class Findings {
   readonly reports: SanitizerReport[] = []
   readonly suppressed: { readonly match: string; readonly reason: string; count: number }[]
-  /** The lines of the reported findings, by the other parts of their identity. */
+  /** The lines of the reported findings; keys are the other parts of their identity. */
   readonly #reported = new Map<string, (readonly (readonly string[])[])[]>()
-  /** The findings by their raw stacks, to save the work of splitting a stack into lines. */
+  /** The raw stacks of known findings, which save the work of splitting a stack into lines. */
   readonly #known = new Set<string>()
   readonly #onReport: FindingsOptions['onReport']
-  /** Is each error thrown, so that the call which completes a race is refused? */
+  /** Whether each error is thrown, so that the call which completes a race is refused. */
   readonly throws: boolean
   readonly fixes: boolean
 
@@ -138,7 +138,7 @@ export class Findings {
     this.#onReport?.(report)
   }
 
-  /** The report, unless there was one like it. In 'throw' mode each error is reported again, since each call is refused. */
+  /** The report of a finding, unless there was one like it. In 'throw' mode each error is reported again, since each call is refused. */
   #new(finding: Finding): SanitizerReport | undefined {
     if (this.throws && finding.fixed !== true && !isWarning(finding.kind)) return reportOf(finding)
     return this.#isNew(finding) ? reportOf(finding) : undefined
@@ -160,8 +160,8 @@ export class Findings {
 }
 
 /**
- * The identity of a finding: the two lines of the program, whatever streams it used there. Without stacks the streams are
- * used. A race inside a graph is the same wherever the graph is launched.
+ * The identity of a finding: the two lines of the program, whatever streams it used there. If no stacks are taken, the streams take their place. A
+ * race inside a graph is the same wherever the graph is launched.
  */
 function identityOf({ kind, first, second, says }: Finding): {
   readonly key: string
@@ -203,7 +203,7 @@ export function raceOf(
   }
 }
 
-/** An allocation or a free neither reads nor writes, and it is often not known what JavaScript does with a view. */
+/** The access that a report shows. An allocation or a free neither reads nor writes, and often it is not known what JavaScript does with a view. */
 function accessOf({ kind }: CheckedOperation, access: Access): Access | undefined {
   return kind === 'work' || (kind === 'javascript' && access !== 'inout') ? access : undefined
 }
@@ -215,8 +215,8 @@ function kindOf(first: CheckedOperation, second: CheckedOperation): ReportKind {
 }
 
 /**
- * One finding for each pair of operations, which spans all their bytes; the latest of the other operations first. What is about
- * one operation alone is one finding of each kind.
+ * The findings with one for each pair of operations, which spans all their bytes; the latest of the other operations comes first. Findings about one
+ * operation alone become one of each kind.
  */
 function gathered(findings: readonly Finding[], operation: CheckedOperation): Finding[] {
   const other = ({ first, second }: Finding): CheckedOperation | undefined =>
@@ -283,61 +283,61 @@ export type ReportKind =
   | 'shuffle-from-absent-lane'
   | 'lane-not-in-mask'
 
-/** One side of a report. */
+/** One of the two operations of a report. */
 export interface ReportedOperation {
-  /** 'copy', 'fill', "kernel 'axpy'", 'a view' … */
+  /** The kind and name of the operation: 'copy', 'fill', "kernel 'axpy'", 'a view' … */
   readonly what: string
-  /** Undefined where no memory is touched. */
+  /** The access to the memory; undefined if no memory is touched. */
   readonly access: Access | undefined
   /** The stream's name, or 'stream 3', by `stream.id`; undefined for JavaScript outside of host functions. */
   readonly stream: string | undefined
-  /** The thread that did it (`threadId`), if that is another than the one which reports it. */
+  /** The thread of the operation (`threadId`), if it is another than the one which reports it. */
   readonly thread: number | undefined
-  /** Where the program queued it: its own lines, innermost first. Empty where stacks are not taken. */
+  /** The place at which the program queued the operation: its own lines, innermost first. Empty if stacks are not taken. */
   readonly stack: readonly string[]
-  /** False: the stack is that of an earlier operation of this kind, on this stream and with this memory. */
+  /** Whether the stack is the operation's own. If not, it is that of an earlier operation of this kind, on this stream and with this memory. */
   readonly exactStack: boolean
-  /** Which argument of the kernel the memory is, from 0. */
+  /** The index of the kernel's argument that is this memory, from 0. */
   readonly argument: number | undefined
-  /** For a node of a graph, and what a host function does that is one: where it was captured. */
+  /** The place at which a node of a graph was captured; also for the operations of a host function that is such a node. */
   readonly capturedAt: readonly string[]
-  /** For a node of a graph that was launched within the capture of another: where that was done. */
+  /** The places at which a node's graph was launched within the capture of another graph. */
   readonly withinAt: readonly string[]
-  /** For what a host function does: where that was queued, or the graph launched that runs it. */
+  /** The place at which a host function was queued, or a graph that runs it was launched, for operations of the host function. */
   readonly queuedAt: readonly string[]
-  /** Where its stream was made, if that was seen. */
+  /** The place at which the operation's stream was made, if that was observed. */
   readonly streamMadeAt: readonly string[]
 }
 
 /** The whole of a buffer that a report is about. */
 export interface ReportedBuffer {
-  /** Its first address. */
+  /** The first address of the buffer. */
   readonly pointer: bigint
-  /** Its length in bytes. */
+  /** The length of the buffer in bytes. */
   readonly byteLength: number
-  /** Where the program allocated it. */
+  /** The place at which the program allocated the buffer. */
   readonly allocatedAt: readonly string[]
 }
 
-/** One thing that was found. */
+/** The report of one finding. */
 export interface SanitizerReport {
-  /** What it is. */
+  /** The kind of the finding. */
   readonly kind: ReportKind
   /** A warning may be a false alarm, and is never thrown. */
   readonly severity: 'error' | 'warning'
-  /** Called earlier; undefined where only one operation is at fault. */
+  /** The operation that was called earlier; undefined if only one operation is at fault. */
   readonly first: ReportedOperation | undefined
-  /** Called later. */
+  /** The operation that was called later. */
   readonly second: ReportedOperation
-  /** The bytes that both touch, or all that the one does. */
+  /** The bytes that both operations touch, or all that the single one touches. */
   readonly memory: { readonly pointer: bigint; readonly byteLength: number } | undefined
-  /** The buffer that these bytes lie in, where its allocation was seen. */
+  /** The buffer that these bytes lie in, if its allocation was observed. */
   readonly buffer: ReportedBuffer | undefined
-  /** The line to add, and where. */
+  /** The line to add to the program, and its place. */
   readonly advice: string
-  /** With `fix`: has the library queued the wait that was missing, or waited itself? */
+  /** Whether the library has queued the missing wait, or has waited itself. Undefined without the option `fix`. */
   readonly fixed: boolean | undefined
-  /** All of it, to be printed. */
+  /** The whole report as text, to be printed. */
   readonly message: string
 }
 
@@ -349,14 +349,14 @@ export interface Finding {
   readonly start: number
   readonly end: number
   readonly region: Region | undefined
-  /** All that the second operation has to wait for, on different streams; the first one's is among it. */
+  /** The operations on different streams for which the second one has to wait; the first one's is among them. */
   readonly awaited: readonly CheckedOperation[] | undefined
   readonly fixed: boolean | undefined
-  /** What is said in place of the advice on a missing wait. */
+  /** The text that takes the place of the advice on a missing wait. */
   readonly says?: string
 }
 
-/** How writes of JavaScript are described that no call shows: only that they have happened is known. */
+/** The description of writes of JavaScript that no call shows: only that they have happened is known. */
 export const KEPT_VIEW = 'a view that was kept (it has been used by now)'
 export const WRITTEN_ARRAY = 'an array that is registered (it has been written by now)'
 
@@ -382,7 +382,7 @@ function bufferOf({ start, end, made }: Region): ReportedBuffer {
   return { pointer: BigInt(start), byteLength: end - start, allocatedAt: linesOf(made) }
 }
 
-/** `place`: that which is to be ordered with the place of the other. */
+/** One side of a report. `place` is the place that is to be ordered with that of the other side. */
 function sideOf(
   { operation, access }: Finding['second'],
   { start, end }: Finding,
@@ -480,8 +480,8 @@ function sideLines(which: string, side: ReportedOperation): string[] {
 const UNNAMED = /^(?:stream \d+|Stream\(0x.*)$/
 
 /**
- * How advice names streams: by the name that the program gave, else by the variable that has it, else by the number. Streams that are made
- * by one line, as those of an array are, have no variable of their own, nor have those of variables of one name.
+ * The names of streams in advice: the name that the program gave, else the variable that has the stream, else the number. Streams that are made by
+ * one line, as those of an array are, have no variable of their own, nor have those of variables of one name.
  */
 function inCode(stream: OperationStream, ...others: readonly (OperationStream | undefined)[]): string {
   const { label, made } = stream
@@ -557,7 +557,7 @@ function orderingAdvice(
   return sentences.join(' ')
 }
 
-/** A stream orders what is captured together; what several captures add to one graph is ordered by its nodes. */
+/** The advice for two nodes of a graph. A stream orders what is captured together; what several captures add to one graph is ordered by its nodes. */
 function adviceWithinGraph(
   first: CheckedOperation,
   second: CheckedOperation,
@@ -578,8 +578,8 @@ function waitFor(from: string | undefined, to: string | undefined): string {
 }
 
 /**
- * Is the later one queued by a host function that was queued before the earlier one? Then it is the one that is meant to come
- * first, and a wait before it would turn the order round.
+ * Whether the later operation is queued by a host function that was queued before the earlier one. Then it is the one that is meant to come first,
+ * and a wait before it would turn the order round.
  */
 export function comesFromBefore(first: CheckedOperation, { kind, inside }: CheckedOperation): boolean {
   return kind === 'work' && inside !== undefined && first.inside === undefined && first.sequence > inside.sequence
@@ -587,7 +587,7 @@ export function comesFromBefore(first: CheckedOperation, { kind, inside }: Check
 
 const isUnseenWrite = (what: string): boolean => what === KEPT_VIEW || what === WRITTEN_ARRAY
 
-/** As a part of a sentence. */
+/** The description of an operation as a part of a sentence. */
 const nounOf = ({ kind, what }: CheckedOperation): string => (kind === 'javascript' ? 'host function' : what)
 
 function placeOf({ captured, kind, what, stream }: CheckedOperation): string {

@@ -1,4 +1,4 @@
-/** What happens when a captured graph is launched: its nodes are spread over as few components as their order needs. */
+/** The launches of captured graphs in the happens-before order: the nodes are spread over as few components as their order needs. */
 import type { Component, Epoch } from '../../foundation/base/vector-clock.js'
 import type { CapturedNode } from '../../foundation/driver/captured-graph.js'
 import type { NodeHandle, TouchedMemory } from '../../foundation/driver/driver.js'
@@ -7,31 +7,31 @@ import type { TakenStack } from './operations.js'
 import type { Region } from './regions.js'
 import type { CapturedWork, TrackedEvent, TrackedStream } from './streams.js'
 
-/** What an instance needs of the order around it. */
+/** The part of the happens-before order that an instance needs. */
 export interface LaunchOrder {
   newComponent(): Component
-  /** What the latest record of an event stands for. */
+  /** The epochs that the latest record of an event stands for. */
   workOfRecord(event: TrackedEvent): readonly Epoch[]
   readonly values: Values
 }
 
-/** Called with the epoch of each node of a launch. */
+/** A function that is called with the epoch of each node of a launch. */
 export type NodeVisitor = (stream: TrackedStream, work: CapturedWork, at: Epoch) => void
 
 export type CapturedNodes = readonly CapturedNode<CapturedWork>[]
 
 /** A graph ready to be launched. */
 export class GraphInstance {
-  /** Components of the branches beside the stream. They are used for all launches, which happen one after another. */
+  /** The components of the branches beside the stream. They are used for all launches, which happen one after another. */
   readonly components: Component[] = []
   nodes: CapturedNodes = []
   /** The branch of each node: 0 is the stream. */
   #branches: readonly number[] = []
   #last: Epoch | undefined
 
-  /** The places of nodes that are switched off. */
+  /** The indices of nodes that are switched off. */
   readonly off = new Set<number>()
-  /** The place of each node, by its handle in the graph that the instance was made from. */
+  /** The index of each node; keys are the nodes' handles in the graph that the instance was made from. */
   readonly #places = new Map<NodeHandle, number>()
 
   constructor(nodes: CapturedNodes) {
@@ -96,7 +96,7 @@ export class GraphInstance {
   }
 }
 
-/** A node continues the branch of a node before it, if no other does so yet; otherwise it begins a branch. */
+/** The branch of each node. A node continues the branch of a node before it, if no other does so yet; otherwise it begins a branch. */
 function branchesOf(nodes: CapturedNodes): number[] {
   const lasts: CapturedNode<CapturedWork>[] = []
   return nodes.map((node) => {

@@ -1,6 +1,6 @@
 /**
- * The happens-before relation by CUDA's rules: streams, events, the null stream, host waits, host functions, captures. It
- * follows the calls one by one.
+ * The happens-before relation by CUDA's rules: streams, events, the null stream, host waits, host functions, captures. The relation is updated call
+ * by call.
  */
 import {
   Component,
@@ -35,26 +35,26 @@ export class HappensBefore implements LaunchOrder {
   /** Reads a word of memory that JavaScript can see. */
   readWord: ValueOrder['look'] = () => undefined
   readonly components: Components
-  /** The JavaScript thread: what it knows to be done happens before all that it queues. */
+  /** The component of the JavaScript thread: what the thread knows to be done happens before all that it queues. */
   readonly host: Component
   readonly #continuations: Continuations | undefined
-  /** Work for which a query of the program was answered with `false`. */
+  /** The work for which a query of the program was answered with `false`. */
   readonly #denied: Component
   readonly running: RunningHostFunctions
-  /** Comes after all host functions that have run. */
+  /** A component after all host functions that have run. */
   #ran: Component | undefined
   readonly streams: Streams
   readonly events: Events
-  /** Comes after all launches of instances that are older than the sanitizer: their nodes are not known. */
+  /** A component after all launches of instances that are older than the sanitizer: their nodes are not known. */
   #unknownLaunches: Component | undefined
 
-  /** Set once something is shared with other threads. */
+  /** The clocks that are shared with other threads; undefined until something is shared. */
   #clocks: SharedClocks | undefined
 
   readonly values: Values
   readonly pendingWaits = new PendingWaits()
 
-  /** `isCausal`: a wait of JavaScript orders only what follows from it. */
+  /** @param isCausal Whether a wait of JavaScript orders only what follows from it */
   constructor(
     driver: Driver,
     readonly isCausal: boolean,
@@ -74,7 +74,7 @@ export class HappensBefore implements LaunchOrder {
     this.#continuations?.start()
   }
 
-  /** Something is shared with other threads from now on. */
+  /** Begins to share clocks, since something is shared with other threads from now on. */
   beginSharing(): SharedClocks {
     if (this.#clocks === undefined) {
       this.#clocks = new SharedClocks(this.components)
@@ -83,34 +83,31 @@ export class HappensBefore implements LaunchOrder {
     return this.#clocks
   }
 
-  /** What this thread does from now on, no other learns. */
+  /** Ends sharing: other threads learn nothing more of what this thread does. */
   endSharing(): void {
     this.#clocks?.end()
   }
 
-  /** To be called at the end. */
+  /** Stops following continuations; to be called at the end. */
   stop(): void {
     this.#continuations?.stop()
   }
 
-  /**
-   * The stream is about to be given work: that happens after what JavaScript knows, and by the null stream's rules after
-   * other streams.
-   */
+  /** The stream that is about to be given work, which happens after what JavaScript knows, and by the null stream's rules after other streams. */
   arriveAt(handle: StreamHandle): TrackedStream {
     const stream = this.streams.at(handle)
     if (stream.capture === undefined) this.#comeAfterOthers(stream, stream)
     return stream
   }
 
-  /** The event that the stream's next work would be. The stream stays as it is. */
+  /** The epoch that the stream's next work would have. The stream is left unchanged. */
   nextOf(stream: TrackedStream): Epoch {
     const next = new Component(stream)
     this.#comeAfterOthers(stream, next)
     return next.advance()
   }
 
-  /** As `arriveAt`, for a wait: on a blocking stream it is no work, so it need not come after the null stream's work. */
+  /** The stream that is about to be given a wait. On a blocking stream a wait is no work, so that it need not come after the null stream's work. */
   #arriveAtWait(handle: StreamHandle): TrackedStream {
     const stream = this.streams.at(handle)
     const { capture, nonBlocking } = stream
@@ -130,21 +127,21 @@ export class HappensBefore implements LaunchOrder {
     else capture.record(event, stream)
   }
 
-  /** A record behind all work of the device. */
+  /** Notes a record behind all work of the device. */
   recordDevice(handle: EventHandle, device: number): void {
     const event = this.events.at(handle)
     event.epochs = this.workOfDevice(device)
     event.captured = undefined
   }
 
-  /** What the internal record stands for that is made for a promise of the stream's completion. */
+  /** The epochs of the internal record that is made for a promise of the stream's completion. */
   promised(handle: StreamHandle): readonly Epoch[] {
     return this.#recorded(this.streams.at(handle), handle, false)
   }
 
   /**
-   * What a record stands for. Without timing it is no work of a blocking stream: it comes after the null stream's work, for
-   * which a wait for the stream itself does not wait.
+   * The epochs that a record stands for. A record without timing is no work of a blocking stream: it comes after the null stream's work, for which a
+   * wait for the stream itself does not wait.
    */
   #recorded(stream: TrackedStream, handle: StreamHandle, timing: boolean): readonly Epoch[] {
     if (timing || stream.nonBlocking || isNullStream(stream.handle)) return this.arriveAt(handle).epochs()
@@ -152,7 +149,7 @@ export class HappensBefore implements LaunchOrder {
     return [stream.epoch(), this.streams.blockingOf(stream.device).nullStream.epoch()]
   }
 
-  /** False if nothing was ever recorded: then the wait has no effect, not even by the null stream's rules. */
+  /** Notes a wait for an event. Returns false if nothing was ever recorded: then the wait has no effect, not even by the null stream's rules. */
   wait(streamHandle: StreamHandle, handle: EventHandle, external: boolean): boolean {
     const stream = this.streams.at(streamHandle)
     const event = this.events.at(handle)
@@ -176,8 +173,8 @@ export class HappensBefore implements LaunchOrder {
   }
 
   /**
-   * The stream waits for a promise. Until that settles it may stand for all that is queued, on any stream. Call the result when
-   * it settles: what JavaScript knows by then happens before the stream's work.
+   * Lets the stream wait for a promise. Until that settles, the wait may stand for all that is queued, on any stream. The returned function is to be
+   * called when the promise settles: what JavaScript knows by then happens before the stream's work.
    */
   hold(handle: StreamHandle): () => void {
     const release = this.#hold(this.arriveAt(handle))
@@ -193,7 +190,7 @@ export class HappensBefore implements LaunchOrder {
     return this.pendingWaits.begin(component.next())
   }
 
-  /** The work that is done once a wait for the stream is over. */
+  /** The epochs of all work that is done once a wait for the stream is over. */
   workOf(handle: StreamHandle): readonly Epoch[] {
     const stream = this.streams.at(handle)
     if (!isNullStream(stream.handle)) return stream.epochs()
@@ -209,7 +206,7 @@ export class HappensBefore implements LaunchOrder {
     return [...this.streams.ofDevice(device).map((stream) => stream.epoch()), ...(this.#clocks?.latest() ?? [])]
   }
 
-  /** JavaScript has waited for these epochs, or a query has answered that they are done. */
+  /** Notes that JavaScript has waited for these epochs, or that a query has answered that they are done. */
   hostWaitedFor(epochs: readonly Epoch[]): void {
     this.beforeHostWaits()
     this.running.waitedFor(epochs)
@@ -218,7 +215,7 @@ export class HappensBefore implements LaunchOrder {
     this.#areDone([this.host])
   }
 
-  /** JavaScript has waited until every host function has run. Those that ran earlier by chance are done then, too. */
+  /** Notes that JavaScript has waited until every host function has run. Those that ran earlier by chance are known to be done then, too. */
   drained(): void {
     this.hostWaitedFor(this.#ran?.epochs() ?? [])
   }
@@ -236,8 +233,8 @@ export class HappensBefore implements LaunchOrder {
   }
 
   /**
-   * The answer to a query for these epochs. Where a true answer is to order nothing by chance, the first answer is `false`, as
-   * it could have been; a program that asks again has waited.
+   * The answer to a query for these epochs. If a true answer is to order nothing by chance, the first answer is `false`, as it could have been; a
+   * program that asks again has waited.
    */
   answer(isDone: boolean, epochs: readonly Epoch[]): boolean {
     if (this.#continuations !== undefined && !areBefore(epochs, this.host)) {
@@ -277,7 +274,7 @@ export class HappensBefore implements LaunchOrder {
     return after.epoch()
   }
 
-  /** The same of all that is in the stream as well, which stays as it is. */
+  /** An epoch after all that is in the stream and all that these events stand for; the stream is left unchanged. */
   afterStreamAndEvents(handle: StreamHandle, events: readonly InternalEvent[]): Epoch {
     const after = new Component(this.components.nowhere(this.host.clock))
     const stream = this.streams.at(handle)
@@ -288,22 +285,22 @@ export class HappensBefore implements LaunchOrder {
   }
 
   /**
-   * `before` are the nodes of the graph that the capture adds to, behind the nodes `after`, or behind all if one is not
-   * known.
+   * Notes the beginning of a capture. `before` are the nodes of the graph that the capture adds to, behind the nodes `after`, or behind all if one of
+   * them is not known.
    */
   captureBegins(handle: StreamHandle, before: CapturedNodes = [], after: readonly NodeHandle[] = []): void {
     const named = before.filter(({ work }) => work.kind === 'work' && after.some((node) => node === work.node))
     new Capture(this.streams.at(handle), true, before, named.length < after.length ? before : named)
   }
 
-  /** Returns the nodes of the capture; undefined where some of them are older than the sanitizer. */
+  /** Returns the nodes of the capture; undefined if some of them are older than the sanitizer. */
   captureEnds(handle: StreamHandle): CapturedNodes | undefined {
     const capture = this.streams.known(handle)?.capture
     const nodes = capture?.end()
     return capture?.seen ? nodes : undefined
   }
 
-  /** `instance` is undefined where it is older than the sanitizer. */
+  /** Notes the launch of a graph. `instance` is undefined if it is older than the sanitizer. */
   launch(instance: GraphInstance | undefined, handle: StreamHandle, visit: NodeVisitor): void {
     const stream = this.arriveAt(handle)
     if (instance !== undefined) instance.launch(stream, this, visit)
@@ -323,14 +320,14 @@ export class HappensBefore implements LaunchOrder {
     this.events.addReferences(references)
   }
 
-  /** The launch may wait for each event that is older than the sanitizer, and record it. */
+  /** Notes the launch of an unknown graph, which may wait for each event that is older than the sanitizer, and may record it. */
   #launchUnknown(stream: TrackedStream): void {
     for (const event of this.events.older()) for (const epoch of this.workOfRecord(event)) stream.join(epoch)
     this.#unknownLaunches ??= this.components.beginApart()
     this.#unknownLaunches.join(stream.next())
   }
 
-  /** Is the stream foreign, or does its work happen after work of a foreign stream of its device? */
+  /** Whether the stream is foreign, or its work happens after work of a foreign stream of its device. */
   followsForeignStream(stream: TrackedStream): boolean {
     if (stream.foreign) return true
     return this.streams.foreign.some((other) => other.device === stream.device && isFollowed(other, stream))
@@ -367,7 +364,7 @@ export class HappensBefore implements LaunchOrder {
   }
 
   /**
-   * What an event's latest record stands for. An event that other code records may stand for all work of foreign streams and of other
+   * The epochs that an event's latest record stands for. An event that other code records may stand for all work of foreign streams and of other
    * threads, and one that is older than the sanitizer for each launch of a graph that is older, too.
    */
   workOfRecord(event: TrackedEvent): readonly Epoch[] {
@@ -379,7 +376,7 @@ export class HappensBefore implements LaunchOrder {
   }
 }
 
-/** Were all records of the event seen? */
+/** Whether all records of the event were observed. */
 const isKnown = ({ made, shared }: TrackedEvent): boolean => (shared === undefined ? made : shared.isKnown)
 
 const areBefore = (epochs: readonly Epoch[], later: Epoch): boolean => epochs.every((epoch) => isBefore(epoch, later))
@@ -393,9 +390,9 @@ export interface LaunchedHostFunction extends HostFunctionOrigin {
 }
 
 export interface RunningHostFunction extends LaunchedHostFunction {
-  /** What happens before it: by its place in the stream, and by its own waits. */
+  /** The component of what happens before the host function: by its place in the stream, and by its own waits. */
   readonly past: Component
-  /** The time of `past` when it began. */
+  /** The time of `past` when the host function began. */
   readonly began: number
 }
 
@@ -404,7 +401,7 @@ interface HostFunctionOrder {
   runHostFunction(launched: LaunchedHostFunction, fn: () => void): void
 }
 
-/** The launches of a host function: one, or one for each launch of its graph. It runs in their order. */
+/** The launches of a host function: one, or one for each launch of its graph. The function runs once for each, in their order. */
 export class HostFunctionPlace {
   readonly #launched: LaunchedHostFunction[] = []
 
@@ -422,20 +419,20 @@ export class HostFunctionPlace {
   }
 }
 
-/** So many host functions that are over are remembered, as long as others are pending. */
+/** The number of finished host functions that are remembered, as long as others are pending. */
 const MOST_OVER = 256
 
 /**
- * The host functions that run now. What else the JavaScript thread knows by then, beside the past of a host function, may be
- * chance, and does not count.
+ * The host functions that run now. Anything else that the JavaScript thread knows by then, beside the past of a host function, may be chance, and
+ * does not count.
  */
 export class RunningHostFunctions {
-  /** The innermost last. */
+  /** The host functions that run now, the innermost last. */
   readonly #running: RunningHostFunction[] = []
-  /** Host functions that are over and have waited for something, with their clocks at the end. */
+  /** The host functions that are over and have waited for something, with their clocks at the end. */
   readonly #over: { readonly at: Epoch; readonly clock: VectorClock }[] = []
 
-  /** `areCausal`: what one of them has waited for is not known to all of JavaScript. */
+  /** @param areCausal Whether only the host function itself, not all of JavaScript, knows what it has waited for */
   constructor(
     private readonly components: Components,
     private readonly pending: PendingHostFunctions,
@@ -443,7 +440,7 @@ export class RunningHostFunctions {
   ) {}
 
   get innermost(): RunningHostFunction | undefined {
-    // Needed for each operation: to read before the beginning of an array is slow.
+    // The length is checked first, as each operation needs this, and reading before the beginning of an array is slow.
     return this.#running.length === 0 ? undefined : this.#running[this.#running.length - 1]
   }
 
@@ -475,7 +472,7 @@ export class RunningHostFunctions {
     if (this.#over.length > MOST_OVER) this.#over.shift()
   }
 
-  /** The innermost one has waited for these epochs. */
+  /** Notes that the innermost host function has waited for these epochs. */
   waitedFor(epochs: readonly Epoch[]): void {
     const past = this.innermost?.past
     if (past === undefined) return
@@ -483,7 +480,7 @@ export class RunningHostFunctions {
     this.inherit(past)
   }
 
-  /** What happens after a host function also happens after what that has waited for. */
+  /** Lets what happens after a host function also happen after what the host function has waited for. */
   inherit(past: Component): void {
     let news = this.#over.length > 0
     while (news) {

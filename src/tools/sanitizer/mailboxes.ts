@@ -1,6 +1,4 @@
-/**
- * Mailboxes and words in memory by which the sanitizers of a process's threads exchange what they know.
- */
+/** Mailboxes and words in memory by which the sanitizers of a process's threads exchange what they know. */
 import { monotonicTime } from '../../foundation/base/event-loop.js'
 import { isGone, ownThread } from '../../foundation/base/system-threads.js'
 import {
@@ -11,41 +9,47 @@ import {
   type WatchedObject,
 } from '../../foundation/driver/watched-threads.js'
 
-/** The number of the thread that holds the lock; 0 if none does. */
+/** The index of the number of the thread that holds the lock; 0 if none does. */
 const LOCK = 0
-/** How many numbers components of vector clocks have, and how many of these are free again. */
+/** The index of the count of numbers of components; FREE is that of the count of free ones among them. */
 const COMPONENTS = 1
 const FREE = 2
-/** Counts the times at which more work became known to be done. */
+/** The index of the count of times at which more work became known to be done. */
 const CHANGES = 3
-/** By component, the latest time that some thread knows to be done; then the latest time that was told; then the free numbers. */
+/**
+ * The index of the latest time of each component that some thread knows to be done; LATEST is that of the latest times that were sent, FREE_NUMBERS
+ * that of the free numbers.
+ */
 const DONE = 16
 const MOST_COMPONENTS = 8192
 const LATEST = DONE + MOST_COMPONENTS
 const FREE_NUMBERS = LATEST + MOST_COMPONENTS
 const WORDS = FREE_NUMBERS + MOST_COMPONENTS
-/** By device, a mailbox of the null stream's work, and one of that of blocking streams. */
+/** The number of devices with mailboxes: one for the null stream's work, and one for that of blocking streams. */
 const MOST_DEVICES = 16
 const DEVICE_BYTES = 4096
 const DEVICES = SANITIZERS_BEGIN + 4 * WORDS
 
-/** Milliseconds. The lock is held for a millisecond at most, unless the thread was terminated meanwhile, which not every system shows. */
+/**
+ * The milliseconds after which a lock counts as abandoned. It is held for a millisecond at most, unless its thread was terminated, which not every
+ * system shows.
+ */
 const LONGEST_HELD = 2000
 
 const words = new Int32Array(memoryOfSanitizers, SANITIZERS_BEGIN, WORDS)
 
-/** The first word of an object's mailbox says whether it is open. */
+/** The index of the version of a mailbox; the word before it says whether the object is open. */
 const VERSION = 1
 const LENGTH = 2
 const MAILBOX_HEADER = 16
 
-/** A JSON text that all threads can read, and write while they have the lock. */
+/** A JSON text that all threads can read, and can write while they have the lock. */
 export class Mailbox {
   readonly #header: Int32Array
   readonly #bytes: Uint8Array
   #read = 0
 
-  /** Of an object, or another part of memory. */
+  /** @param buffer The memory of an object, or other memory that contains the mailbox */
   constructor(
     buffer: ArrayBufferLike,
     offset = 0,
@@ -60,32 +64,32 @@ export class Mailbox {
     return new Mailbox(object.mailbox, 0, object.mailbox.byteLength, object)
   }
 
-  /** Has the thread closed the object that shared it? */
+  /** Whether the thread has closed the object that shared the mailbox. */
   get isClosed(): boolean {
     return this.object !== undefined && isClosed(this.object)
   }
 
-  /** Was it written since this thread read or wrote it? */
+  /** Whether the mailbox was written since this thread read or wrote it. */
   get isNews(): boolean {
     return Atomics.load(this.#header, VERSION) !== this.#read
   }
 
-  /** What it has; undefined before it is written. */
+  /** The value in the mailbox; undefined before it is written. */
   read(): unknown {
     this.#read = Atomics.load(this.#header, VERSION)
     const length = Atomics.load(this.#header, LENGTH)
     if (length === 0) return undefined
     try {
-      // Decoders take no shared memory.
+      // The bytes are copied, since decoders refuse shared memory.
       return JSON.parse(new TextDecoder().decode(this.#bytes.slice(0, length)))
     } catch {
-      // A thread was terminated while it wrote.
+      // The text may be cut off, if a thread was terminated while it wrote.
       knowsLess()
       return undefined
     }
   }
 
-  /** False if it is too long, which leaves the mailbox as it was. */
+  /** Writes a value. Returns false if it is too long, which leaves the mailbox unchanged. */
   write(value: unknown): boolean {
     const bytes = new TextEncoder().encode(JSON.stringify(value))
     if (bytes.length > this.#bytes.length) return false
@@ -126,7 +130,7 @@ export function mailboxesOfDevice(device: number): { readonly nullStream: Mailbo
 
 /** The times of components that have numbers in all threads. */
 export const sharedTimes = {
-  /** A number for a component, and the latest time that another had with it; undefined if there are too many. */
+  /** A number for a component, and the latest time that another component had with it; undefined if there are too many. */
   newComponent(): { readonly number: number; readonly since: number } | undefined {
     return exclusively(() => {
       const free = Atomics.sub(words, FREE, 1) - 1
@@ -141,7 +145,7 @@ export const sharedTimes = {
       return { number, since: 0 }
     })
   },
-  /** The thread that has these numbers will not use them any more. */
+  /** Frees these numbers, which their thread will not use any more. */
   giveBack(numbers: Iterable<number>): void {
     exclusively(() => {
       for (const number of numbers) Atomics.store(words, FREE_NUMBERS + Atomics.add(words, FREE, 1), number)
@@ -150,7 +154,7 @@ export const sharedTimes = {
   get count(): number {
     return Atomics.load(words, COMPONENTS)
   },
-  /** Changes when more work is known to be done. */
+  /** The count of changes, which grows when more work is known to be done. */
   get changes(): number {
     return Atomics.load(words, CHANGES)
   },
@@ -158,7 +162,7 @@ export const sharedTimes = {
   latest: (component: number): number => Atomics.load(words, LATEST + component),
   setDone: (component: number, time: number): void => raise(DONE + component, time),
   setLatest: (component: number, time: number): void => raise(LATEST + component, time),
-  /** To be called before and after `setDone()`: a thread that sees the time sees that something has changed. */
+  /** Counts a change. It is to be called before and after `setDone()`: a thread that reads the new time finds that something has changed. */
   changed: (): void => void Atomics.add(words, CHANGES, 1),
 }
 

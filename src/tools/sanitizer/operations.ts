@@ -7,48 +7,47 @@ export type CheckedOperationKind = 'work' | 'allocation' | 'free' | 'javascript'
 
 /** The stream of an operation. */
 export interface OperationStream {
-  /** No other stream of the sanitizer has it. */
+  /** A number that no other stream of the sanitizer has. */
   readonly serial: number
   readonly handle: StreamHandle
   readonly device: number
-  /** What a report calls it. */
+  /** The name of the stream in reports. */
   readonly label: string
-  /** Where it was made, if that was seen. */
+  /** The place at which the stream was made, if that was observed. */
   readonly made: TakenStack | undefined
-  /** Was it destroyed? No work can be queued on it then. */
+  /** Whether the stream was destroyed, so that no work can be queued on it. */
   readonly closed: boolean
   readonly isCapturing: boolean
 }
 
-/** Where a node of a graph was captured, or a graph was put into another. */
+/** The place at which a node of a graph was captured, or a graph was put into another. */
 export interface CapturedPlace {
   readonly stream: OperationStream
   readonly stack: TakenStack | undefined
-  /** Identifies the capture: several can add to one graph. */
+  /** The identity of the capture, since several can add to one graph. */
   readonly capture: object
 }
 
-/** Where a node was captured, through all graphs that contain it. */
+/** The place at which a node was captured, through all graphs that contain it. */
 export interface NodePlace extends CapturedPlace {
-  /** Where its graph was made a child of another graph, and so on: the outermost first. */
+  /** The places at which the node's graph was made a child of another graph, and so on: the outermost first. */
   readonly within: readonly CapturedPlace[]
 }
 
-/** Where a host function came from that touches memory, or queues work, while it runs. */
+/** The origin of a host function that touches memory, or queues work, while it runs. */
 export interface HostFunctionOrigin {
   readonly stream: OperationStream
-  /** Its place in the order of the calls. */
+  /** The position of the host function in the order of the calls. */
   readonly sequence: number
-  /** Where it was queued, or its graph was launched. */
+  /** The place at which the host function was queued, or its graph was launched. */
   readonly queued: TakenStack | undefined
-  /** Its node, where a graph runs it. */
+  /** The node of the host function, if a graph runs it. */
   readonly captured: NodePlace | undefined
 }
 
 /**
- * For two nodes of one launch, the two places in the innermost graph that contains both, which the program should order.
- * Undefined for other operations. Unordered nodes on one stream are always of one launch, since launches of a stream run one
- * after another.
+ * The two places of nodes of one launch in the innermost graph that contains both, which the program should order. Undefined for other operations.
+ * Unordered nodes on one stream are always of one launch, since launches of a stream run one after another.
  */
 export function placesInOneLaunch(
   { captured: one, stream }: CheckedOperation,
@@ -60,7 +59,7 @@ export function placesInOneLaunch(
   return [one.within[level] ?? one, other.within[level] ?? other]
 }
 
-/** Was one queued, and did JavaScript not wait before the other looked? Then the first had no chance to run before it. */
+/** Whether one of the operations was queued too late to run before the other, an access by JavaScript that has not waited in between. */
 export function isInOneTurn(one: CheckedOperation, other: CheckedOperation): boolean {
   return isAfter(one, other.since) || isAfter(other, one.since)
 }
@@ -74,37 +73,36 @@ export interface OtherThread {
   readonly era: number
 }
 
-/** One operation that touches memory, with its place in the happens-before order. All have one shape: there are many. */
+/** One operation that touches memory, with its place in the happens-before order. All operations have one shape, as there are many. */
 export class CheckedOperation implements Epoch {
   readonly component: number
   readonly time: number
   readonly clock: VectorClock
   /**
-   * For an access by JavaScript: the sequence number at which JavaScript last waited. Host functions that were queued after
-   * it cannot have run yet.
+   * The sequence number at which JavaScript last waited before an access of its own. Host functions that were queued after it cannot have run yet.
    */
   since: number | undefined
-  /** All that it touched, of a kernel that the simulator has run. */
+  /** All memory that a kernel touched, once the simulator has run it. */
   exact: readonly TouchedMemory[] | undefined = undefined
-  /** Will that be known? Until then only what it may touch is. */
+  /** Whether `exact` will be known. Until then only the memory that the operation may touch is known. */
   awaitsExact = false
-  /** Set if another thread did it. */
+  /** The thread that did the operation; undefined for this thread. */
   other: OtherThread | undefined = undefined
 
   constructor(
     at: Epoch,
-    /** Its place in the order of the calls. */
+    /** The position of the operation in the order of the calls. */
     readonly sequence: number,
-    /** 'copy', 'fill', "kernel 'axpy'" … */
+    /** The kind and name of the operation: 'copy', 'fill', "kernel 'axpy'" … */
     readonly what: string,
     readonly kind: CheckedOperationKind,
-    /** Undefined for JavaScript outside of host functions. */
+    /** The stream of the operation; undefined for JavaScript outside of host functions. */
     readonly stream: OperationStream | undefined,
-    /** May be the stack of an earlier operation of its kind until there is something to report. */
+    /** The stack of the call. It may be that of an earlier operation of its kind until there is something to report. */
     public stack: TakenStack | undefined,
     readonly memory: readonly TouchedMemory[],
     readonly captured: NodePlace | undefined,
-    /** The host function that did this, or queued it. */
+    /** The host function that did this operation, or queued it. */
     readonly inside: HostFunctionOrigin | undefined,
   ) {
     this.component = at.component
@@ -122,7 +120,7 @@ export class CheckedOperation implements Epoch {
   }
 }
 
-/** Frames of this library between the program's call and the place where the stack is taken. */
+/** The frames of this library between the program's call and the place where the stack is taken. */
 const OWN_FRAMES = 10
 const CALLERS = 8
 const SHOWN = 6
@@ -144,7 +142,7 @@ export function identifyingLines(stack: string): readonly string[] {
   return lines.slice(0, awaiting > 0 ? Math.min(awaiting, IDENTIFYING) : IDENTIFYING).map(withoutReceiver)
 }
 
-/** Node names one function `again`, or `Immediate.again [as _onImmediate]` where a timer calls it. */
+/** The line without the receiver of a method: Node names one function `again`, or `Immediate.again [as _onImmediate]` if a timer calls it. */
 function withoutReceiver(line: string): string {
   const [name = '', ...place] = line.slice('at '.length).split(' (')
   if (place.length === 0) return name
@@ -153,8 +151,8 @@ function withoutReceiver(line: string): string {
 }
 
 /**
- * Are the lines the same, as far as both have some? After an `await` a function has no callers any more, so one place can be
- * seen with more or fewer outer lines.
+ * Whether the lines are the same, as far as both have some. After an `await` a function has no callers any more, so one place can have more or fewer
+ * outer lines.
  */
 export function isSamePlace(one: readonly string[], other: readonly string[]): boolean {
   const length = Math.min(one.length, other.length)
@@ -166,33 +164,33 @@ export function isSamePlace(one: readonly string[], other: readonly string[]): b
 export interface TakenStack {
   readonly stack: string
   readonly exact: boolean
-  /** The site that it was sampled for; undefined where it is the operation's own. */
+  /** The site that the stack was sampled for; undefined if it is the operation's own. */
   readonly site: SampledSite | undefined
 }
 
 /** A kind of call that one stream makes again and again with memory of one size. Its stack is taken now and then. */
 export class SampledSite {
   count = 0
-  /** Was one of these calls reported? From then on each has its own stack taken. */
+  /** Whether one of these calls was reported. From then on each of them has its own stack taken. */
   isReported = false
-  /** The latest stack that was taken, for those that have none of their own. */
+  /** The latest stack that was taken, for calls that have none of their own. */
   latest: TakenStack | undefined
 
   constructor(
     readonly what: string,
-    /** The serial number of the stream, which need not be kept once it is closed. */
+    /** The serial number of the stream. The stream itself need not be kept reachable once it is closed. */
     readonly by: number,
   ) {}
 }
 
-/** Each site has its first 16 stacks taken, and then one of 64. */
+/** The number of calls of a site that have their stacks taken at first; later it is one of 64. */
 const FIRST = 16
 const EVERY = 64
-/** After so many stacks in all, a new site has only its first one taken. */
+/** The number of stacks in all after which a new site has only its first one taken. */
 const MOST_FIRST = 4096
 const MOST_SITES = 64
 
-/** Which operations have their stacks taken. */
+/** The choice of operations that have their stacks taken. */
 export type StackMode = 'sampled' | 'all' | 'none'
 
 export const STACK_MODES: readonly StackMode[] = ['sampled', 'all', 'none']
@@ -202,15 +200,15 @@ export class Stacks {
 
   constructor(private readonly mode: StackMode) {}
 
-  /** The stack of the call under way, where stacks are taken at all. */
+  /** The stack of the call under way; undefined if no stacks are taken. */
   take(): TakenStack | undefined {
     if (this.mode === 'none') return undefined
     return { stack: takeStack(OWN_FRAMES + CALLERS, this.take), exact: true, site: undefined }
   }
 
   /**
-   * As `take()`, but mostly returns an earlier stack of the same site. Taking a stack costs ten times as much as the rest of
-   * the sanitizer, and what one stream does again and again with the same memory mostly comes from the same line.
+   * The stack of the call under way, or mostly an earlier one of the same site. Taking a stack costs ten times as much as the rest of the sanitizer,
+   * and what one stream does again and again with the same memory mostly comes from the same line.
    */
   sample(sites: SampledSite[], what: string, { serial }: Pick<OperationStream, 'serial'>): TakenStack | undefined {
     if (this.mode !== 'sampled') return this.take()

@@ -1,8 +1,8 @@
-/** Host functions, and waits for promises and values, that are queued and not over. */
+/** The host functions, and the waits for promises and values, that are queued and not over. */
 import { type Epoch, isBefore, type References, timeBefore } from '../../foundation/base/vector-clock.js'
 
 export class PendingHostFunctions {
-  /** By component, in the order of their times. */
+  /** The epochs of each component, in the order of their times. */
   readonly #bySlot = new Map<number, Epoch[]>()
 
   get isEmpty(): boolean {
@@ -28,8 +28,8 @@ export class PendingHostFunctions {
   }
 
   /**
-   * Can a host function still run that is not ordered with the work? Given `later`, only those count that `later` happens
-   * after: what they touch has to be checked against the work, too, though `later` happens after the work.
+   * Whether a host function can still run that is not ordered with the work. If `later` is given, only those count that `later` happens after: what
+   * they touch has to be checked against the work, too, though `later` happens after the work.
    */
   mayMeet(work: Epoch, later?: Epoch): boolean {
     for (const [component, epochs] of this.#bySlot) {
@@ -56,8 +56,8 @@ export class PendingWaits {
   }
 
   /**
-   * Waits before work that is known to be done are over: JavaScript, another thread, or another process has written the value. Returns
-   * true if there are any.
+   * Ends the waits before work that is known to be done: JavaScript, another thread, or another process has written the value. Returns true if there
+   * are any.
    */
   areDone(known: Epoch): boolean {
     const { size } = this.#pendingWaits
@@ -65,13 +65,13 @@ export class PendingWaits {
     return this.#pendingWaits.size < size
   }
 
-  /** Does the work happen after one of the waits? */
+  /** Whether the work happens after one of the waits. */
   comeBefore(work: Epoch): boolean {
     for (const hold of this.#pendingWaits) if (isBefore(hold, work)) return true
     return false
   }
 
-  /** Is only `later` behind a wait? Then it is not checked, and cannot take the place of `earlier`. */
+  /** Whether only `later` is behind a wait. Then it is not checked, and cannot take the place of `earlier`. */
   separate(earlier: Epoch, later: Epoch): boolean {
     return this.#pendingWaits.size > 0 && this.comeBefore(later) && !this.comeBefore(earlier)
   }

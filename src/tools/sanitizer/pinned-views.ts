@@ -1,6 +1,6 @@
 /**
- * Finds out from the bytes of pinned memory what JavaScript did with it: whether it wrote through a view that it asked for,
- * and whether it wrote through an older view while queued work still reads.
+ * Finds out from the bytes of pinned memory what JavaScript did with it: whether it wrote through a view that it asked for, and whether it wrote
+ * through an older view while queued work still reads.
  */
 import { sameBytes } from '../../foundation/base/bytes.js'
 import { type Epoch, isBefore, type References } from '../../foundation/base/vector-clock.js'
@@ -8,7 +8,7 @@ import type { Access, Pointer } from '../../foundation/driver/driver.js'
 import type { CheckedOperation } from './operations.js'
 import type { Region } from './regions.js'
 
-/** Where there are more bytes than this, only pieces of them are compared. */
+/** The number of bytes above which only pieces of them are compared. */
 const WHOLE = 65_536
 const PIECES = 16
 const PIECE = WHOLE / PIECES
@@ -44,21 +44,21 @@ interface UsedBytes {
   readonly before: Snapshot
 }
 
-/** Called with what JavaScript turned out to have done. */
+/** A function that is called with the access that JavaScript turned out to have made. */
 type ScriptAccess = (region: Region, operation: CheckedOperation, start: number, end: number, access: Access) => void
 
 export class PinnedViews {
-  /** Views of which it is not known yet whether JavaScript writes through them. */
+  /** The views of which it is not known yet whether JavaScript writes through them. */
   #views: UsedBytes[] = []
-  /** Queued work that reads memory which the program has views of. */
+  /** The queued work that reads memory which the program has views of. */
   #reads: UsedBytes[] = []
-  /** Queued work that writes there, and that JavaScript does not know to be complete. */
+  /** The queued work that writes there, and that JavaScript does not know to be complete. */
   #writes: Omit<UsedBytes, 'before'>[] = []
 
   constructor(
     private readonly host: Epoch,
     private readonly accessed: ScriptAccess,
-    /** Called where the bytes of a queued read have changed before JavaScript knew that it was complete. */
+    /** Called if the bytes of a queued read have changed before JavaScript knew that the read was complete. */
     private readonly changed: (region: Region, read: CheckedOperation, start: number, end: number) => void,
   ) {}
 
@@ -66,7 +66,7 @@ export class PinnedViews {
     this.#views.push({ region, operation, before: new Snapshot(region, start, end) })
   }
 
-  /** Work was queued that uses the memory. What it writes was not written by JavaScript. */
+  /** Notes that work was queued that uses the memory. JavaScript did not write what the work writes. */
   queued(region: Region, operation: CheckedOperation, start: Pointer, byteLength: number, access: Access): void {
     if (access !== 'in') {
       if (this.#reads.length > 0) this.#reads = this.#reads.filter((read) => read.region !== region)
@@ -75,7 +75,7 @@ export class PinnedViews {
         !isBefore(write.operation, this.host) && (write.region !== region || !isBefore(write.operation, operation))
       this.#writes = this.#writes.filter(tellsMore)
       this.#writes.push({ region, operation })
-      // There are too many to follow: reads are not compared here until the program asks for a view again.
+      // If there are too many writes to follow, reads are not compared here until the program asks for a view again.
       if (this.#writes.length > MOST) for (const write of this.#writes.splice(0)) write.region.isViewed = false
     } else if (region.isViewed && !this.#isWritten(region)) {
       if (this.#reads.length >= MOST) this.#reads.shift()
@@ -97,7 +97,7 @@ export class PinnedViews {
     return this.#reads.length > 0
   }
 
-  /** To be called before anything that may change the bytes, or what JavaScript knows to be complete. */
+  /** Compares the bytes of the views; to be called before anything that may change the bytes, or what JavaScript knows to be complete. */
   look(): void {
     if (this.#views.length > 0) {
       const views = this.#views
@@ -122,7 +122,7 @@ export class PinnedViews {
     }
   }
 
-  /** A host function has run, and may have written to these bytes in its own order. */
+  /** Forgets queued reads, since a host function has run that may have written to these bytes in its own order. */
   forgetReads(): void {
     this.#reads.length = 0
   }

@@ -1,4 +1,4 @@
-/** The allocations that the sanitizer knows, which operations touched which of their bytes last, and which were freed. */
+/** The allocations that the sanitizer knows of, the operations that touched their bytes last, and those that were freed. */
 import { IntervalMap, upperBound } from '../../foundation/base/interval-map.js'
 import { type Epoch, isBefore, type References } from '../../foundation/base/vector-clock.js'
 import {
@@ -13,38 +13,38 @@ import type { PendingHostFunctions, PendingWaits } from './pending.js'
 
 /** The accesses of all threads to memory that they share. */
 export interface SharedAccesses {
-  /** Does the thread that shared the memory have it still? */
+  /** Whether the thread that shared the memory still has it. */
   readonly isOpen: boolean
-  /** Adds those of other threads to the region. */
+  /** Adds the accesses of other threads to the region. */
   refresh(): void
-  /** As `Ranges.touch()`, which other threads learn of. */
+  /** Records an access as `Ranges.touch()` does, and sends it to the other threads. */
   touch(operation: CheckedOperation, touched: TouchedMemory): RacesFound
   freed(operation: CheckedOperation): void
-  /** It is known now what a kernel has touched. */
+  /** Notes that the real accesses of a kernel are known now. */
   ran(operation: CheckedOperation): void
 }
 
-/** 'unknown': allocated before the sanitizer began, or by code that it cannot see. */
+/** The kind of memory. 'unknown': allocated before the sanitizer began, or by code that it cannot observe. */
 export type RegionKind = 'device' | 'pinned' | 'foreign' | 'unknown'
 
 export class Region {
   readonly end: number
   readonly ranges: Ranges
-  /** Where it was allocated. */
+  /** The place at which the memory was allocated. */
   made: TakenStack | undefined
-  /** Does the program have a view of it? It asked for one, or the memory is an array of its own. */
+  /** Whether the program has a view of the memory: it asked for one, or the memory is an array of its own. */
   isViewed = false
-  /** Is it an array of the program that was registered? */
+  /** Whether the memory is an array of the program that was registered. */
   isArray = false
-  /** May streams wait for values in it? */
+  /** Whether streams may wait for values in the memory. */
   takesValues: boolean
-  /** The operation that freed it. */
+  /** The operation that freed the memory. */
   freed: CheckedOperation | undefined
-  /** Set if several threads use it. */
+  /** The accesses of all threads; undefined as long as only this thread uses the memory. */
   shared: SharedAccesses | undefined
-  // The following are made only where they are needed: a program may allocate for each frame.
+  // The following are made only when they are needed, since a program may allocate for each frame.
   #scripts: Ranges | undefined
-  /** For pinned memory: the buffer through which JavaScript sees it, and the offset of its first byte there. */
+  /** The buffer through which JavaScript sees pinned memory, and the offset of the first byte there. */
   #bytes: { readonly buffer: WeakRef<ArrayBufferLike>; readonly begin: number } | undefined
   #askedAbout: WeakSet<object> | undefined
   #whole: readonly [TouchedMemory] | undefined
@@ -55,16 +55,16 @@ export class Region {
     byteLength: number,
     private readonly pending: PendingHostFunctions,
     private readonly pendingWaits: PendingWaits,
-    /** Shared by all regions of one size: a program that allocates for each frame does the same with each of them. */
+    /** The sites of all regions of one size, which share them: a program that allocates for each frame does the same with each region. */
     readonly sites: SampledSite[],
   ) {
     this.end = start + byteLength
     this.takesValues = kind !== 'device'
-    // Host functions have to do with pinned memory only.
+    // Host functions can touch pinned memory only.
     this.ranges = new Ranges(kind === 'pinned' || kind === 'unknown' ? pending : undefined, pendingWaits)
   }
 
-  /** The whole of it, written: what an allocation and a free touch. */
+  /** The whole region as written memory: what an allocation and a free touch. */
   get whole(): readonly [TouchedMemory] {
     this.#whole ??= [touching(this.start as Pointer, this.end - this.start, 'out')]
     return this.#whole
@@ -76,18 +76,18 @@ export class Region {
     return this.#scripts
   }
 
-  /** For memory of another library: the streams on which its first use has been checked. */
+  /** The streams on which the first use of another library's memory has been checked. */
   get askedAbout(): WeakSet<object> {
     this.#askedAbout ??= new WeakSet()
     return this.#askedAbout
   }
 
-  /** JavaScript sees the memory as these bytes. */
+  /** Notes the array through which JavaScript sees the memory. */
   shows({ buffer, byteOffset }: Uint8Array): void {
     this.#bytes = { buffer: new WeakRef(buffer), begin: byteOffset }
   }
 
-  /** The bytes from an address on; undefined where JavaScript cannot see them. */
+  /** The bytes from an address on; undefined if JavaScript cannot see them. */
   read(from: number, byteLength: number): Uint8Array | undefined {
     const buffer = this.#bytes?.buffer.deref()
     const begin = (this.#bytes?.begin ?? 0) + from - this.start
@@ -96,7 +96,7 @@ export class Region {
     return new Uint8Array(buffer, begin, byteLength)
   }
 
-  /** As `Ranges.sweep()`. */
+  /** Forgets operations as `Ranges.sweep()` does. */
   sweep(host: Epoch): void {
     this.ranges.sweep(host)
     this.#scripts?.sweep(host)
@@ -107,7 +107,7 @@ export class Region {
     this.#scripts?.addReferences(references)
   }
 
-  /** It was freed: earlier operations no longer matter. */
+  /** Notes that the memory was freed: earlier operations no longer matter. */
   free(by: CheckedOperation): void {
     this.freed = by
     this.ranges.clear()
@@ -121,16 +121,16 @@ const FIRST_SWEEP = 4096
 const MOST_SIZES = 256
 
 export class Regions {
-  /** Sorted by address, without overlap. */
+  /** All regions, sorted by address, without overlap. */
   #regions: Region[] = []
-  /** Stands for all memory outside of the regions. */
+  /** The region that stands for all memory outside of the others. */
   readonly #elsewhere: Region
-  /** How many of the regions are freed. */
+  /** The number of regions that are freed. */
   #freedCount = 0
-  /** Sites by the size of the memory. */
+  /** The sampled sites; keys are sizes of memory. */
   readonly #sites = new Map<number, SampledSite[]>()
   readonly #foreign: Region[] = []
-  /** The two regions that were found last: a copy touches two. */
+  /** The region that was found last; `#lastBut` is the one before, as a copy touches two. */
   #last: Region
   #lastBut: Region
   #touches = 0
@@ -145,7 +145,7 @@ export class Regions {
     this.#lastBut = this.#elsewhere
   }
 
-  /** How many ranges are kept. */
+  /** The number of ranges that are kept. */
   get rangeCount(): number {
     let count = this.#elsewhere.ranges.count
     for (const { ranges } of this.#regions) count += ranges.count
@@ -162,21 +162,21 @@ export class Regions {
     return region
   }
 
-  /** Memory that this thread shares with others. */
+  /** The region of memory that this thread shares with others. */
   shared(pointer: Pointer, byteLength: number): Region {
     const known = this.startingAt(pointer)
     const isKnown = known !== undefined && known.end >= pointer + byteLength && known.shared === undefined
     return isKnown ? known : this.allocated(pointer, byteLength, 'device')
   }
 
-  /** Memory that another thread has shared. Nothing tells when it is freed, or is other memory. */
+  /** The region of memory that another thread has shared. Nothing shows when it is freed, or becomes other memory. */
   received(pointer: Pointer, byteLength: number): Region {
     const closed = this.#regions.filter(({ shared }) => shared?.isOpen === false)
     if (closed.length > MOST_REMEMBERED) for (const region of closed) this.#remove(region)
     return this.allocated(pointer, byteLength, 'device')
   }
 
-  /** Memory of another library was wrapped. Where it is wrapped twice, or in parts, it becomes one region. */
+  /** Adds memory of another library that was wrapped. Memory that is wrapped twice, or in parts, becomes one region. */
   foreign(pointer: Pointer, byteLength: number): void {
     const end = pointer + byteLength
     const overlapping = this.#overlapping(pointer, end).filter(({ freed }) => freed === undefined)
@@ -224,7 +224,7 @@ export class Regions {
     return region
   }
 
-  /** To be called at each access: now and then forgets the operations that the JavaScript thread knows to be complete. */
+  /** Counts an access, and now and then forgets the operations that the JavaScript thread knows to be complete. */
   touched(host: Epoch): void {
     this.#touches += 1
     if (this.#touches < this.#nextSweep) return
@@ -300,7 +300,7 @@ export class Regions {
     return result
   }
 
-  /** How many regions begin at or before an address. */
+  /** The number of regions that begin at or before an address. */
   #indexAfter(address: number): number {
     return upperBound(this.#regions.length, (at) => (this.#regions[at] as Region).start, address)
   }
@@ -312,7 +312,7 @@ type Operations = readonly CheckedOperation[]
 interface Accesses {
   readonly writes: Operations
   readonly reads: Operations
-  /** Atomic updates race with all operations but each other. */
+  /** The latest atomic updates, which race with all operations but each other. */
   readonly atomics: Operations
 }
 
@@ -322,27 +322,24 @@ const UNTOUCHED: Accesses = { writes: NONE, reads: NONE, atomics: NONE }
 /** Bytes that an operation and an earlier one both touch without an order between them. */
 export interface RaceFound {
   readonly other: CheckedOperation
-  /** What the other did. */
+  /** The access of the earlier operation. */
   readonly access: Access
   readonly start: number
   readonly end: number
 }
 
-/** Undefined where there is no race, which is nearly always. */
+/** The races of an access; undefined if there is none, which is nearly always. */
 export type RacesFound = readonly RaceFound[] | undefined
 
 type Races = RaceFound[] | undefined
 
-/**
- * Which operations touched which bytes last. An operation races with those that it finds there and that nothing orders with
- * it.
- */
+/** The operations that touched the bytes of some memory last. An operation races with those that it finds there and that nothing orders with it. */
 export class Ranges {
   readonly #accesses = new IntervalMap<Accesses>(
     (a, b) => isSame(a.writes, b.writes) && isSame(a.reads, b.reads) && isSame(a.atomics, b.atomics),
   )
 
-  /** `pending` are the host functions that may still touch the memory; undefined where none can. */
+  /** @param pending The host functions that may still touch the memory; undefined if none can */
   constructor(
     private readonly pending: PendingHostFunctions | undefined,
     private readonly pendingWaits: PendingWaits,
@@ -378,7 +375,7 @@ export class Ranges {
     }
   }
 
-  /** Returns what `touch()` would, but records nothing. */
+  /** Returns the races that `touch()` would return, but records nothing. */
   look(operation: CheckedOperation, start: number, end: number, access: Access): RacesFound {
     let races: Races
     for (const { start: from, end: to, value } of this.#accesses.overlapping(start, end)) {
@@ -391,14 +388,14 @@ export class Ranges {
     this.#accesses.clear()
   }
 
-  /** Adds the ranges of another, which must not overlap with these. */
+  /** Adds the ranges of another object, which must not overlap with these. */
   absorb(other: Ranges): void {
     this.#accesses.addAll(other.#accesses)
   }
 
   /**
-   * Forgets the operations that the JavaScript thread knows to be complete: all later work is queued after them. Those that
-   * a pending host function may still race with are kept.
+   * Forgets the operations that the JavaScript thread knows to be complete: all later work is queued after them. Those that a pending host function
+   * may still race with are kept.
    */
   sweep(host: Epoch): void {
     const isLive = (operation: CheckedOperation): boolean =>
@@ -429,7 +426,7 @@ export class Ranges {
     return others.filter((other) => this.#isStillNeeded(other, by, start, end))
   }
 
-  /** Can there be something that races with `other`, and not with the operation that has just come after it? */
+  /** Whether there can be something that races with `other`, and not with the operation that has just come after it. */
   #isStillNeeded(other: CheckedOperation, operation: CheckedOperation, start: number, end: number): boolean {
     if (other === operation) return false
     if (!isBefore(other, operation) || (this.pending?.mayMeet(other, operation) ?? false)) return true
@@ -444,7 +441,7 @@ export class Ranges {
 const added = (operations: Operations, operation: CheckedOperation): Operations =>
   operations.length === 0 ? [operation] : [...operations, operation]
 
-/** Adds the races of an operation to those that are known. */
+/** Adds the races of an operation to those found before. */
 function check(
   { writes, reads, atomics }: Accesses,
   operation: CheckedOperation,
@@ -484,13 +481,13 @@ function isSame(a: Operations, b: Operations): boolean {
   return a === b || (a.length === b.length && a.every((operation, index) => operation === b[index]))
 }
 
-/** The memory of an operation that touches some of it in rows; undefined where it touches all of it. */
+/** The memory of an operation that touches some of it in rows; undefined if it touches all of it. */
 type Scattered = readonly TouchedMemory[] | undefined
 
-/** Rows to look at. What lies so entangled that there are more is let pass. */
+/** The most rows that are compared. Accesses that are more entangled count as not in conflict. */
 const MOST_LOOKS = 65_536
 
-/** Do two operations that both reach into these bytes touch one of them, one of the two to write? */
+/** Whether two operations that both reach into these bytes touch a common byte, one of the two to write. */
 export function meet(one: Scattered, other: Scattered, start: number, end: number): boolean {
   const [those, these] = one === undefined ? [other ?? [], one] : [one, other]
   let looks = 0
@@ -505,7 +502,7 @@ export function meet(one: Scattered, other: Scattered, start: number, end: numbe
   return false
 }
 
-/** Does an operation touch all of these bytes that another touched? It may say no where it does. */
+/** Whether an operation touches all of these bytes that another touched. The answer may be false though it does. */
 function covers(operation: readonly TouchedMemory[], other: Scattered, start: number, end: number): boolean {
   return operation.some((piece) => {
     if (piece.pointer >= end || piece.pointer + piece.byteLength <= start) return false

@@ -1,4 +1,4 @@
-/** Intercepts the calls that order work or touch memory, and tells the detector of them. */
+/** Intercepts the calls that order work or touch memory, and passes them to the detector. */
 import { calledFromHere } from '../../foundation/base/stack.js'
 import type { Epoch } from '../../foundation/base/vector-clock.js'
 import {
@@ -38,7 +38,7 @@ import { type CapturedNodes, GraphInstance } from './graph-instances.js'
 import { HappensBefore, HostFunctionPlace } from './happens-before.js'
 import type { Stacks } from './operations.js'
 
-/** What reports call the work. */
+/** The name of the work in reports. */
 function nameOf(work: KernelWork | QueuedCopy | QueuedCopies | QueuedFill): string {
   if (work.kind === 'kernel') return `kernel '${work.kernel.name}'`
   if (work.kind === 'copy') return work.name
@@ -60,13 +60,13 @@ export class SanitizerInterceptor implements Interceptor {
   /** The nodes of the graphs that are known as a whole. Nothing is concluded from the others. */
   readonly #graphs = new Map<GraphHandle, CapturedNodes>()
   readonly #instances = new Map<GraphExecHandle, GraphInstance>()
-  /** Graphs of which only a part is known. */
+  /** The graphs of which only a part is known. */
   readonly #partlyKnown = new Set<GraphHandle>()
-  /** Graphs that captures add to, by the streams on which the captures began. The new nodes are known when a capture ends. */
+  /** The graphs that captures add to; keys are the streams on which the captures began. The new nodes are known when a capture ends. */
   readonly #growing = new Map<StreamHandle, GraphHandle>()
   /**
-   * The bodies of conditional nodes in captures under way, by the stream on whose capture the outermost node is. Each launch is taken to
-   * play all of them once, one after the other: so what any of them does has to be ordered with the rest.
+   * The streams of captures under way; keys are the bodies of conditional nodes in them, and the stream is that of the outermost node. Each launch is
+   * taken to run all bodies once, one after the other: so what any of them does has to be ordered with the rest.
    */
   readonly #bodies = new Map<GraphHandle, StreamHandle>()
 
@@ -252,7 +252,7 @@ export class SanitizerInterceptor implements Interceptor {
   streamFinished(stream: StreamHandle, context: ContextHandle, settle: Settle): Cancel {
     const work: Epoch[] = []
     const cancel = this.#following(work, settle, (settled) => this.next.streamFinished(stream, context, settled))
-    // Only now: the driver may refuse it, and then there is no record either.
+    // The record is noted only now: the driver may refuse it, and then there is none.
     work.push(...this.#order.promised(stream))
     return cancel
   }
@@ -316,7 +316,7 @@ export class SanitizerInterceptor implements Interceptor {
     return milliseconds
   }
 
-  /** The program learns that the work is complete when the promise settles, unless it cancels that first. */
+  /** Lets the program learn that the work is complete when the promise settles, unless it cancels that first. */
   #following(work: readonly Epoch[], settle: Settle, start: (settled: Settle) => Cancel): Cancel {
     let givenUp = false
     this.detector.checkReads()
@@ -357,7 +357,7 @@ export class SanitizerInterceptor implements Interceptor {
     },
   }
 
-  /** Memory that processes share is there without a stream, and not known to be used by the others. */
+  /** Memory that processes share is usable without a stream, and not known to be used by the others. */
   readonly sharing: Partial<SharingDriver> = {
     allocate: (byteLength, context) => {
       const pointer = this.next.sharing.allocate(byteLength, context)

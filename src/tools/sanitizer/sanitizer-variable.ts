@@ -11,7 +11,7 @@ import { MODES, type Suppression } from './findings.js'
 import { STACK_MODES } from './operations.js'
 import { type SanitizerOptions, startForProcess } from './sanitizer.js'
 
-/** webpack takes a file along that is named by `new URL()` with import.meta.url, without what it imports. */
+/** The URL of this file in a constant: webpack bundles a file that is named by `new URL()` with import.meta.url itself, but not what it imports. */
 const HERE = import.meta.url
 
 provideInterceptor(VARIABLES.sanitizer.name, (driver, value) => {
@@ -20,7 +20,7 @@ provideInterceptor(VARIABLES.sanitizer.name, (driver, value) => {
   else startForProcess(options)
 })
 
-/** The process is traced since CUDA was initialised (src/cuda/libcuda). Another one reads the trace once this one has ended its work. */
+/** Lets another process check the trace of this one at its end. This process has been traced since CUDA was initialised (src/cuda/libcuda). */
 function checkAtTheEnd(value: string, { exitCode }: SanitizerOptions): void {
   if (!process.getBuiltinModule('node:worker_threads').isMainThread) return
   const folder = VARIABLES.trace.read()
@@ -43,10 +43,10 @@ function checkAtTheEnd(value: string, { exitCode }: SanitizerOptions): void {
   })
 }
 
-/** Values by which the sanitizer is switched on, without saying how it reports. */
+/** The values by which the sanitizer is switched on, without saying how it reports. */
 const MEAN_PRINT = ['1', 'true']
 
-/** The options that each word stands for, given the text behind its `=`; undefined if that is no value of the word. */
+/** The options that each word stands for, given the text behind its `=`; undefined if the text is no value of the word. */
 const READERS: Record<keyof typeof SANITIZER_WORDS, (given: string | undefined) => SanitizerOptions | undefined> = {
   fix: (given) => (given === undefined ? { fix: true } : undefined),
   causal: (given) => (given === undefined ? { causal: true } : undefined),

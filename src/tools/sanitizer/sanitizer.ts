@@ -1,6 +1,6 @@
 /**
- * Finds missing waits: two uses of the same memory that nothing orders. It stands before a driver, real or simulated, and
- * follows the calls; one run covers every timing of the GPU that this order of calls can have.
+ * Finds missing waits: two uses of the same memory that nothing orders. A sanitizer stands before a driver, real or simulated, and follows the calls;
+ * one run covers every timing of the GPU that this order of calls can have.
  */
 
 import { whenDriverOpens } from '../../core/default-driver.js'
@@ -52,7 +52,7 @@ import { SanitizerInterceptor } from './sanitizer-interceptor.js'
 /** The options of a sanitizer. */
 export interface SanitizerOptions {
   /**
-   * How findings are reported:
+   * The way in which findings are reported:
    * - `collect` (default): in `reports`
    * - `throw`: besides, the call that completes a race throws a `SanitizerError`; copies, fills and kernels are not
    *   queued then
@@ -72,7 +72,7 @@ export interface SanitizerOptions {
    */
   readonly fix?: boolean | undefined
   /**
-   * What is not to be reported, thrown or fixed, and why. What was held back is listed where the findings are printed.
+   * The findings that are not to be reported, thrown or fixed, and why. Those that were held back are listed where the findings are printed.
    * Default: nothing.
    */
   readonly suppress?: readonly Suppression[] | undefined
@@ -82,33 +82,33 @@ export interface SanitizerOptions {
    * unless it is asked again. On Node alone. Default false: all that is queued after a wait comes after it.
    */
   readonly causal?: boolean | undefined
-  /** Prints each finding when it is found, instead of at the end. Default false. */
+  /** Whether each finding is printed when it is found, instead of at the end. Default false. */
   readonly atOnce?: boolean | undefined
-  /** The process ends with this code, 1 to 255, where there is an error among the findings. Default: as without. */
+  /** The exit code of the process, 1 to 255, if there is an error among the findings. Default: the code that it has without. */
   readonly exitCode?: number | undefined
 }
 
 /** The present size of a sanitizer's memory. */
 export interface SanitizerStatistics {
-  /** Ranges of bytes with the operations that still matter for them. */
+  /** The number of ranges of bytes with the operations that still matter for them. */
   readonly ranges: number
-  /** Pieces of memory; up to 4096 that were given back are among them. */
+  /** The number of pieces of memory; up to 4096 that were given back are among them. */
   readonly regions: number
-  /** Streams and branches of graphs. */
+  /** The number of streams and branches of graphs. */
   readonly components: number
-  /** Events that are not closed. */
+  /** The number of events that are not closed. */
   readonly events: number
 }
 
 const running = new Set<Sanitizer>()
 
-/** Sanitizers that have something to do when the process ends. They share their listeners, since Node warns of many. */
+/** The sanitizers that have something to do when the process ends. They share their listeners, since Node warns of many. */
 const atEnd = new Set<Sanitizer>()
 let endAll: () => void
 const KEYS = ['mode', 'fix', 'causal', 'device', 'stacks', 'suppress', 'atOnce', 'exitCode'] as const
 const SIGNALS = ['SIGINT', 'SIGTERM'] as const
 
-/** Prints the findings, and sends the signal again where the program does not listen to it, so that the process ends. */
+/** Prints the findings, and sends the signal again if the program does not listen to it, so that the process ends. */
 function endBySignal(signal: NodeJS.Signals): void {
   endAll()
   listen('off')
@@ -121,7 +121,7 @@ function listen(how: 'on' | 'off'): void {
   for (const signal of SIGNALS) process[how](signal, endBySignal)
 }
 
-/** Lets only this file make sanitizers. */
+/** The argument that lets only this file make sanitizers. */
 class Start {
   constructor(
     readonly mode: SanitizerMode,
@@ -132,9 +132,12 @@ class Start {
     readonly suppress: readonly Suppression[],
     readonly atOnce: boolean,
     readonly exitCode: number | undefined,
-    /** Also the simulations that the program makes while it runs, if there is no device. */
+    /** Whether the simulations that the program makes while the sanitizer runs are watched, too, if there is no device. */
     readonly withSimulations: boolean,
-    /** In a test runner, whose workers' ends and exit codes are lost: each error is an uncaught one, and warnings are printed at once. */
+    /**
+     * Whether errors have to fail tests: in a test runner, whose workers' ends and exit codes are lost, each error is an uncaught one, and warnings
+     * are printed at once.
+     */
     readonly failsTests: boolean,
   ) {}
 }
@@ -157,7 +160,7 @@ let makeSanitizer: (start: Start) => Sanitizer
  * ```
  */
 export class Sanitizer implements Disposable {
-  /** How findings are reported. */
+  /** The way in which findings are reported. */
   readonly mode: SanitizerMode
   /** @internal Keeps the object from being copied to another thread. */
   protected readonly cloning: symbol = notCloneable()
@@ -165,12 +168,12 @@ export class Sanitizer implements Disposable {
   readonly #takeBack: (() => void)[] = []
   readonly #prints: boolean
   readonly #exitCode: number | undefined
-  /** The drivers that it watches. */
+  /** The drivers that the sanitizer watches, with their detectors. */
   readonly #watched: { readonly driver: Driver; readonly detector: Detector; readonly unwrap: () => void }[] = []
   #stopped = false
-  /** No uncaught error can follow when the process ends. */
+  /** Whether the process ends, so that no uncaught error can follow. */
   #ends = false
-  /** What a test runner was told already. */
+  /** The reports that a test runner has got already. */
   readonly #told = new Set<SanitizerReport>()
 
   /** Use `Sanitizer.start()`. */
@@ -241,7 +244,7 @@ export class Sanitizer implements Disposable {
     return sum
   }
 
-  /** Looks no further. The reports stay. May be called twice. */
+  /** Ends the observation. The reports stay. May be called twice. */
   stop(): void {
     const sanitizer = checkThis(this, isSanitizer, 'a Sanitizer')
     if (sanitizer.#stopped) return
@@ -259,7 +262,7 @@ export class Sanitizer implements Disposable {
     this.#end()
   }
 
-  /** `stop()`, for `using`. */
+  /** Ends the observation as `stop()` does, for `using`. */
   [Symbol.dispose](): void {
     checkThis(this, isSanitizer, 'a Sanitizer').stop()
   }
@@ -373,7 +376,7 @@ export async function sanitize<R>(
     try {
       result = await fn()
     } catch (cause) {
-      // An assertion often sees first what a race has done to the data.
+      // An assertion often fails first for what a race has done to the data, so the report of the race comes with that error as its cause.
       refuseRaces({ cause })
       throw cause
     }
@@ -399,9 +402,9 @@ export function whenDeclared(listener: DeclarationListener): void {
 
 /** The memory that work of another library touches. */
 export interface DeclaredAccess {
-  /** The buffers that it reads. Default: none. */
+  /** The buffers that the work reads. Default: none. */
   readonly reads?: readonly (DeviceBuffer | PinnedBuffer)[] | undefined
-  /** The buffers that it writes, or reads and writes. Default: none. */
+  /** The buffers that the work writes, or reads and writes. Default: none. */
   readonly writes?: readonly (DeviceBuffer | PinnedBuffer)[] | undefined
 }
 

@@ -1,4 +1,4 @@
-/** The accesses to memory that several threads use: each of their sanitizers knows those of the others. */
+/** The accesses to memory that several threads use: each of their sanitizers gets those of the others. */
 import { threadId } from '../../foundation/base/node-modules.js'
 import { type Epoch, isBefore, NOWHERE } from '../../foundation/base/vector-clock.js'
 import type { Pointer, StreamHandle, TouchedMemory } from '../../foundation/driver/driver.js'
@@ -9,18 +9,18 @@ import type { PendingWaits } from './pending.js'
 import type { RacesFound, Region, Regions, SharedAccesses } from './regions.js'
 import type { SentClock, SentTime, SharedClocks } from './shared-clocks.js'
 
-/** More are forgotten, the oldest first. */
+/** The most accesses that are kept; beyond that the oldest are forgotten. */
 const MOST_ACCESSES = 256
-/** A kernel of which the simulator knows more pieces of memory is not compared with work of other threads. */
+/** The most pieces of memory of a kernel, as the simulator observed them, that are compared with work of other threads. */
 const MOST_PIECES = 256
 
 /** An operation that touches a piece of the memory. */
 interface SentAccess {
-  /** Counts the accesses of the memory. */
+  /** The number of the access among those of the memory. */
   readonly serial: number
   readonly thread: number
   readonly era: number
-  /** Undefined for a free in the order of no stream. */
+  /** The component and time of the access; undefined for a free in the order of no stream. */
   readonly at: SentTime | undefined
   readonly clock: SentClock
   readonly kind: CheckedOperationKind
@@ -29,7 +29,7 @@ interface SentAccess {
   readonly stack: SentStack | undefined
   readonly touched: TouchedMemory
   readonly awaitsExact: boolean
-  /** What a kernel has really touched. */
+  /** The memory that a kernel has really touched. */
   readonly exact: readonly TouchedMemory[] | undefined
 }
 
@@ -47,7 +47,7 @@ interface SentStack {
 
 interface SentAccesses {
   readonly serial: number
-  /** Where the memory was allocated. */
+  /** The place at which the memory was allocated. */
   readonly made: SentStack | undefined
   readonly accesses: readonly SentAccess[]
 }
@@ -68,9 +68,9 @@ export interface SharedRegionParts {
 
 export class SharedRegion implements SharedAccesses {
   #sent: SentAccesses = { serial: 0, made: undefined, accesses: [] }
-  /** The serial number of the last access that this thread knows. */
+  /** The serial number of the last access that this thread has received. */
   #known = 0
-  /** Kernels of other threads of which it is not known yet what they touch. */
+  /** The kernels of other threads whose real accesses are not known yet. */
   readonly #awaited = new Map<number, CheckedOperation>()
 
   constructor(
@@ -83,7 +83,7 @@ export class SharedRegion implements SharedAccesses {
     return !this.mailbox.isClosed
   }
 
-  /** Tells the other threads what this one did before the memory was shared. */
+  /** Sends the other threads what this one did before the memory was shared. */
   begin(): void {
     exclusively(() => {
       this.#receive()
@@ -134,7 +134,7 @@ export class SharedRegion implements SharedAccesses {
     })
   }
 
-  /** Takes in what other threads have done since this was called before. */
+  /** Receives what other threads have done since the last call. */
   #receive(): void {
     if (!this.mailbox.isNews) return
     const sent = this.mailbox.read() as SentAccesses | undefined
@@ -159,7 +159,7 @@ export class SharedRegion implements SharedAccesses {
     const at = this.#epochOf(access)
     const where = stream && new StreamOfOther(stream)
     const taken = receivedStack(stack)
-    // It was called before whatever this thread compares with it.
+    // The operation has sequence number 0, as it was called before whatever this thread compares with it.
     const operation = new CheckedOperation(at, 0, what, kind, where, taken, [touched], undefined, undefined)
     operation.other = { thread, era }
     operation.exact = access.exact
@@ -169,17 +169,18 @@ export class SharedRegion implements SharedAccesses {
       if (this.region.freed === undefined) this.parts.regions.free(this.region, operation)
       return
     }
-    // The other thread has reported the races with what this one did before.
+    // Races with what this thread did before have been reported by the other thread.
     const { pointer, byteLength } = touched
     this.region.ranges.touch(operation, pointer, pointer + byteLength, touched.access)
   }
 
-  /** False for an access that other threads need not know, or cannot compare with theirs. */
+  /** Adds an access for the other threads. Returns false for one that they need not know of, or cannot compare with theirs. */
   #add(operation: CheckedOperation, touched: TouchedMemory): boolean {
     const { component, time, clock, kind, what, stream, stack } = operation
     const { clocks, pendingWaits } = this.parts
     const era = watchedEra()
-    // What an allocation comes before, the library orders itself. Work that waits for JavaScript may come after all other work.
+    // Allocations are left out, since the library itself orders what comes after them. So is work that waits for JavaScript, which may come after all
+    // other work.
     if (era === undefined || operation.other !== undefined || kind === 'allocation') return false
     const at = clocks.sentTime(component, time)
     if ((at === undefined && component !== NOWHERE) || pendingWaits.comeBefore(operation)) return false
@@ -208,7 +209,7 @@ export class SharedRegion implements SharedAccesses {
     return true
   }
 
-  /** Does all that races with the earlier access race with this one, or is the earlier one done? */
+  /** Whether all that races with the earlier access races with this one, or the earlier one is done. */
   #replaces(access: SentAccess, earlier: SentAccess): boolean {
     const { touched, awaitsExact } = access
     if (earlier.at === undefined) return false
@@ -245,7 +246,7 @@ export class SharedRegion implements SharedAccesses {
 
 /** A stream on which another thread has queued work. */
 class StreamOfOther implements OperationStream {
-  /** No call here is made on it. */
+  /** The serial number for a stream on which no call is made here. */
   readonly serial = -1
   readonly handle: StreamHandle
   readonly device: number

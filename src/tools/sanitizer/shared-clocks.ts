@@ -1,6 +1,6 @@
 /**
- * What the sanitizers of several threads tell each other of the happens-before relation. Each numbers its components itself; those that
- * others see have a number in all threads, too.
+ * The part of the happens-before relation that the sanitizers of several threads exchange. Each numbers its components itself; those that others see
+ * have a number in all threads, too.
  */
 import {
   type Components,
@@ -20,31 +20,31 @@ import type { OtherThreads, SharedOrder, SharedRecords, TrackedEvent, TrackedStr
 /** A component and a time, in the numbers of all threads. */
 export type SentTime = readonly [component: number, time: number]
 
-/** What is not known to be done in all threads. */
+/** The clock of what is not known to be done in all threads. */
 export type SentClock = readonly SentTime[]
 
-/** A clock, or all that was told by any thread, for one that has no place in a mailbox. */
+/** A clock; 'all', for one that has no place in a mailbox, stands for all that was sent by any thread. */
 type SentOrder = SentClock | 'all'
 
-/** What an event stands for, or that it was never recorded: the clock of a record whose work is done is empty, too. */
+/** The order of an event's record, or that the event was never recorded: the clock of a record whose work is done is empty, too. */
 type SentRecord = SentOrder | 'never'
 
 interface SharedComponent {
   readonly number: number
-  /** In all threads its times begin after this one: another component had the number before. */
+  /** The time after which the component's times begin in all threads, since another component had the number before. */
   readonly since: number
 }
 
 export class SharedClocks implements OtherThreads {
-  /** By this thread's number of a component, that of all threads; undefined if there are too many. */
+  /** The numbers in all threads of this thread's components; undefined if there are too many. */
   readonly #sent = new Map<number, SharedComponent | undefined>()
-  /** The reverse, with components of other threads. */
+  /** This thread's numbers of components, those of other threads included; keys are the numbers in all threads. */
   readonly #received = new Map<number, number>()
-  /** Those of this thread, with the times since when they are. */
+  /** The components of this thread; values are the times at which their numbers began to be theirs. */
   readonly #own = new Map<number, number>()
-  /** By device, what all threads have queued on blocking streams. */
+  /** The epochs that all threads have queued on blocking streams; keys are devices. */
   readonly #blocking = new Map<number, { readonly mailbox: Mailbox; readonly epochs: readonly Epoch[] }>()
-  /** Other threads may have its numbers. */
+  /** Whether sharing has ended, so that other threads may have the numbers. */
   #isOver = false
   #seen = -1
   #done: VectorClock = NO_TIMES
@@ -55,12 +55,12 @@ export class SharedClocks implements OtherThreads {
     const { changes } = sharedTimes
     if (changes !== this.#seen) {
       this.#seen = changes
-      // Those too of which nothing else is known yet.
+      // All numbers are read, also of components of which nothing else is known yet.
       const numbers = Array.from({ length: sharedTimes.count }, (_, number) => number)
       const done = numbers.filter((number) => sharedTimes.done(number) > 0)
       this.#done = this.received(done.map((number) => [number, sharedTimes.done(number)]))
     }
-    // In causal mode, JavaScript knows other things from one call to the next.
+    // The clock is joined at each call, since in causal mode the knowledge of JavaScript differs from one call to the next.
     this.components.host.joinClock(this.#done)
     return this.#done
   }
@@ -88,7 +88,7 @@ export class SharedClocks implements OtherThreads {
     return epochs
   }
 
-  /** Tells all threads what this one knows to be done. */
+  /** Publishes to all threads what this one knows to be done. */
   tellDone(): void {
     if (this.#isOver) return
     const { all } = this.components
@@ -104,7 +104,7 @@ export class SharedClocks implements OtherThreads {
     sharedTimes.changed()
   }
 
-  /** What other threads have told of: all their work that matters here, and that was queued by now. */
+  /** The epochs that other threads have sent: all their work that matters here, and that was queued by now. */
   latest(): readonly Epoch[] {
     return this.receivedOrder(this.latestSent())
   }
@@ -140,7 +140,7 @@ export class SharedClocks implements OtherThreads {
     return { component, time }
   }
 
-  /** This thread tells nothing any more. */
+  /** Ends sharing: this thread sends nothing any more. */
   end(): void {
     this.#isOver = true
     sharedTimes.giveBack(this.#own.keys())
@@ -186,7 +186,7 @@ export class SharedClocks implements OtherThreads {
   }
 }
 
-/** The order of work that several threads queue, by the mailboxes that it comes after, and those that it comes into. */
+/** The order of work that several threads queue, with the mailboxes that it reads before and those that it writes after. */
 class StreamClock implements SharedOrder {
   constructor(
     private readonly clocks: SharedClocks,
@@ -217,7 +217,7 @@ class StreamClock implements SharedOrder {
       const order = this.clocks.read(mailbox)
       stream.joinOthers(this.clocks.received(order === 'all' ? this.clocks.latestSent() : order))
     }
-    // What was known to be done when they were told is not in them.
+    // The mailboxes do not contain what was known to be done when they were written, so it is joined here.
     stream.joinOthers(this.clocks.arrive())
   }
 }

@@ -3,25 +3,25 @@ import { process } from '../../foundation/base/node-modules.js'
 import { placeOf } from '../../foundation/base/stack.js'
 
 const NAME = String.raw`[A-Za-z_$][\w$]*`
-/** What compilers write around the value of a `using`. */
+/** The calls that compilers write around the value of a `using`. */
 const USING = String.raw`(?:(?:__addDisposableResource|__using)\((?:\w+,\s*)?)?`
-/** What stands before `new Stream()`, or before the name of a method that returns a stream. */
+/** The text before `new Stream()`, or before the name of a method that returns a stream. */
 const VALUE = String.raw`(?:\?\?|\|\||&&)?=\s*(?:await\s+)?${USING}(?:[\w$.#]+\.)?$`
 const BEGIN = String.raw`(?:^|[\s({;,])`
-/** A type in TypeScript, without what object literals, calls and texts have, too. */
+/** A type in TypeScript, without characters that object literals, calls and texts have, too. */
 const TYPE = String.raw`(?:\s*[!?]?\s*:\s*[\w$.<>|&[\]\s]+?)?`
 const MODIFIERS = 'accessor|declare|override|private|protected|public|readonly'
 
 const DECLARED = new RegExp(String.raw`${BEGIN}(?:const|let|var|using)\s+(${NAME})${TYPE}\s*${VALUE}`)
 const FIELD = new RegExp(String.raw`${BEGIN}(?:${MODIFIERS})\s+(#?${NAME})${TYPE}\s*${VALUE}`)
-/** Behind a colon it may be a type. */
+/** An assignment to a variable or property. Behind a colon the name may be a type, and does not count. */
 const ASSIGNED = new RegExp(String.raw`${BEGIN}(?<!:\s*)((?:this\.)?#?${NAME})\s*${VALUE}`)
-/** At the beginning of a line of a class. */
+/** A field with a type, at the beginning of a line of a class. */
 const TYPED_FIELD = new RegExp(String.raw`^\s*(#?${NAME})${TYPE}\s*${VALUE}`)
 const STATIC = /(?:^|\s)static\s/
 const DESTRUCTURED = /(?:^|[\s({;,])\[([\w$,\s]+)\]\s*=\s*\[([^[\]]*)$/
 const TYPE_ARGUMENTS = /<[^<>;]*>/g
-/** What stands before the brace of the body of a class, but for type arguments. */
+/** The text before the brace of a class's body, except for type arguments. */
 const CLASS_HEAD = /(?:^|[\s;={}(])class\b[^{}]*$/
 
 /**
@@ -41,6 +41,7 @@ export function variableMadeAt(line: string | undefined): string | undefined {
 }
 
 /**
+ * The variable to which the source assigns an object.
  * @param before A line of the source up to where the object is made
  * @param above The lines above it
  */
@@ -53,12 +54,12 @@ export function variableIn(before: string, above: readonly string[] = []): strin
   const field = FIELD.exec(before)?.[1] ?? (isInClass ? TYPED_FIELD.exec(before)?.[1] : undefined)
   const assigned = field ?? ASSIGNED.exec(before)?.[1]
   if (assigned === undefined || assigned.startsWith('this.')) return assigned
-  // The class has it, and no object of it.
+  // A static field belongs to the class, not to an object of it.
   if (STATIC.test(before)) return undefined
   return field !== undefined || isInClass || assigned.startsWith('#') ? `this.${assigned}` : assigned
 }
 
-/** Does a source end in the body of a class, and in no function of it? Braces within texts count, so the answer may be wrong. */
+/** Whether a source ends in the body of a class, and in no function of it. Braces within texts count, so the answer may be wrong. */
 function isClassBody(source: string): boolean {
   let depth = 0
   for (let at = source.length - 1; at >= 0; at -= 1) {
@@ -71,7 +72,7 @@ function isClassBody(source: string): boolean {
   return false
 }
 
-/** Is a source at the call that makes a stream, and nothing is done with the stream before it is assigned? */
+/** Whether a source ends at the call that makes a stream, and the stream is assigned before anything else is done with it. */
 function isWholeValue(source: string): boolean {
   let depth = 0
   for (let at = source.indexOf('('); at >= 0 && at < source.length; at += 1) {
@@ -83,7 +84,7 @@ function isWholeValue(source: string): boolean {
   return true
 }
 
-/** How many values are complete in the beginning of a list of them. */
+/** The number of values that are complete in the beginning of a list of them. */
 function argumentsIn(values: string): number {
   let depth = 0
   let count = 0
@@ -99,6 +100,6 @@ function sourceLines(path: string): readonly string[] {
   try {
     return process.getBuiltinModule('node:fs').readFileSync(path, 'utf8').split('\n')
   } catch {
-    return [] // Code that was never in a file, or is no longer there.
+    return [] // The code was never in a file, or the file is gone.
   }
 }

@@ -32,46 +32,46 @@ import type { CapturedPlace, NodePlace, OperationStream, TakenStack } from './op
 import type { PendingWaits } from './pending.js'
 import type { Region } from './regions.js'
 
-/** By which the sanitizers of several threads know the order of a stream that these threads use. */
+/** The order of a stream that several threads use, as their sanitizers exchange it. */
 export interface SharedOrder {
   /** Lets the stream's work come after what other threads have queued there. */
   arrive(stream: TrackedStream): void
-  /** As `arrive()`; then makes a change that comes before what other threads queue later. */
+  /** Lets the stream's work come after that of other threads, as `arrive()` does, then makes a change that comes before what they queue later. */
   update(stream: TrackedStream, change: () => void): void
 }
 
-/** By which the sanitizers of several threads know an event's latest record. */
+/** The latest record of an event that several threads use, as their sanitizers exchange it. */
 export interface SharedRecords {
   readonly isOpen: boolean
-  /** Was each record seen, if there was any? */
+  /** Whether each record was observed, if there was any. */
   readonly isKnown: boolean
-  /** Gives the event what another thread has recorded. */
+  /** Gives the event the record that another thread has made. */
   arrive(event: TrackedEvent): void
   recorded(epochs: readonly Epoch[] | 'never'): void
 }
 
-/** What is known of other threads, once something is shared with one. */
+/** The knowledge about other threads, once something is shared with one. */
 export interface OtherThreads {
   /** Lets JavaScript know what other threads know to be done, and returns that. */
   arrive(): VectorClock
-  /** What all threads have queued on blocking streams of a device. */
+  /** The epochs that all threads have queued on blocking streams of a device. */
   ofBlockingStreams(device: number): readonly Epoch[]
-  /** Undefined if only this thread uses the stream. */
+  /** The order of a stream that other threads use, too; undefined if only this thread uses it. */
   orderOf(stream: TrackedStream): SharedOrder | undefined
 }
 
 export class TrackedStream extends Component implements OperationStream {
   name: string | undefined
   closed = false
-  /** The time at which it began. */
+  /** The time at which the stream's component began. */
   readonly since = this.time
-  /** The driver refused to describe it, since it captured. */
+  /** Whether the driver refused to describe the stream, since it captured. */
   unsure = false
-  /** Set while its work is captured. */
+  /** The capture of the stream's work; undefined while it does not capture. */
   capture: Capture | undefined
-  /** Of a stream that was shared by a token. */
+  /** The mailbox of a stream that was shared by a token. */
   mailbox: Mailbox | undefined
-  /** Set if other threads may use it, or if work of theirs may come after it by the null stream's rules. */
+  /** The shared order, if other threads may use the stream, or if work of theirs may come after it by the null stream's rules. */
   shared: SharedOrder | undefined
 
   constructor(
@@ -79,21 +79,24 @@ export class TrackedStream extends Component implements OperationStream {
     readonly serial: number,
     readonly handle: StreamHandle,
     readonly device: number,
-    /** Another library owns it. */
+    /** Whether another library owns the stream. */
     readonly foreign: boolean,
-    /** The program made it by a call that was intercepted, so that its end will be, too. */
+    /** Whether the program made the stream by a call that was intercepted, so that its end will be intercepted, too. */
     readonly ours: boolean,
     readonly made: TakenStack | undefined,
-    /** The driver's number for it, which no other stream ever gets; undefined if it is not known. */
+    /** The driver's number of the stream, which no other stream ever gets; undefined if it is not known. */
     public id: bigint | undefined,
-    /** The null stream's rules do not apply to it. */
+    /** Whether the null stream's rules do not apply to the stream. */
     public nonBlocking: boolean,
     private readonly idOf: (handle: StreamHandle) => bigint | undefined,
   ) {
     super(begin)
   }
 
-  /** The driver is asked when a report needs the number: it destroys a stream whose number was queried, and uses others again. */
+  /**
+   * The driver's number of the stream, which is queried only when a report needs it: the driver destroys a stream whose number was queried, and
+   * reuses others.
+   */
   knownId(): bigint | undefined {
     if (!this.closed) this.id ??= this.idOf(this.handle)
     return this.id
@@ -137,28 +140,28 @@ export class TrackedStream extends Component implements OperationStream {
   }
 }
 
-/** The state of an event of CUDA's. */
+/** The state of a CUDA event. */
 export class TrackedEvent {
-  /** Set if other threads may use it. */
+  /** The shared records, if other threads may use the event. */
   shared: SharedRecords | undefined
   private latest: readonly Epoch[] = []
-  /** Was it ever recorded? What a record stands for may be nothing: all of it was done when that was told to another thread. */
+  /** Whether the event was ever recorded. `epochs` may be empty nevertheless: all of it was done when the record was sent to another thread. */
   isRecorded = false
-  /** The capture that the latest record was made in. */
+  /** The capture in which the latest record was made. */
   captured: Capture | undefined
-  /** Each launch of a graph records it, or waits for it. */
+  /** Whether each launch of a graph records the event, or waits for it. */
   inGraph = false
 
   constructor(
-    /** Its creation was intercepted, so that all of its records are known. */
+    /** Whether the creation of the event was intercepted, so that all of its records are known. */
     readonly made: boolean,
-    /** Other code may record it by calls that are not intercepted. */
+    /** Whether other code may record the event by calls that are not intercepted. */
     public foreign: boolean,
-    /** Its records are work. */
+    /** Whether the event's records are work. */
     readonly timing: boolean,
   ) {}
 
-  /** What its latest record stands for; empty before the first. */
+  /** The epochs that the latest record stands for; empty before the first. */
   get epochs(): readonly Epoch[] {
     return this.latest
   }
@@ -169,7 +172,7 @@ export class TrackedEvent {
     this.shared?.recorded(epochs)
   }
 
-  /** Another thread has made the latest record, or says that there is none. */
+  /** Takes the latest record, which another thread has made, or that there is none. */
   recordedElsewhere(epochs: readonly Epoch[], isRecorded: boolean): void {
     this.latest = epochs
     this.isRecorded = isRecorded
@@ -177,10 +180,10 @@ export class TrackedEvent {
   }
 }
 
-/** Called at each launch of a host function. */
+/** A function that is called at each launch of a host function. */
 type HostLaunched = (stream: TrackedStream, at: Epoch, work: CapturedWork, stack: TakenStack | undefined) => void
 
-/** What a node of a graph does at each launch. */
+/** The work of a node of a graph at each launch. */
 type NodeWork =
   | {
       readonly kind: 'work'
@@ -191,7 +194,7 @@ type NodeWork =
       /** The driver's handle of the node. */
       readonly node: NodeHandle | undefined
     }
-  /** Runs JavaScript. */
+  /** A node that runs JavaScript. */
   | { readonly kind: 'host'; readonly launched: HostLaunched }
   | { readonly kind: 'record' | 'wait'; readonly event: TrackedEvent }
   | { readonly kind: 'writeValue'; readonly word: MemoryValue }
@@ -201,7 +204,10 @@ type NodeWork =
 export type CapturedWork = NodePlace & NodeWork
 
 export class Capture extends CapturedGraph<TrackedStream, TrackedEvent, CapturedWork> {
-  /** `seen`: its beginning was intercepted. If it was not, `origin` is any stream in it. */
+  /**
+   * @param origin The stream that began the capture; any stream in it if its beginning was not intercepted
+   * @param seen Whether the beginning was intercepted
+   */
   constructor(
     origin: TrackedStream,
     readonly seen: boolean,
@@ -211,7 +217,7 @@ export class Capture extends CapturedGraph<TrackedStream, TrackedEvent, Captured
     super(origin, before, after)
   }
 
-  /** Adds what each launch of the graph does. */
+  /** Adds a node, which each launch of the graph carries out. */
   put(stream: TrackedStream, work: NodeWork, stack?: TakenStack): void {
     if (work.kind === 'record' || work.kind === 'wait') work.event.inGraph = true
     this.add(stream, { ...work, stream, stack, capture: this, within: [] })
@@ -226,7 +232,7 @@ export class Capture extends CapturedGraph<TrackedStream, TrackedEvent, Captured
     this.addAll(stream, placed)
   }
 
-  /** A stream of it is destroyed. With the stream that began it, the capture ends. */
+  /** Removes a destroyed stream. If it is the one that began the capture, the capture ends. */
   destroyed(stream: TrackedStream): void {
     if (this.seen && stream === this.origin) this.end()
     else this.leave(stream)
@@ -239,7 +245,7 @@ export interface BlockingStreams {
   readonly others: Set<Component>
 }
 
-/** The same, with the work of other threads. */
+/** The null stream of a device and the work of blocking streams, that of other threads included. */
 export interface BlockingWork {
   readonly nullStream: TrackedStream
   readonly others: Iterable<Epoch>
@@ -250,24 +256,24 @@ interface Left {
   blocking: Component | undefined
 }
 
-/** So many streams are tracked before foreign ones are dropped for the first time. */
+/** The number of tracked streams at which foreign ones are dropped for the first time. */
 const FIRST_STREAM_LOOK = 64
 
 type StreamFacts = Pick<TrackedStream, 'nonBlocking' | 'id' | 'foreign' | 'ours' | 'made'>
 
-/** What is assumed of a stream that the driver refused to describe. */
+/** The properties that are assumed of a stream that the driver refused to describe. */
 const UNASKED = { nonBlocking: true, id: undefined, ours: false }
 
 export class Streams {
   readonly #streams = new Map<StreamHandle, TrackedStream>()
   /** The stream that was looked up last: the next call is mostly about the same. */
   #last: TrackedStream | undefined
-  /** How many streams were made. */
+  /** The number of streams that were made. */
   #made = 0
-  /** Destroyed streams of whose work it is not known yet what that comes after. */
+  /** The destroyed streams of whose work it is not known yet what it comes after. */
   #leaving: TrackedStream[] = []
   readonly #blocking = new Map<number, BlockingStreams>()
-  /** By device, what comes after all streams that are gone, and after the blocking ones. */
+  /** The components after all streams that are gone, and after the blocking ones among them; keys are devices. */
   readonly #left = new Map<number, Left>()
   readonly #contexts = new Map<ContextHandle, number>()
   /** Wrapped streams that were dropped, since all of their work was done. */
@@ -276,14 +282,14 @@ export class Streams {
   #nextLook = FIRST_STREAM_LOOK
   #others: OtherThreads | undefined
 
-  /** `driver` is the next one behind the sanitizer. */
+  /** @param driver The driver behind the sanitizer */
   constructor(
     private readonly driver: Driver,
     private readonly components: Components,
     private readonly pendingWaits: PendingWaits,
   ) {}
 
-  /** How many streams another library owns. */
+  /** The number of streams that another library owns. */
   get foreignCount(): number {
     return this.#foreignCount
   }
@@ -315,14 +321,14 @@ export class Streams {
     this.#start(handle, device, { id: undefined, foreign: false, ours: true, made, nonBlocking })
   }
 
-  /** The handle may be that of another stream by now: the owner may have destroyed the one that is known. */
+  /** Tracks a wrapped stream. The handle may be that of another stream by now: the owner may have destroyed the one that is known. */
   wrapped(handle: StreamHandle, device: number, made: TakenStack | undefined): void {
     const known = this.known(handle)
     if (known === undefined) this.#add(handle, device, true, made)
     else if (!isDefaultStream(handle)) this.#lookAgain(known, true, made)
   }
 
-  /** Work that is not done may still be reported, and then the driver no longer knows the number. */
+  /** Prepares for the end of a stream: work that is not done may still be reported, and then the driver no longer knows the number. */
   destroying(handle: StreamHandle): void {
     const stream = this.known(handle)
     if (stream !== undefined && stream.name === undefined && !this.#isDone(stream)) stream.knownId()
@@ -342,15 +348,15 @@ export class Streams {
     return stream
   }
 
-  /** Something is shared with other threads from now on. */
+  /** Notes that something is shared with other threads from now on. */
   beginSharing(others: OtherThreads): void {
     this.#others = others
     for (const stream of this.#streams.values()) this.#share(stream)
   }
 
-  /** The stream is shared by a token that has this mailbox. */
+  /** Notes that the stream is shared by a token that has this mailbox. */
   share(handle: StreamHandle, mailbox: Mailbox): void {
-    // All threads have the default streams, without a token.
+    // Default streams need no token, as all threads have them.
     if (isDefaultStream(handle)) return
     const stream = this.at(handle)
     stream.mailbox = mailbox
@@ -396,12 +402,14 @@ export class Streams {
     return blocking
   }
 
-  /** Called when more work is known to be done. */
+  /** Drops what is not needed any more; called when more work is known to be done. */
   moreIsDone(): void {
     if (this.#leaving.length > 0) this.#leaving = this.#leaving.filter((stream) => !this.#hasLeft(stream))
   }
 
-  /** Moves a destroyed stream to those that are gone, unless it may turn out that its work comes after less than is known now. */
+  /**
+   * Moves a destroyed stream to those that are gone, unless it may turn out that its work comes after less than is known now. Returns whether it did.
+   */
   #hasLeft(stream: TrackedStream): boolean {
     const { device } = stream
     const { all, host } = this.components
@@ -410,7 +418,7 @@ export class Streams {
     }
     this.components.end(stream)
     const wasBlocking = this.#blocking.get(device)?.others.delete(stream)
-    // All later work comes after it anyhow.
+    // All later work comes after the stream anyhow.
     if (all === host && isBefore(stream, host)) return true
     const { components } = this
     const left = this.#left.get(device) ?? { all: components.beginApart(), blocking: undefined }
@@ -426,7 +434,7 @@ export class Streams {
 
   #isDone(stream: TrackedStream): boolean {
     const { all } = this.components
-    // Where nothing was ever queued there is nothing to be waited for.
+    // A stream on which nothing was ever queued need not be waited for.
     if (stream.time === stream.since) all.join(stream.epoch())
     return isBefore(stream, all)
   }
@@ -440,7 +448,10 @@ export class Streams {
     if (!this.#hasLeft(stream)) this.#leaving.push(stream)
   }
 
-  /** No call shows that other code destroys a stream. One whose work is known to be done is as good as a new one. */
+  /**
+   * Forgets foreign streams whose work is known to be done. No call shows that other code destroys a stream, and such a stream is as good as a new
+   * one.
+   */
   #forgetSome(): void {
     for (const stream of this.#streams.values()) {
       const { ours, capture, handle, foreign, mailbox } = stream
@@ -464,7 +475,7 @@ export class Streams {
     if (isDefaultStream(handle)) {
       return this.#start(handle, device, { ...UNASKED, nonBlocking: false, foreign, made, ...this.#idOfNamed(handle) })
     }
-    // Not for a null stream: it is tracked with a blocking stream, which may not have been used yet.
+    // Null streams do not count: one is tracked together with a blocking stream, which may not have been used yet.
     if (this.#streams.size >= this.#nextLook) this.#forgetSome()
     const answer = this.#ask(handle)
     const stream = this.#start(handle, device, { ...UNASKED, foreign, made, ...answer })
@@ -472,7 +483,7 @@ export class Streams {
     return stream
   }
 
-  /** Returns the stream that the handle belongs to now: the one that is tracked, or another in its place. */
+  /** The stream that the handle belongs to now: the one that is tracked, or another in its place. */
   #lookAgain(stream: TrackedStream, foreign: boolean, made: TakenStack | undefined): TrackedStream {
     const { handle, device } = stream
     const answer = this.#ask(handle)
@@ -504,7 +515,7 @@ export class Streams {
 
   readonly #idOf = (handle: StreamHandle): bigint | undefined => this.#ask(handle)?.id
 
-  /** Undefined if the driver refuses since the stream captures. This does not invalidate the capture. */
+  /** The properties that the driver has of a stream. Undefined if it refuses since the stream captures, which does not invalidate the capture. */
   #ask(handle: StreamHandle): { readonly id: bigint; readonly nonBlocking: boolean } | undefined {
     try {
       const { driver } = this
@@ -520,7 +531,7 @@ export class Streams {
     if (stream.capture === undefined && this.#captures(stream)) new Capture(stream, false)
   }
 
-  /** Other code may end a capture that it began, or one of a stream whose handle it has. */
+  /** Leaves a capture that is over: other code may end a capture that it began, or one of a stream whose handle it has. */
   #leaveIfOver(stream: TrackedStream, capture: Capture): void {
     if (capture.seen && !this.driver.isEscaped(capture.origin.handle)) return
     if (!this.#captures(stream)) capture.leave(stream)
@@ -566,7 +577,7 @@ export class Streams {
   }
 }
 
-/** So many events are tracked before foreign ones are dropped for the first time. */
+/** The number of tracked events at which foreign ones are dropped for the first time. */
 const FIRST_EVENT_LOOK = 256
 
 export class Events {
@@ -574,7 +585,7 @@ export class Events {
   /** The event that was looked up last: an event is recorded after it is made, and waited for after it is recorded. */
   #last: TrackedEvent | undefined
   #lastHandle: EventHandle | undefined
-  /** Wrapped events that were dropped, since nothing was known of them. */
+  /** The wrapped events that were dropped, since nothing was known of them. */
   readonly #foreign = new RecentHandles<EventHandle>()
   #nextLook = FIRST_EVENT_LOOK
 
@@ -584,7 +595,7 @@ export class Events {
     return this.#events.size
   }
 
-  /** The event is shared from now on. */
+  /** Notes that the event is shared from now on. */
   share(handle: EventHandle, shared: SharedRecords): void {
     const event = this.at(handle)
     event.shared = shared
@@ -599,7 +610,7 @@ export class Events {
     this.#events.set(handle, this.#last)
   }
 
-  /** Another library or process made it, or it is one of this library's, wrapped. */
+  /** Notes that an event was wrapped, which another library or process made, or this library itself. */
   wrapped(handle: EventHandle): void {
     const event = this.at(handle)
     if (!event.made) event.foreign = true
@@ -610,7 +621,7 @@ export class Events {
     for (const event of this.#events.values()) if (!event.made) yield event
   }
 
-  /** What waits for an event comes after its record, and a query may find that done. */
+  /** Adds the epochs of records: what waits for an event comes after its record, and a query may find the record done. */
   addReferences(references: References): void {
     for (const { epochs } of this.#events.values()) for (const epoch of epochs) references.add(epoch)
   }
@@ -637,7 +648,7 @@ export class Events {
     return event
   }
 
-  /** No call shows that other code destroys an event. One whose records are done is as good as a new one. */
+  /** Forgets foreign events whose records are done. No call shows that other code destroys an event, and such an event is as good as a new one. */
   #forgetSome(): void {
     for (const [handle, { made, foreign, epochs, captured, inGraph, shared }] of this.#events) {
       if (shared?.isOpen) continue

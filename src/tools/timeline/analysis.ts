@@ -1,4 +1,4 @@
-/** What is found in a recording: the critical path, the gaps, and how busy each stream and each device was. */
+/** The analysis of a recording: the critical path, the gaps, and how busy each stream and each device was. */
 import { type BindingKind, Bindings, type Gap } from './bindings.js'
 import { NO_ROW } from './event-records.js'
 import { type DeviceWork, EventKind, isHostOnly, isInstant, workOf } from './kinds.js'
@@ -14,7 +14,7 @@ import {
 import type { Trace } from './trace.js'
 
 export interface Analysis {
-  /** Why each operation began when it did. */
+  /** The reason of each operation for beginning when it did. */
   readonly bindings: Bindings
   /** The rows of the critical path that take time, in order. */
   readonly criticalPath: readonly number[]
@@ -30,7 +30,7 @@ export function analyse(trace: Trace): Analysis {
   return { bindings, criticalPath: criticalPath(trace, bindings), gaps: found, summary }
 }
 
-/** Goes from the operation that ended last back to what it waited for, and so on. */
+/** The rows from the operation that ended last back to what it waited for, and so on. */
 function criticalPath(trace: Trace, bindings: Bindings): number[] {
   const { length, kind, parent, end } = trace
   let row = NO_ROW
@@ -64,7 +64,7 @@ function gaps(trace: Trace, bindings: Bindings): Gap[] {
   return found.sort((a, b) => b.end - b.begin - (a.end - a.begin) || a.begin - b.begin)
 }
 
-/** Follows what an operation waited for through waits and records to an operation that takes time. */
+/** The operation with duration for which a late one waited, found through waits and records. */
 function whyLate(trace: Trace, bindings: Bindings, late: number): Pick<Gap, 'reason' | 'wait' | 'cause'> {
   const { kind } = trace
   let reason: BindingKind = 'unknown'
@@ -108,7 +108,7 @@ function summarize(trace: Trace, bindings: Bindings, gaps: readonly Gap[]): Time
   }
 }
 
-/** When it ended; for an operation that had not, the end of the recording. */
+/** The end of an operation; for one that had not ended, the end of the recording. */
 const endOf = ({ end, duration }: Trace, row: number): number =>
   Number.isNaN(end[row] ?? Number.NaN) ? duration : (end[row] ?? 0)
 
@@ -192,7 +192,7 @@ class Running {
     return this.#begun > this.#ended
   }
 
-  /** When an interval begins or ends next; Infinity where none does. */
+  /** The time at which an interval begins or ends next; Infinity if none does. */
   get next(): number {
     const { POSITIVE_INFINITY } = Number
     return Math.min(this.#begins[this.#begun] ?? POSITIVE_INFINITY, this.#ends[this.#ended] ?? POSITIVE_INFINITY)

@@ -1,4 +1,4 @@
-/** The bars of tracks, and how they are drawn where many share a pixel, for the page and for a picture. */
+/** The bars of tracks, and how they are drawn if many share a pixel, for the page and for a picture. */
 import { BAR_COLOURS, HOST_FUNCTION, isHostOnly, isInstant, NULL_STREAM, WAIT } from './kinds.js'
 import { BINDING_KINDS, type PageData } from './page-format.js'
 
@@ -7,15 +7,15 @@ export interface Bars {
   readonly rows: Int32Array
   readonly begin: Float64Array
   readonly end: Float64Array
-  /** The places in BAR_COLOURS. */
+  /** The indices in BAR_COLOURS. */
   readonly colour: Uint8Array
-  /** How long a device works on all bars before each one. */
+  /** The time for which a device works on all bars before each one. */
   readonly busyBefore: Float64Array
 }
 
-/** Is it hatched, because nothing runs there? */
+/** Whether the colour is hatched, because nothing runs there. */
 export const isHatched = (colour: number | undefined): boolean => (colour ?? 0) >= WAIT
-/** Does a device work on it? */
+/** Whether a device works on bars of this colour. */
 const isWork = (colour: number | undefined): boolean => !isHatched(colour) && colour !== HOST_FUNCTION
 
 export class BarList {
@@ -61,11 +61,11 @@ export class BarList {
 export interface TrackBars {
   /** The stream's own bars, and below them the nodes of its graphs. */
   readonly levels: readonly Bars[]
-  /** Records, frees and the like: points of time. */
+  /** The rows of records, frees and the like: points of time. */
   readonly marks: Int32Array
 }
 
-/** The bars of each track: its operations, and where the rules of the null stream held one up. */
+/** The bars of each track: its operations, and the times in which the rules of the null stream held one up. */
 export function trackBars(data: PageData, colours: Uint8Array): TrackBars[] {
   const { kind, track, start, end, called, why, parent, level } = data
   const byNullStream = BINDING_KINDS.indexOf('nullStream')
@@ -94,35 +94,35 @@ export function trackBars(data: PageData, colours: Uint8Array): TrackBars[] {
   })
 }
 
-/** How long a device has worked on the bars until a time. */
+/** The time for which a device has worked on the bars until a given time. */
 export function busyUntil({ begin, end, colour, busyBefore }: Bars, time: number): number {
   const at = countUpTo(begin, time)
   const over = isWork(colour[at - 1]) ? Math.max(0, (end[at - 1] ?? 0) - time) : 0
   return Math.max(0, (busyBefore[at] ?? 0) - over)
 }
 
-/** Bars that are narrower, in pixels, are drawn as the share of each pixel that they take. */
+/** The width in pixels below which bars are drawn as the share of each pixel that they take. */
 const NARROW = 2
-/** A bar that stands alone fills at least half a pixel; the more bars are within REACH pixels, the less. */
+/** The least share of a pixel that a bar which stands alone fills; the more bars are within REACH pixels, the less. */
 const LEAST_ALONE = 0.5
 const REACH = 6
-/** Of the bars in one pixel, only the first few are asked for their colours. */
+/** The number of bars in one pixel, the first of them, whose colours are counted. */
 const MOST_ASKED = 12
 const COLOUR_COUNT = BAR_COLOURS.length
 
 /**
- * How much of each pixel the narrow bars take, by colour. Pixels are at multiples of their width, so that moving the view
- * does not change them.
+ * The shares of each pixel that the narrow bars take, by colour. Pixels are at multiples of their width, so that moving the view does not change
+ * them.
  */
 export class Pixels {
   /** The number of the first pixel. */
   first = 0
   count = 0
-  /** The bars of each pixel: from, or -1 for none, and up to. */
+  /** The first bar of each pixel, or -1 for none; `upTo` is the one behind the last. */
   from = new Int32Array()
   upTo = new Int32Array()
   #shares = new Float32Array()
-  /** 1 for each colour that occurs. */
+  /** The colours that occur, as 1. */
   readonly #present = new Uint8Array(COLOUR_COUNT)
 
   /** The colours that occur, in the order of drawing: waits behind work. */
@@ -180,13 +180,13 @@ export class Pixels {
       const colour = bars.colour[bar] ?? 0
       const begin = bars.begin[bar] ?? 0
       const end = bars.end[bar] ?? 0
-      // The bars that are asked stand for the others too.
+      // The bars whose colours are counted stand for the others, too.
       const weight = isWork(colour) ? (busy === 0 ? 1 : all / busy) : (next - at) / (asked - at)
       this.#present[colour] = 1
       let pixel = Math.floor(begin / perPixel)
       do {
         const part = Math.min(end, (pixel + 1) * perPixel) - Math.max(begin, pixel * perPixel)
-        // A bar that takes no time is visible too.
+        // A bar that takes no time is visible, too.
         this.#share(pixel, colour, Math.max(Number.EPSILON, (part / perPixel) * weight), at, next)
         pixel += 1
       } while (pixel * perPixel < end)
@@ -202,7 +202,7 @@ export class Pixels {
     this.upTo[at] = upTo
   }
 
-  /** Makes short operations visible where there are few. */
+  /** Raises the shares of short operations that have few others near them, so that they are visible. */
   #raise(): void {
     const isThere = (pixel: number): boolean => (this.from[pixel] ?? -1) !== -1
     let near = 0
@@ -222,7 +222,7 @@ export class Pixels {
   }
 }
 
-/** How many of these times, which are in order, are at or before one: at least `from`, and probably less than `about`. */
+/** The number of these times, which are in order, that are at or before `time`: at least `from`, and probably less than `about`. */
 export function countUpTo(times: Float64Array, time: number, from = 0, about = times.length): number {
   const isLess = (times[about] ?? Number.POSITIVE_INFINITY) > time
   let low = isLess ? from : about

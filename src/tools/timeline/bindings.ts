@@ -1,19 +1,19 @@
-/** Why an operation ran when it did and not before: the one thing that it had to wait for last. */
+/** The bindings of operations: the one thing that each had to wait for last before it ran. */
 import { firstAfter, NO_ROW, sortedRows } from './event-records.js'
 import { deviceInCause, EventKind, isHostOnly, isInstant } from './kinds.js'
 import type { Trace } from './trace.js'
 
 export interface Binding {
   readonly kind: BindingKind
-  /** The row that was waited for, or NO_ROW where that was not recorded. */
+  /** The row that was waited for, or NO_ROW if that was not recorded. */
   readonly row: number
 }
 
-/** On a real GPU, work begins up to about so many nanoseconds after its call, or after the end of the work before it. */
+/** The nanoseconds after its call, or after the end of the work before it, by which work begins on a real GPU, as a rule. */
 const HOST_CLOCK_SLACK = 15_000
 
 export class Bindings {
-  /** What the host did. */
+  /** The times of the host's calls. */
   readonly host: HostTime
   readonly #slack: number
   /** The rows of operations, in the order of their ends. */
@@ -49,7 +49,7 @@ export class Bindings {
     if (kind[row] === EventKind.GRAPH) consider('instance', cause[row] ?? NO_ROW)
     const queued = called[row] ?? 0
     if (queued >= ready) {
-      // The time inside the driver call is not the program's.
+      // The time inside the driver call does not count as the program's.
       if (begins - (returned[row] ?? 0) <= this.#slack || kind[row] !== EventKind.HOST_FUNCTION) {
         return this.#elsewhere(row, begins, returned[row] ?? 0) ?? { kind: 'host', row: this.#hostCause(queued) }
       }
@@ -60,7 +60,7 @@ export class Bindings {
     return this.#elsewhere(row, begins, ready) ?? best
   }
 
-  /** For an operation that began late although it had to wait for nothing, the operation that it shared the device with. */
+  /** The operation that another one shared the device with, if that one began late although it had to wait for nothing. */
   #elsewhere(row: number, begins: number, ready: number): Binding | undefined {
     const { kind, track, tracks, end } = this.trace
     const what = kind[row] ?? 0
@@ -77,7 +77,7 @@ export class Bindings {
     return undefined
   }
 
-  /** The row that the host waited for before it made a call at this time, or the host function that it ran in. */
+  /** The row that the host waited for before it made a call at this time, or the host function in which it made the call. */
   #hostCause(called: number): number {
     const { end, returned, track, cause, tracks } = this.trace
     const inside = this.host.hostFunctionAt(called)
@@ -97,23 +97,23 @@ export class Bindings {
   }
 }
 
-/** What an operation had to wait for last before it could begin. */
+/** The kind of what an operation had to wait for last before it could begin. */
 export type BindingKind =
-  /** What came before in the stream. */
+  /** The operation before it in the stream. */
   | 'stream'
   /** A wait for an event or a stream. */
   | 'wait'
   /** The null stream's rules. */
   | 'nullStream'
-  /** The program had not queued it yet. */
+  /** The host: the program had not queued the operation yet. */
   | 'host'
-  /** JavaScript was busy: a host function was due. */
+  /** The event loop: JavaScript was busy while a host function was due. */
   | 'eventLoop'
-  /** The launch before it of the same instance of a graph: CUDA runs those one after another. */
+  /** The launch before of the same instance of a graph: CUDA runs those one after another. */
   | 'instance'
-  /** All of the device's engines or kernel slots for this work were in use. */
+  /** The engines or kernel slots of the device, which were all in use. */
   | 'engine'
-  /** It waited for nothing that was recorded. */
+  /** An unknown reason: the operation waited for nothing that was recorded. */
   | 'unknown'
 
 /** A time in which a stream was idle between two operations. */
@@ -121,28 +121,27 @@ export interface Gap {
   readonly track: number
   readonly begin: number
   readonly end: number
-  /** The operation that could not begin sooner. */
+  /** The row of the operation that could not begin sooner. */
   readonly next: number
   readonly reason: BindingKind
-  /** The wait in the stream that held it up, or NO_ROW. */
+  /** The row of the wait in the stream that held the operation up, or NO_ROW. */
   readonly wait: number
-  /** The operation that was waited for, or NO_ROW. */
+  /** The row of the operation that was waited for, or NO_ROW. */
   readonly cause: number
 }
 
-/** By clock, how long a call that queues work takes at most, as a rule, in nanoseconds. */
+/** The nanoseconds that a call which queues work takes at most, as a rule; keys are clocks. */
 const SLOW_CALL = { host: 20_000, virtual: 1000 }
 /**
- * A hardware queue may be full with so many recorded operations: it has 1020 entries, of which each takes up to three, and
- * streams may share it.
+ * The number of recorded operations that may fill a hardware queue: it has 1020 entries, of which each takes up to three, and streams may share it.
  */
 const FULL_QUEUE = 250
 
 /** Calls of one name at one place of the program. */
 interface Group {
-  /** How much of the gap the host spent in these calls. */
+  /** The part of the gap that the host spent in these calls. */
   inside: number
-  /** How much sooner the host would have come without them. */
+  /** The time by which the host would have come sooner without these calls. */
   gained: number
   /** The row of the longest one. */
   row: number
@@ -172,14 +171,14 @@ export class HostTime {
   }
 
   /**
-   * The call that kept the host from what it did at `until`, where from `from` on it was late: the one in which it was most of
-   * that time; otherwise, the one without which it would have come soonest. NO_ROW where that is its own JavaScript.
+   * The call that kept the host from what it did at `until`, if the host was late from `from` on: the one in which it was most of that time;
+   * otherwise, the one without which it would have come soonest. NO_ROW if that is its own JavaScript.
    */
   lateBecauseOf(from: number, until: number): number {
     const { name, site, track, kind, called, returned } = this.trace
     const order = this.#spent
     const groups = new Map<string, Group>()
-    /** The end of the calls so far, and how much of the time was spent in none of them. */
+    /** The end of the calls so far; `own` is the part of the time that was spent in none of them. */
     let covered = from
     let own = 0
     for (let at = firstAfter(order, returned, from - 1); at < order.length; at += 1) {
@@ -209,8 +208,8 @@ export class HostTime {
   }
 
   /**
-   * The call that had to wait for room in its stream's queue, and kept the host from coming to `next` sooner: it came late
-   * itself, or took long, while that stream had much to do. NO_ROW where there is none.
+   * The call that had to wait for room in its stream's queue, and kept the host from coming to `next` sooner: it came late itself, or took long,
+   * while that stream had much to do. NO_ROW if there is none.
    */
   waitedForCapacity(from: number, next: number): number {
     const { called, returned, parent, clock } = this.trace
@@ -227,7 +226,7 @@ export class HostTime {
     return found
   }
 
-  /** How many operations before this one its stream had not completed at this time. */
+  /** The number of operations before this one that its stream had not completed at this time. */
   #pending(row: number, time: number): number {
     const { previous, end } = this.trace
     let count = 0

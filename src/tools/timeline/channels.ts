@@ -15,71 +15,68 @@ import { EventKind, isHostOnly, isInstant, type OperationKind, operationKind } f
 import { Session } from './session.js'
 
 /**
- * What is published on 'cuda-streams:operation'. Times are milliseconds since 1970, with fractions; on the simulator they
- * go on in virtual time from when publishing began.
+ * A message on 'cuda-streams:operation'. Times are milliseconds since 1970, with fractions; on the simulator they go on in virtual time from when
+ * publishing began.
  */
 export interface OperationMessage {
-  /** Never 'record', 'wait', 'allocate' or 'free', which are not published. */
+  /** The kind of the operation. Never 'record', 'wait', 'allocate' or 'free', which are not published. */
   readonly kind: OperationKind
-  /** A kernel's own name; for the rest, what it is. */
+  /** The name of a kernel; for other operations, their kind. */
   readonly name: string
-  /** The device's ordinal. */
+  /** The ordinal of the device. */
   readonly device: number
   /** The driver's number for the stream (`stream.id`). */
   readonly stream: bigint
-  /** What `nameStream` called it; otherwise 'stream 13', by that number, 'null stream' or 'per-thread stream'. */
+  /** The name that `nameStream` gave the stream; otherwise 'stream 13', by that number, 'null stream' or 'per-thread stream'. */
   readonly streamName: string
-  /** Bytes moved or filled; undefined where there are none. */
+  /** The bytes moved or filled; undefined if there are none. */
   readonly byteLength: number | undefined
-  /** When the call that queued it began. */
+  /** The time at which the call that queued the operation began. */
   readonly queued: number
-  /** When it began to run. */
+  /** The time at which the operation began to run. */
   readonly start: number
-  /** When it was done. */
+  /** The time at which the operation was done. */
   readonly end: number
-  /** 'sim' for the simulator. */
+  /** The driver: 'sim' for the simulator. */
   readonly driver: 'cuda' | 'sim'
 }
 
-/**
- * What is published on 'cuda-streams:synchronize': a call that blocked the host, or a promise that it awaited. Times are
- * as in `OperationMessage`.
- */
+/** A message on 'cuda-streams:synchronize': a call that blocked the host, or a promise that it awaited. Times are as in `OperationMessage`. */
 export interface SynchronizeMessage {
-  /** As it is written: 'stream.synchronize()', or 'stream.finished()' for a promise. */
+  /** The call as it is written: 'stream.synchronize()', or 'stream.finished()' for a promise. */
   readonly name: string
-  /** True for a promise: the host did other things meanwhile. */
+  /** Whether the call returned a promise, so that the host did other things meanwhile. */
   readonly awaits: boolean
-  /** When the call was made. */
+  /** The time at which the call was made. */
   readonly start: number
-  /** When it returned, or its promise settled: it is published then, not before. */
+  /** The time at which the call returned, or its promise settled: it is published then, not before. */
   readonly end: number
-  /** 'sim' for the simulator. */
+  /** The driver: 'sim' for the simulator. */
   readonly driver: 'cuda' | 'sim'
 }
 
-/** Which driver is watched, and how often. */
+/** The options that say which driver is watched, and how often. */
 export interface PublishOptions {
   /** A device of the driver to watch: all of its devices are watched. Default: the current device. */
   readonly device?: Device | number | undefined
-  /** Milliseconds between two looks at what is done: more than 0, and less than 2 ** 31. Default 100. */
+  /** The milliseconds between two checks of what is done: more than 0, and less than 2 ** 31. Default 100. */
   readonly interval?: number | undefined
 }
 
-/** Publishes until it is closed, also by `using`. It does not keep the process alive. */
+/** A publisher, which publishes until it is closed, also by `using`. It does not keep the process alive. */
 export interface Publisher extends Disposable {
   /** Publishes the operations that are done by now. */
   flush(): void
-  /** The same, and publishes nothing more: nothing at all where a subscriber calls it. May be called twice. */
+  /** Publishes the operations that are done by now, and then nothing more; nothing at all if a subscriber calls it. May be called twice. */
   close(): void
 }
 
 /** @internal */
 interface Channels {
   readonly operations: Channel
-  /** Undefined where synchronizations are not published. */
+  /** The channel of synchronizations; undefined if they are not published. */
   readonly synchronizations: Channel | undefined
-  /** Called when an operation is queued; its result is published with the operation as `context`. */
+  /** Called when an operation is queued; the result is published with the operation as `context`. */
   readonly context: (() => unknown) | undefined
 }
 
@@ -92,7 +89,7 @@ const PUBLIC: Channels = {
 /** The most event records that wait to be published; more are lost. */
 const MOST_WAITING = 262_144
 const INTERVAL = 100
-/** A timer with a longer delay fires at once. */
+/** The longest interval: a timer with a longer delay fires at once. */
 const LONGEST_INTERVAL = 2 ** 31 - 1
 
 /**
@@ -106,7 +103,7 @@ export function publish(options?: PublishOptions): Publisher {
   return publishOn(PUBLIC, options)
 }
 
-/** @internal The same on other channels, which the publishers of the program do not use. */
+/** @internal Publishes as `publish()` does, but on other channels, which the publishers of the program do not use. */
 export function publishOn(channels: Channels, options: PublishOptions | undefined): Publisher {
   const { device: named, interval = INTERVAL } = readOptions(options, ['device', 'interval'])
   if (typeof interval !== 'number') throw invalidType('options.interval', 'a number of milliseconds', interval)
@@ -119,14 +116,14 @@ export function publishOn(channels: Channels, options: PublishOptions | undefine
   return { flush: () => publisher.flush(), close, [Symbol.dispose]: close }
 }
 
-/** The recording that messages come from, and what to add to its times to get nanoseconds since publishing began. */
+/** The recording that messages come from, and the nanoseconds to add to its times to get those since publishing began. */
 interface Source {
   readonly session: Session
   readonly writer: EventWriter
   readonly offset: number
 }
 
-/** A call that waited when its event record was read. */
+/** A call that was still waiting when its event record was read. */
 interface Call {
   readonly source: Source
   readonly row: number
@@ -137,14 +134,14 @@ class ChannelPublisher {
   readonly #endTimer: () => void
   #source: Source
   #next: number
-  /** The calls that still waited when their event records were read. */
+  /** The calls that were still waiting when their event records were read. */
   #waiting: Call[] = []
-  /** By row, the contexts of the operations that are not published yet. */
+  /** The contexts of the operations that are not published yet; keys are rows. */
   readonly #contexts = new Map<number, unknown>()
   readonly #remember = (row: number): void => {
     if (!isHostOnly(this.#source.writer.table.kind[row] ?? 0)) this.#contexts.set(row, this.channels.context?.())
   }
-  /** Is it publishing? A subscriber may call `flush()` or `close()`. */
+  /** Whether messages are being published. A subscriber may call `flush()` or `close()`. */
   #publishing = false
   #closed = false
 
@@ -179,7 +176,7 @@ class ChannelPublisher {
     this.#end()
   }
 
-  /** Starts a recording, so many nanoseconds after publishing began. */
+  /** Starts a recording, `elapsed` nanoseconds after publishing began. */
   #open(elapsed: number): Source {
     const session = new Session(this.driver, this.device, MOST_WAITING)
     const { table } = session.writer
@@ -220,7 +217,7 @@ class ChannelPublisher {
     return this.#epoch + ((time ?? 0) + offset) / 1e6
   }
 
-  /** Publishes an operation. Returns false where it is not complete. */
+  /** Publishes an operation. Returns false if it is not complete. */
   #publishOperation(row: number): boolean {
     const { table, names, driver, tracks, meter } = this.#source.writer
     const number = table.kind[row] ?? 0
@@ -249,7 +246,7 @@ class ChannelPublisher {
     return true
   }
 
-  /** Publishes a call. Returns false where it still waits. */
+  /** Publishes a call. Returns false if it is still waiting. */
   #publishCall({ source, row }: Call): boolean {
     const { synchronizations } = this.channels
     if (!synchronizations?.hasSubscribers) return true

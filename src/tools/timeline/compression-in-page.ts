@@ -5,11 +5,11 @@ export function gzip(_text: string): Uint8Array {
   throw stateError('ERR_UNSUPPORTED', 'A compressed file cannot be had in a browser')
 }
 
-/** Most bytes of a block, and the modulus of the sum, of the format. */
+/** The most bytes of a block in the format; ADLER is the modulus of its checksum. */
 const BLOCK = 65_535
 const ADLER = 65_521
 
-/** In blocks that are stored as they are: browsers compress by promises alone. */
+/** Encodes the parts in blocks that are stored as they are, since browsers compress by promises alone. */
 export function deflateToBase64(parts: readonly Uint8Array[]): string {
   const pieces: string[] = ['\x78\x01']
   const put = (...bytes: number[]): void => void pieces.push(String.fromCharCode(...bytes))

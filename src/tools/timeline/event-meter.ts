@@ -1,7 +1,6 @@
 /**
- * The times of a real GPU. A CUDA event with timing is recorded after each operation, and one before it where its beginning
- * does not follow from what came before; they are read when the recording is over. The device's clock is compared with the
- * host's at the beginning and at the end.
+ * The times of a real GPU. A CUDA event with timing is recorded after each operation, and one before it if its beginning does not follow from what
+ * came before; the events are read when the recording is over. The device's clock is compared with the host's at the beginning and at the end.
  */
 import { CudaError } from '../../foundation/base/errors.js'
 import { atNextTurn, monotonicTime, sleep } from '../../foundation/base/event-loop.js'
@@ -22,11 +21,9 @@ import { EventKind, isTimed } from './kinds.js'
 import type { Described, StreamTrack, StreamTracks } from './tracks.js'
 
 const NO_EVENT = 0 as EventHandle
-/** Stands for the event before an operation that begins when the operation before it in its stream ends. */
+/** The value in place of an event before an operation that begins when the operation before it in its stream ends. */
 const FOLLOWS = -1
-/**
- * When more events than this are in use, those of complete operations are read and used again, at a turn of the event loop.
- */
+/** The number of events in use above which those of complete operations are read and used again, at a turn of the event loop. */
 const MOST_OUTSTANDING = 131_072
 
 const NONE_BEHIND: ReadonlySet<number> = new Set()
@@ -45,23 +42,23 @@ export class EventMeter implements Meter {
   readonly #events: TimedEvents
   /** The tracks on which everything that the next operation has to wait for was queued here and recorded. */
   readonly #followed = new Set<number>()
-  /** The tracks that did not capture when they were asked, and for which no call since could have begun a capture. */
+  /** The tracks that did not capture when they were queried, and for which no call since could have begun a capture. */
   readonly #uncaptured = new Set<number>()
   /**
-   * The events of each row: at twice its number that before it, or FOLLOWS, and at the next place that after it. A record
-   * has only FOLLOWS or none.
+   * The events of each row: at twice its number the one before it, or FOLLOWS, and at the next index the one after it. A record has only FOLLOWS or
+   * none.
    */
   #eventsOf = new Float64Array(0)
-  /** By track, the time that it had reached after the last row that was read, with its waits. */
+  /** The time that each track had reached after the last row that was read, with its waits. */
   readonly #ends: number[] = []
-  /** The times of all rows before this one are read. */
+  /** The first row whose times have not been read. */
   #unread = 0
   #outstanding = 0
   #sweepsSoon = false
   #closed = false
   calibrations: readonly Calibration[] = []
 
-  /** `device` is one that will be used, so that its clock is prepared now. */
+  /** @param device A device that will be used, so that its clock is prepared now */
   constructor(
     private readonly driver: Driver,
     private readonly table: EventRecords,
@@ -102,7 +99,7 @@ export class EventMeter implements Meter {
   }
 
   /**
-   * True also where the driver does not tell, as for the null stream while a blocking stream captures: nothing may be
+   * Whether the stream captures. True also if the driver refuses to answer, as for the null stream while a blocking stream captures: nothing may be
    * recorded then.
    */
   captures(stream: StreamHandle): boolean {
@@ -130,24 +127,23 @@ export class EventMeter implements Meter {
     this.#followed.clear()
   }
 
-  /** Asks the driver only where a capture can have begun since the last time, since that costs a call. */
+  /** Whether the stream captures. The driver is queried only if a capture can have begun since the last time, since that costs a call. */
   #captures(kind: number, stream: StreamHandle, track: StreamTrack): boolean {
     const isKnown = this.#uncaptured.has(track.index) && !this.driver.isEscaped(stream)
     const captures = !isKnown && this.captures(stream)
-    // If the event is part of a capture, its stream joins that capture.
+    // A wait for an event that is part of a capture lets its stream join that capture.
     if (captures || kind === EventKind.WAIT) this.#uncaptured.delete(track.index)
     else if (!isKnown) this.#uncaptured.add(track.index)
     return captures
   }
 
-  /** Can no other code have queued work before the next operation of this stream? */
+  /** Whether no other code can have queued work before the next operation of this stream. */
   #follows(stream: StreamHandle, track: StreamTrack): boolean {
     return this.#followed.has(track.index) && track.nonBlocking && !this.driver.isEscaped(stream)
   }
 
   /**
-   * Is it unknown when it ends? A wait may be for a record whose time is unknown, an allocation for memory that another
-   * stream frees.
+   * Whether the end of an operation is unknown. A wait may be for a record whose time is unknown, an allocation for memory that another stream frees.
    */
   #hidesItsEnd(kind: number, row: number): boolean {
     if (kind !== EventKind.WAIT) return kind === EventKind.ALLOCATE
@@ -264,9 +260,7 @@ export class EventMeter implements Meter {
     return clock
   }
 
-  /**
-   * Records an event with timing. Never throws: where this fails, the program's own call fails too, and reports the error.
-   */
+  /** Records an event with timing. Never throws: if this fails, the program's own call fails too, and reports the error. */
   #record(stream: StreamHandle, track: StreamTrack): EventHandle {
     try {
       if (!this.driver.streamHasCapacity(stream, 1)) return NO_EVENT
@@ -279,7 +273,7 @@ export class EventMeter implements Meter {
     }
   }
 
-  /** Reads the times of a row. Returns false where they are not known yet, as on the tracks that are `behind`. */
+  /** Reads the times of a row. Returns false if they are not known yet, as on the tracks that are `behind`. */
   #read(row: number, behind: ReadonlySet<number>): boolean {
     if (!isTimed(this.table.kind[row] ?? 0)) return this.#pass(row, behind)
     const before = (this.#eventsOf[2 * row] ?? 0) as EventHandle
@@ -305,8 +299,8 @@ export class EventMeter implements Meter {
   }
 
   /**
-   * Takes a track past what has no event: a record, which is reached where the track is; a wait, which holds the track until
-   * its record is reached; a host function. False where it is not there yet.
+   * Moves a track past a row without an event: a record, which is reached where the track is; a wait, which holds the track until its record is
+   * reached; a host function. Returns false if the track is not there yet.
    */
   #pass(row: number, behind: ReadonlySet<number>): boolean {
     const { kind, track, cause, called, end } = this.table
@@ -316,11 +310,11 @@ export class EventMeter implements Meter {
     if (what === EventKind.HOST_FUNCTION) return this.#holdUntil(row, on)
     if (what !== EventKind.WAIT || this.#hidesItsEnd(what, row)) return true
     const record = cause[row] ?? NO_ROW
-    // If all of the record's track is read and the record has no end, it will never have one.
+    // A record without an end will never have one, if all of its track is read.
     return this.#holdUntil(record, on) || !behind.has(track[record] ?? 0)
   }
 
-  /** Holds the track until this row ends. Returns false where that time is not known. */
+  /** Holds the track until this row ends. Returns false if that time is not known. */
   #holdUntil(row: number, on: number): boolean {
     const over = this.table.end[row] ?? Number.NaN
     if (Number.isNaN(over)) return false
@@ -333,7 +327,8 @@ export class EventMeter implements Meter {
   }
 
   /**
-   * When its stream had completed what is before it, or, if later, when an idle stream would have reached it after the call.
+   * The time at which the stream had completed what is before the row, or, if later, the time at which an idle stream would have reached it after the
+   * call.
    */
   #followingStart(row: number, clock: DeviceClock): number {
     const { track, called, end } = this.table
@@ -341,9 +336,7 @@ export class EventMeter implements Meter {
     return Math.min(Math.max(this.#ends[track[row] ?? 0] ?? idle, idle), end[row] ?? idle)
   }
 
-  /**
-   * When it began, given the time at which its stream reached it: a graph waits there for the last launch of its instance.
-   */
+  /** The beginning of an operation, given the time at which its stream reached it: a graph waits there for the last launch of its instance. */
   #startOf(row: number, reached: number): number {
     const { kind, cause, end } = this.table
     const before = kind[row] === EventKind.GRAPH ? (end[cause[row] ?? NO_ROW] ?? Number.NaN) : Number.NaN
@@ -381,7 +374,7 @@ export class EventMeter implements Meter {
     return [...this.#clocks.values()].some((clock) => clock.isLost())
   }
 
-  /** Calls before this row that wait have event records, but no events. */
+  /** Grows the list of events up to a row. Calls before it that wait have event records, but no events. */
   #grow(row: number): void {
     const grown = new Float64Array(Math.max(2048, 4 * row))
     grown.set(this.#eventsOf)
@@ -389,7 +382,7 @@ export class EventMeter implements Meter {
   }
 }
 
-/** How many events are created when a context is first used, and again whenever half of them are taken. */
+/** The number of events that are created when a context is first used, and again whenever half of them are taken. */
 const BATCH = 8192
 
 export class TimedEvents {
@@ -455,13 +448,13 @@ export class TimedEvents {
   }
 }
 
-/** The clocks are compared this often, and the closest comparison counts. */
+/** The number of comparisons of the clocks, of which the closest counts. */
 const COMPARISONS = 12
-/** A comparison that takes longer is of no use, since the device is busy. */
+/** The nanoseconds above which a comparison is of no use, since the device is busy. */
 const LONGEST_COMPARISON = 5e6
-/** An event that is further away becomes the near event: in single precision, 50 ms are exact to 4 ns. */
+/** The nanoseconds at which a new near event is taken: in single precision, 50 ms are exact to 4 ns. */
 const FAR = 50e6
-/** In a shorter recording the drift is smaller than the uncertainty of the comparisons. */
+/** The nanoseconds below which the drift of a recording is smaller than the uncertainty of the comparisons. */
 const SHORTEST_FOR_DRIFT = 1e9
 
 interface ClockComparison {
@@ -513,7 +506,7 @@ export class DeviceClock {
     else this.events.giveBack(this.context, event)
   }
 
-  /** Nanoseconds from the call until an idle stream reaches a record, as this clock assumes. */
+  /** The nanoseconds from the call until an idle stream reaches a record, as this clock assumes. */
   get latency(): number {
     return this.#begin.uncertainty
   }

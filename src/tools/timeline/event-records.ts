@@ -1,6 +1,6 @@
 /**
- * The event records of a recording, in columns of numbers, so that writing one makes no object. A row is the place of an event
- * record in the columns; rows are in the order of the calls.
+ * The event records of a recording, in columns of numbers, so that writing one makes no object. A row is the index of an event record in the columns;
+ * rows are in the order of the calls.
  */
 import { upperBound } from '../../foundation/base/interval-map.js'
 import type { StreamHandle } from '../../foundation/driver/driver.js'
@@ -9,45 +9,42 @@ import type { Described, StreamTrack } from './tracks.js'
 
 /** The first length of the columns, which are made with each recording. */
 const FIRST_CAPACITY = 1024
-/** Stands for no row. */
+/** The value in place of a row if there is none. */
 export const NO_ROW = -1
 
 export class EventRecords {
   length = 0
   /** The row from which on no event record is written. */
   limit = 0
-  /** How many operations there was no room for. */
+  /** The number of operations that there was no room for. */
   dropped = 0
   /** The rows of operations that will never run, or whose times are lost, because the GPU faulted. */
   readonly lost = new Set<number>()
-  /** Called with the row of each new event record, during the program's call. */
+  /** The functions that are called with the row of each new event record, during the program's call. */
   whenAdded: readonly ((row: number) => void)[] = []
   #capacity = FIRST_CAPACITY
   kind: Uint8Array = new Uint8Array(FIRST_CAPACITY)
-  /** The index of its track. */
+  /** The index of the track. */
   track: Uint32Array = new Uint32Array(FIRST_CAPACITY)
-  /** The number of its name. */
+  /** The number of the name. */
   name: Uint32Array = new Uint32Array(FIRST_CAPACITY)
   bytes: Float64Array = new Float64Array(FIRST_CAPACITY)
   /**
-   * When the call that queued it began and returned, in nanoseconds of the recording's clock. `returned` is NaN for a call
-   * that waits until it has returned, or its promise has settled.
+   * The time at which the call that queued the operation began; `returned` has that at which it returned. Both are nanoseconds of the recording's
+   * clock. `returned` is NaN for a call that waits, until it has returned or its promise has settled.
    */
   called: Float64Array = new Float64Array(FIRST_CAPACITY)
   returned: Float64Array = new Float64Array(FIRST_CAPACITY)
-  /** When it began and ended on the device, or NaN while that is not known. */
+  /** The time at which the operation began on the device; `end` has that at which it ended. Both are NaN while they are not known. */
   start: Float64Array = new Float64Array(FIRST_CAPACITY)
   end: Float64Array = new Float64Array(FIRST_CAPACITY)
-  /**
-   * For a wait, the row of the record that it waits for; for a launch of a graph, that of the last launch of the same
-   * instance.
-   */
+  /** The row of the record that a wait waits for; for a launch of a graph, that of the last launch of the same instance. */
   cause: Int32Array = new Int32Array(FIRST_CAPACITY)
-  /** For a node of a graph, the row of the launch. */
+  /** The row of the launch, for a node of a graph. */
   parent: Int32Array = new Int32Array(FIRST_CAPACITY)
-  /** The number of its call site. */
+  /** The number of the call site. */
   site: Int32Array = new Int32Array(FIRST_CAPACITY)
-  /** 1 for an operation that other code queued. */
+  /** Operations that other code queued, as 1. */
   foreign: Uint8Array = new Uint8Array(FIRST_CAPACITY)
 
   get isFull(): boolean {
@@ -80,7 +77,7 @@ export class EventRecords {
     if (row === this.length - 1) this.length = row
   }
 
-  /** Is there an event record at this row? */
+  /** Whether there is an event record at this row. */
   has(row: number): boolean {
     return row >= 0 && row < this.length && this.kind[row] !== EventKind.NONE
   }
@@ -108,7 +105,7 @@ function grown<A extends { set(from: A): void }>(from: A, to: A): A {
   return to
 }
 
-/** Numbers texts, each once. */
+/** The numbers of texts, each of which gets one. */
 export class Names {
   readonly #numbers = new Map<string, number>()
   readonly #names: string[] = []
@@ -142,27 +139,27 @@ export function sortedRows(
   return Int32Array.from(rows).sort((a, b) => (by[a] ?? 0) - (by[b] ?? 0) || a - b)
 }
 
-/** How many of the rows, which are in the order of these times, have one that is at most `time`. */
+/** The number of rows, in the order of these times, whose time is at most `time`. */
 export const firstAfter = (order: Int32Array, times: Float64Array, time: number): number =>
   upperBound(order.length, (at) => times[order[at] ?? 0] ?? 0, time)
 
 export interface Meter {
   readonly clock: 'virtual' | 'host'
-  /** Nanoseconds since the recording began. */
+  /** The nanoseconds since the recording began. */
   now(): number
   /** Describes a stream that is used for the first time. Never throws. */
   describe(stream: StreamHandle): Described
-  /** Does the stream capture? What is queued on it then becomes part of a graph, and is no operation. */
+  /** Whether the stream captures. What is queued on it then becomes part of a graph, and is no operation. */
   captures(stream: StreamHandle): boolean
-  /** To be called before an operation is queued. Returns false where it will not run, because its stream captures. */
+  /** Prepares for an operation that is about to be queued. Returns false if it will not run, because its stream captures. */
   queuing(row: number, stream: StreamHandle, track: StreamTrack): boolean
-  /** To be called for what has no event record: the begin of a capture, or an operation that there is no room for. */
+  /** Notes a call without an event record: the beginning of a capture, or an operation that there is no room for. */
   unseen(): void
-  /** To be called when the operation is queued. */
+  /** Notes that the operation is queued. */
   queued(row: number, stream: StreamHandle, track: StreamTrack): void
-  /** To be called when the driver has refused it. */
+  /** Notes that the driver has refused the operation. */
   refused(row: number): void
-  /** To be called around a driver call that queues something for the library itself. */
+  /** Called before a driver call that queues something for the library itself; `show()` is called after it. */
   hide(): void
   show(): void
   hostFunctionBegins(row: number): void
@@ -175,18 +172,18 @@ export interface Meter {
   finished(): Promise<void>
   /** Releases all resources. The times that are known stay. */
   close(): void
-  /** How exact the times are, once it is closed. Empty where they are exact. */
+  /** The precision of the times, once the meter is closed. Empty if they are exact. */
   readonly calibrations: readonly Calibration[]
 }
 
-/** How a device's clock was compared with the host's. */
+/** The result of comparing a device's clock with the host's. */
 export interface Calibration {
-  /** The device's ordinal. */
+  /** The ordinal of the device. */
   readonly device: number
-  /** Nanoseconds by which the two may be apart at the beginning of the recording, and at its end: NaN after a fault. */
+  /** The nanoseconds by which the two may be apart at the beginning of the recording, and at its end: NaN after a fault. */
   readonly uncertainty: readonly [begin: number, end: number]
-  /** How much faster the device's clock ran, in parts of a million. 0 where the recording was shorter than a second. */
+  /** The parts of a million by which the device's clock ran faster. 0 if the recording was shorter than a second. */
   readonly drift: number
-  /** Nanoseconds of host time that it took. */
+  /** The nanoseconds of host time that the comparisons took. */
   readonly cost: number
 }

@@ -9,8 +9,9 @@ import { StreamTracks } from './tracks.js'
 import { VirtualMeter } from './virtual-meter.js'
 
 /**
- * Taking a call site costs a tenth of a millisecond where that is seldom done. So it is taken for the first few calls that
- * blocked for this long, by clock, and again whenever calls have blocked for a hundred times as long since.
+ * The time for which calls must have blocked for a call site to be worth taking, by clock. Taking one costs a tenth of a millisecond if that is
+ * seldom done. So it is taken for the first few calls that blocked for this long, and again whenever calls have blocked for a hundred times as long
+ * since.
  */
 const WORTH_A_SITE = { host: 100_000, virtual: 1_000_000 }
 const FIRST_SITES = 8
@@ -18,7 +19,7 @@ const BLOCKED_PER_SITE = 10_000_000
 
 const nothing = (): void => {}
 
-/** Makes what times the operations of a table, on the streams of these tracks. */
+/** A function that makes the meter of a table's operations, on the streams of these tracks. */
 export type MakeMeter = (table: EventRecords, tracks: () => StreamTracks) => Meter
 
 export class EventWriter {
@@ -30,11 +31,11 @@ export class EventWriter {
   /** The driver that is recorded. */
   readonly driver: Driver
   callSites = false
-  /** How long calls have blocked since the last call site was taken. */
+  /** The time for which calls have blocked since the last call site was taken. */
   #forSites = FIRST_SITES * BLOCKED_PER_SITE
-  /** By event, the row of its latest record. */
+  /** The row of each event's latest record. */
   readonly #records = new Map<EventHandle, number>()
-  /** By track, its latest row. */
+  /** The latest row of each track. */
   readonly #latest: number[] = []
 
   constructor(inner: Driver, device: number | undefined, meter?: MakeMeter) {
@@ -50,7 +51,7 @@ export class EventWriter {
     this.tracks = new StreamTracks(driver, (stream) => this.meter.describe(stream))
   }
 
-  /** Adds an event record before an operation is queued. Returns its row, or NO_ROW where it is not recorded. */
+  /** Adds an event record before an operation is queued. Returns its row, or NO_ROW if it is not recorded. */
   begin(kind: EventKind, stream: StreamHandle, name: string, bytes = Number.NaN, cause = NO_ROW): number {
     const { table, meter } = this
     if (table.isFull) {
@@ -91,7 +92,7 @@ export class EventWriter {
     return result
   }
 
-  /** Records that the host waits for a stream or for a whole device. Call the result when the wait ends. */
+  /** Records that the host waits for a stream or for a whole device. The returned function is to be called when the wait ends. */
   call(kind: EventKind, name: string, stream: StreamHandle | undefined, device: number): () => void {
     const { table, meter } = this
     if (table.isFull) return nothing
@@ -105,7 +106,7 @@ export class EventWriter {
     }
   }
 
-  /** Ends the event record of a call that waited, and takes its call site where it blocked for long. */
+  /** Ends the event record of a call that waited, and takes its call site if it blocked for long. */
   #returns(row: number): void {
     const { kind, called, returned, site } = this.table
     const now = this.meter.now()
@@ -125,7 +126,7 @@ export class EventWriter {
     else this.#records.delete(event)
   }
 
-  /** An event of the library itself was recorded. It has no row: a wait for it is a wait for the latest row of the stream. */
+  /** Notes that an event of the library itself was recorded. The record has no row: a wait for it is a wait for the latest row of the stream. */
   ownEventRecorded(event: EventHandle, stream: StreamHandle): void {
     const track = this.tracks.known(stream)
     const row = track === undefined ? NO_ROW : (this.#latest[track.index] ?? NO_ROW)

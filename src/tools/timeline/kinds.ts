@@ -1,4 +1,4 @@
-/** What an event record can be, and the colours in which each kind is drawn, on a light ground and on a dark one. */
+/** The kinds of event records, and the colours in which each kind is drawn, on a light ground and on a dark one. */
 
 /** The numbers that event records hold for their kinds. */
 export const EventKind = {
@@ -20,20 +20,20 @@ export const EventKind = {
 } as const
 export type EventKind = (typeof EventKind)[keyof typeof EventKind]
 
-/** What a device does for a kind. */
+/** The work that a device does for a kind. */
 export type DeviceWork = 'copy' | 'compute'
 
 interface KindTraits {
-  /** What programs and files call it. */
+  /** The name of the kind in programs and files. */
   readonly name: string
-  /** What a device does for it, which takes time and is timed. */
+  /** The work that a device does for the kind, which takes time and is timed. */
   readonly work?: DeviceWork
-  /** 'point': it stands at a point of its stream, and takes no time of a device. 'host': it happens on the host only. */
+  /** The place of the kind. 'point': at a point of its stream, without time of a device. 'host': on the host only. */
   readonly place?: 'point' | 'host'
-  /** The driver's call that queues it, and the category that PyTorch's profiler gives to what it finds on a device. */
+  /** The driver's call that queues the kind; `category` is the one that PyTorch's profiler gives to what it finds on a device. */
   readonly call?: string
   readonly category?: string
-  /** Kernels have the six kernel colours in turn. Default 'quiet'. */
+  /** The colour of the kind. Kernels have the six kernel colours in turn. Default 'quiet'. */
   readonly colour?: (typeof BAR_COLOURS)[number]
 }
 
@@ -63,7 +63,7 @@ const KINDS = {
 
 const ALL = Object.values(KINDS)
 const TRAITS: readonly KindTraits[] = ALL
-// Arrays are faster than objects that have different traits, and no program has added to them.
+// The traits are split into arrays by kind, which are faster than objects of different shapes.
 const WORK = TRAITS.map(({ work }) => work)
 const PLACE = TRAITS.map(({ place }) => place)
 const CALL = TRAITS.map(({ call }) => call)
@@ -73,33 +73,33 @@ const CATEGORY = TRAITS.map(({ category }) => category)
 export const KIND_NAMES = ALL.map(({ name }) => name)
 
 /**
- * What an operation is. 'latch' and 'fault' are the simulator's own, from `cuda-streams/sim`: a stream that a test holds,
- * and a GPU that breaks. 'wait' is `cuStreamWaitEvent`; a host that waits is a `TimelineCall` instead.
+ * The kind of an operation. 'latch' and 'fault' are the simulator's own, from `cuda-streams/sim`: a stream that a test holds, and a GPU that breaks.
+ * 'wait' is `cuStreamWaitEvent`; a host that waits is a `TimelineCall` instead.
  */
 export type OperationKind = Exclude<(typeof KIND_NAMES)[number], 'synchronize' | 'await' | ''>
 
-/** The kind of an operation; undefined for what happens on the host only. */
+/** The name of an operation's kind; undefined for a kind that is on the host only. */
 export function operationKind(kind: number): OperationKind | undefined {
   const name = KIND_NAMES[kind] ?? ''
   return name === '' || name === 'synchronize' || name === 'await' ? undefined : name
 }
 
-/** What a device does for a kind; undefined for nothing. */
+/** The work that a device does for a kind; undefined for nothing. */
 export const workOf = (kind: number): DeviceWork | undefined => WORK[kind]
 
-/** Does a device work on it, so that its beginning and its end are timed? */
+/** Whether a device works on the kind, so that its beginning and its end are timed. */
 export const isTimed = (kind: number): boolean => WORK[kind] !== undefined
 
-/** Does it stand at a point of its stream, and take no time of a device? */
+/** Whether the kind is at a point of its stream, and takes no time of a device. */
 export const isInstant = (kind: number): boolean => PLACE[kind] === 'point'
 
-/** Does it happen on the host only? */
+/** Whether the kind is on the host only. */
 export const isHostOnly = (kind: number): boolean => PLACE[kind] === 'host'
 
-/** The driver's call that queues it; undefined for none. */
+/** The driver's call that queues the kind; undefined for none. */
 export const callOf = (kind: number): string | undefined => CALL[kind]
 
-/** Its category in PyTorch's profiler. */
+/** The category of the kind in PyTorch's profiler. */
 export const categoryOf = (kind: number): string => CATEGORY[kind] ?? KIND_NAMES[kind] ?? ''
 
 /** The `cause` of an event record of the host that waits for a whole device. Other causes are rows, or -1. */
@@ -111,7 +111,7 @@ export const deviceInCause = (cause: number): number | undefined => (cause < -1 
 /** The name of the host functions that the library queues for itself, to copy between arrays and pinned memory. */
 export const STAGING = 'staging'
 
-/** Text has a contrast of at least 4.5, bars and hatching of 3. tests/tools/timeline/colours.test.ts says what stands on what. */
+/** The colours. Text has a contrast of at least 4.5, bars and hatching of 3; tests/tools/timeline/colours.test.ts lists the pairs. */
 export const COLOURS = {
   background: ['#ffffff', '#12151b'],
   panel: ['#f7f8fa', '#181c24'],
@@ -167,9 +167,7 @@ export const HOST_FUNCTION = BAR_COLOURS.indexOf('hostFunction')
 export const QUIET = BAR_COLOURS.indexOf('quiet')
 const COLOUR_OF_KIND = TRAITS.map(({ colour = 'quiet' }) => BAR_COLOURS.indexOf(colour))
 
-/**
- * The place in BAR_COLOURS of each event record. Kernels of one name have one colour, in the order in which they first come.
- */
+/** The index in BAR_COLOURS of each event record. Kernels of one name have one colour, in the order in which they first come. */
 export function barColours(rows: { readonly kind: Uint8Array; readonly name: Uint32Array }): Uint8Array {
   const { kind, name } = rows
   const kernels = new Map<number, number>()

@@ -50,12 +50,12 @@ function checkTrace(name: string, trace: unknown): void {
 }
 
 interface Moved {
-  /** Of the thread. */
+  /** The name of the thread. */
   readonly name: string
-  /** The numbers of rows, and of arrows and operations, that other threads have before it. */
+  /** The numbers of rows that other threads have before it; `ids` counts their arrows and operations. */
   readonly rows: number
   readonly ids: number
-  /** Microseconds. */
+  /** The microseconds by which the thread's recording began later than the first. */
   readonly later: number
 }
 
@@ -75,7 +75,7 @@ function inMerged(event: TraceEvent, { name, rows, ids, later }: Moved): TraceEv
   return {
     ...event,
     tid: rows + tid,
-    // As exact as the events are.
+    // The sum is rounded to as many digits as the events have.
     ts: Math.round((ts + later) * 1000) / 1000,
     ...(id === undefined ? {} : { id: ids + id }),
     ...(correlation === 0 ? {} : { args: { ...args, correlation: ids + correlation - 1 } }),

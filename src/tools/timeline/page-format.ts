@@ -10,7 +10,7 @@ interface PageText {
   readonly clock: string
   readonly duration: number
   readonly dropped: number
-  /** By how many nanoseconds times may be wrong; 0 where they are exact. */
+  /** The nanoseconds by which times may be wrong; 0 if they are exact. */
   readonly uncertainty: number
   readonly kinds: readonly string[]
   readonly devices: readonly (readonly [number, string])[]
@@ -39,21 +39,21 @@ export interface PageColumns {
   readonly cause: Int32Array
   readonly site: Uint32Array
   readonly bytes: Float64Array
-  /** Why it began when it did: a place in BINDING_KINDS, and the row that it waited for. */
+  /** The index in BINDING_KINDS of the reason why the operation began when it did; `blockedBy` is the row that it waited for. */
   readonly why: Uint8Array
   readonly blockedBy: Int32Array
-  /** Times are whole nanoseconds. */
+  /** The time of the call, in whole nanoseconds as all times. */
   readonly called: Float64Array
   readonly returned: Float64Array
   readonly start: Float64Array
   readonly end: Float64Array
-  /** 0 for what is drawn on the track itself; the nodes of graphs are drawn on the levels below, from 1. */
+  /** The level of the row: 0 on the track itself; the nodes of graphs are drawn on the levels below, from 1. */
   readonly level: Uint32Array
-  /** 1 for what is on the critical path. */
+  /** The rows on the critical path, as 1. */
   readonly critical: Uint8Array
-  /** 1 for what other code queued. */
+  /** The rows that other code queued, as 1. */
   readonly foreign: Uint8Array
-  /** 1 + the place in `stalls` of what caused the gap before it, and when that gap begins; 0 and NaN without a gap. */
+  /** The index in `stalls`, plus one, of the cause of the gap before the row; `gapBegin` is the beginning of that gap. 0 and NaN without a gap. */
   readonly stall: Uint32Array
   readonly gapBegin: Float64Array
 }
@@ -92,9 +92,7 @@ export const BINDING_KINDS = [
 const BY_STREAM = BINDING_KINDS.indexOf('stream')
 const BY_WAIT = BINDING_KINDS.indexOf('wait')
 
-/**
- * So many rows are written column by column, and each column byte by byte of its values, so that similar bytes are together.
- */
+/** The number of rows that are written column by column, and each column byte by byte of its values, so that similar bytes are together. */
 const BLOCK = 65_536
 
 /** The bytes in pieces: the length of a header, the header, and the columns. */
@@ -167,7 +165,7 @@ function planesOf(codes: Float64Array): Uint8Array[] {
   return planes
 }
 
-/** Reads the bytes of a column, and returns the place behind them. */
+/** Reads the bytes of a column, and returns the offset behind them. */
 function readPlanes(bytes: Uint8Array, place: number, into: Float64Array): number {
   const count = bytes[place] ?? 0
   let at = place + 1
@@ -181,14 +179,14 @@ function readPlanes(bytes: Uint8Array, place: number, into: Float64Array): numbe
 
 /** Predicts each value from the rows before, and from the columns before in its own row. */
 class Predictions {
-  /** By track: its latest row, and until when it was busy. */
+  /** The latest row of each track; `#busyUntil` is the time until which the track was busy. */
   readonly #latest: Int32Array
   readonly #busyUntil: Float64Array
-  /** By kind of binding: the row that the latest operation waited for. */
+  /** The row that the latest operation waited for, for each kind of binding. */
   readonly #by = new Int32Array(BINDING_KINDS.length)
-  /** When the latest call of the host returned. */
+  /** The time at which the latest call of the host returned. */
   #now = 0
-  /** By column: its prediction, or undefined for none. */
+  /** The prediction of each column; undefined for a column without one. */
   readonly #ofColumn: readonly (((row: number) => number) | undefined)[]
 
   constructor(
@@ -199,7 +197,7 @@ class Predictions {
     this.#busyUntil = new Float64Array(tracks)
     const { kind, track, parent, cause, why, blockedBy, called, returned, start, end, stall } = rows
     const latest = (row: number): number => this.#latest[track[row] ?? 0] ?? -1
-    /** The end of another row, or 0 where it comes later, and is not known when this one is read. */
+    /** The end of another row; 0 if that row comes later, since its end is not known when this one is read. */
     const endOf = (by: number, row: number): number => (by >= 0 && by < row ? (end[by] ?? 0) || 0 : 0)
     const ofName: Partial<Record<keyof PageColumns, (row: number) => number>> = {
       parent: (row) => parent[row - 1] ?? -1,
@@ -224,7 +222,7 @@ class Predictions {
     this.#ofColumn = Object.keys(emptyColumns(0)).map((name) => byName.get(name))
   }
 
-  /** Visits each value of so many rows with its prediction: first the columns without one, then row by row. */
+  /** Visits each value of `count` rows with its prediction: first the columns without one, then row by row. */
   inOrder(first: number, count: number, visit: (column: number, row: number, prediction: number) => void): void {
     const predicted: (readonly [column: number, prediction: (row: number) => number])[] = []
     for (const [column, prediction] of this.#ofColumn.entries()) {
@@ -237,7 +235,7 @@ class Predictions {
     }
   }
 
-  /** To be called when all of a row is known. */
+  /** Updates the predictions with a row of which all is known. */
   #passed(row: number): void {
     const { kind, track, parent, why, blockedBy, called, returned, end } = this.rows
     const what = kind[row] ?? 0

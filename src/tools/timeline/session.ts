@@ -15,12 +15,9 @@ export const DEFAULT_LIMIT = 1_000_000
 interface Shared {
   readonly writer: EventWriter
   readonly unwrap: () => void
-  /** How many recordings are under way. After the last one nothing more is recorded. */
+  /** The number of recordings under way. After the last one nothing more is recorded. */
   running: number
-  /**
-   * How many recordings have not taken their event records yet, since they wait for recorded work. After the last one
-   * nothing is timed.
-   */
+  /** The number of recordings that have not taken their event records yet, since they wait for recorded work. After the last one nothing is timed. */
   open: number
 }
 
@@ -36,12 +33,13 @@ export class Session {
   readonly #from: number
   readonly #begin: number
   readonly #droppedBefore: number
-  /** To the microsecond: numbers of this size are not more exact. */
+  /** The time of the beginning since 1970, to the microsecond: numbers of this size are not more exact. */
   readonly #epoch = Math.round((timeOrigin + monotonicTime()) * 1000) * 1000
 
   /**
-   * `device` is one that will be used, if one is known, and `limit` the most event records. With `everything`, the work of
-   * other code is recorded too.
+   * @param device A device that will be used, if one is known
+   * @param limit The most event records
+   * @param everything Whether the work of other code is recorded, too
    */
   constructor(
     private readonly driver: WrappableDriver,
@@ -50,7 +48,7 @@ export class Session {
     callSites = false,
     everything = false,
   ) {
-    // On the simulator there is no other code.
+    // The simulator has no other code, so CUPTI is not needed there.
     const cupti = everything && driver.name === 'cuda' ? listen(limit) : undefined
     try {
       this.#shared = share(driver, device)

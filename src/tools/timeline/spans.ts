@@ -5,9 +5,9 @@ import { invalidType } from '../../foundation/base/errors.js'
 import { channel, subscribe, unsubscribe } from '../../foundation/base/node-modules.js'
 import { type OperationMessage, type Publisher, type PublishOptions, publishOn } from './channels.js'
 
-/** Which operations get spans, and which tracer makes them. */
+/** The options that say which operations get spans, and which tracer makes them. */
 export interface TraceOptions extends PublishOptions {
-  /** The tracer that makes them. Default: `trace.getTracer('cuda-streams')`. */
+  /** The tracer that makes the spans. Default: `trace.getTracer('cuda-streams')`. */
   readonly tracer?: Tracer | undefined
 }
 
@@ -25,7 +25,7 @@ export function traceOperations(options?: TraceOptions): Publisher {
   if (typeof tracer !== 'object' || tracer === null || typeof Reflect.get(tracer, 'startSpan') !== 'function') {
     throw invalidType('options.tracer', 'a Tracer of @opentelemetry/api', tracer)
   }
-  // A channel of its own: other publishers use the public channel, for other drivers.
+  // A channel of its own is used: other publishers use the public channel, for other drivers.
   const own = Symbol('cuda-streams:operation')
   const publisher = publishOn(
     { operations: channel(own), synchronizations: undefined, context: () => context.active() },

@@ -85,14 +85,14 @@ function causeOf(trace: Trace, { host }: Bindings, { track, begin, next, reason,
   }
 }
 
-/** The library's own waits for memory refer to an operation, not to a record. */
+/** The kind of a wait. The library's own waits for memory refer to an operation, not to a record. */
 function waitKindOf({ kind, cause }: Trace, wait: number): StallKind {
   const awaited = kind[cause[wait] ?? NO_ROW]
   if (awaited === EventKind.RECORD) return 'wait'
   return 'memoryNotAllocated'
 }
 
-/** Is it the next chunk of an array, which JavaScript copies to or from pinned memory? */
+/** Whether a row is the next chunk of an array, which JavaScript copies to or from pinned memory. */
 function isNextChunk({ name, kind, previous }: Trace, row: number): boolean {
   const isStaged = kind[row] === EventKind.COPY && name[row] !== 'copy'
   return isStaged && name[previous[row] ?? NO_ROW] === name[row]
@@ -103,7 +103,7 @@ function hostKindOf({ kind }: Trace, row: number): StallKind {
   return isHostOnly(kind[row] ?? 0) ? 'blockingCall' : 'slowCall'
 }
 
-/** Identifies the host's call that is the cause, which may hold several streams up. Undefined for other causes. */
+/** The identity of the host's call that is the cause, which may hold several streams up. Undefined for other causes. */
 function callOf({ name, track }: Trace, { kind, by }: Cause): string | undefined {
   const isCall = kind === 'blockingCall' || kind === 'await' || kind === 'slowCall' || kind === 'fullQueue'
   return isCall ? `${name[by]} ${track[by]}` : undefined
@@ -121,7 +121,7 @@ function toStall(trace: Trace, { kind, by, at, time, sites, tracks, gaps }: Grou
     by: by === NO_ROW ? 'it' : nameOf(byTrack),
     call: name[by] ?? '',
     place,
-    // Where the place is not known, the stream identifies the call.
+    // The stream identifies the call if its place is not known.
     on: place.startsWith(' at') || (by !== NO_ROW && (cause[by] ?? NO_ROW) < NO_ROW) ? '' : ` on ${nameOf(byTrack)}`,
     heldPriority: trace.tracks[only]?.priority ?? 0,
     byPriority: trace.tracks[byTrack]?.priority ?? 0,
@@ -140,7 +140,7 @@ function placeOf([site, ...others]: readonly string[], places: number): string {
 }
 
 export interface StallFacts {
-  /** The stream that was held up, or how many there were. */
+  /** The stream that was held up, or the number of such streams. */
   readonly held: string
   /** The stream that was waited for. */
   readonly by: string
@@ -162,7 +162,7 @@ interface Description {
   readonly advice: string
 }
 
-/** What to write in place of a call that blocks. */
+/** The code to write in place of a call that blocks. */
 const INSTEAD: Readonly<Record<string, string>> = {
   'stream.synchronize()': 'If the next work needs what it waits for, let the stream wait: `stream.wait(other)`',
   'event.synchronize()': 'If the next work needs what it waits for, let the stream wait: `stream.wait(event)`',

@@ -1,38 +1,38 @@
 /** The summary of a recording, as data and as text: how busy each stream was, what overlapped, and the stalls. */
 
-/** How busy a stream was. Times are nanoseconds. */
+/** The summary of a stream. Times are nanoseconds. */
 export interface StreamSummary {
-  /** Its `index` among the timeline's streams. */
+  /** The `index` of the stream among the timeline's streams. */
   readonly stream: number
-  /** As it is called there. */
+  /** The name of the stream there. */
   readonly name: string
-  /** The device's ordinal. */
+  /** The ordinal of the device. */
   readonly device: number
-  /** Time in which the device worked on an operation of it: not the waits, and not the host functions. */
+  /** The time in which the device worked on an operation of the stream: not the waits, and not the host functions. */
   readonly busy: number
-  /** The same as a share of the timeline's duration, from 0 to 1. */
+  /** The time `busy` as a share of the timeline's duration, from 0 to 1. */
   readonly share: number
-  /** Time between operations in which it did nothing: that of its gaps. */
+  /** The time between operations in which the stream did nothing: that of its gaps. */
   readonly idle: number
 }
 
-/** What a device did, on all its streams together: time in which several did the same counts once. In nanoseconds. */
+/** The summary of a device, on all its streams together: time in which several did the same counts once. In nanoseconds. */
 export interface DeviceSummary {
-  /** The device's ordinal. */
+  /** The ordinal of the device. */
   readonly device: number
-  /** As the driver calls it. */
+  /** The name that the driver gives the device. */
   readonly name: string
-  /** Time in which anything ran. */
+  /** The time in which anything ran. */
   readonly busy: number
-  /** Time in which it copied. */
+  /** The time in which the device copied. */
   readonly copy: number
-  /** Time in which it ran a kernel, a fill or a graph. */
+  /** The time in which the device ran a kernel, a fill or a graph. */
   readonly compute: number
-  /** Time in which it did both. At most the smaller of the two. */
+  /** The time in which the device both copied and computed. At most the smaller of the two. */
   readonly overlap: number
 }
 
-/** What held a stream up. */
+/** The cause of a stall. */
 export type StallKind =
   /** A call of the host that blocked, such as `stream.synchronize()`. */
   | 'blockingCall'
@@ -73,38 +73,38 @@ export type StallKind =
 
 /** All the times that one cause held streams up. */
 export interface Stall {
-  /** What caused it. */
+  /** The kind of the cause. */
   readonly kind: StallKind
-  /** A sentence: '`stream.synchronize()` at app.js:12 held stream a back 8 times, 7.00 ms'. */
+  /** A sentence such as '`stream.synchronize()` at app.js:12 held stream a back 8 times, 7.00 ms'. */
   readonly message: string
-  /** A sentence: what to write instead. */
+  /** A sentence that says what to write instead. */
   readonly advice: string
-  /** How often. */
+  /** The number of times. */
   readonly count: number
-  /** Nanoseconds together. Streams that were held up at once count each. */
+  /** The nanoseconds together. Streams that were held up at once count each. */
   readonly time: number
-  /** 'path:line:column' of the call, where it is known. */
+  /** The place of the call as 'path:line:column', if it is known. */
   readonly callSite: string | undefined
-  /** The places of its gaps in `timeline.gaps`, the longest first. None for 'oneStream'. */
+  /** The indices of the stall's gaps in `timeline.gaps`, the longest first. None for 'oneStream'. */
   readonly gaps: readonly number[]
 }
 
-/** `timeline.summary`: plain objects, which can be sent as JSON. */
+/** The type of `timeline.summary`: plain objects, which can be sent as JSON. */
 export interface TimelineSummary {
-  /** Nanoseconds: the same as `timeline.duration`. */
+  /** The nanoseconds of `timeline.duration`. */
   readonly duration: number
-  /** In the order of the timeline's streams. */
+  /** The summaries of streams, in the order of the timeline's streams. */
   readonly streams: readonly StreamSummary[]
   /** The devices that were used, by their ordinals. */
   readonly devices: readonly DeviceSummary[]
-  /** The one that cost most time first. */
+  /** The stalls, the one that cost most time first. */
   readonly stalls: readonly Stall[]
 }
 
 /** The most stalls that the text lists. */
 const MOST_STALLS = 10
 
-/** What the text says of the recording itself. */
+/** The facts about the recording itself that the text has. */
 interface Recorded {
   readonly driver: string
   readonly clock: string

@@ -8,24 +8,24 @@ import { escaped } from './html.js'
 import { BAR_COLOURS, barColours, COLOURS, EventKind, NULL_STREAM, WAIT } from './kinds.js'
 import type { PageData } from './page-format.js'
 
-/** What the picture shows. */
+/** The options of the picture. */
 export interface SvgOptions {
-  /** Pixels: at least 200, less than 100 000. Default 1200. */
+  /** The width in pixels: at least 200, less than 100 000. Default 1200. */
   readonly width?: number | undefined
-  /** Where the stretch that is drawn begins, in nanoseconds since the recording began. Default 0. */
+  /** The beginning of the stretch that is drawn, in nanoseconds since the recording began. Default 0. */
   readonly from?: number | undefined
-  /** Where it ends, after `from`. Default: the timeline's `duration`. */
+  /** The end of the stretch, after `from`. Default: the timeline's `duration`. */
   readonly to?: number | undefined
-  /** Stands above the picture. Default: none. */
+  /** The title above the picture. Default: none. */
   readonly title?: string | undefined
-  /** Draws arrows from records to the waits for them, where there are at most 300. Default true. */
+  /** Whether arrows are drawn from records to the waits for them, if there are at most 300. Default true. */
   readonly arrows?: boolean | undefined
-  /** Underlines the operations of `timeline.criticalPath`. Default true. */
+  /** Whether the operations of `timeline.criticalPath` are underlined. Default true. */
   readonly criticalPath?: boolean | undefined
 }
 
 const MARGIN = 16
-/** The most that names beside the tracks take. */
+/** The most pixels that names beside the tracks take. */
 const LABELS = 150
 const BAR = 26
 const PITCH = 44
@@ -33,20 +33,20 @@ const TITLE = 30
 const AXIS = 26
 const LEGEND = 34
 const LEGEND_LINE = 18
-/** Names that do not fit in so many lines are left out. */
+/** The most lines of names; those that do not fit in are left out. */
 const MOST_LEGEND_LINES = 3
-/** About the width of a letter. */
+/** The width of a letter, about. */
 const LETTER = 6.4
 const NARROWEST = 200
 /** The most letters of a name beside a track. */
 const MOST_LETTERS = 22
-/** Bars of at least this width have round corners, and a name if it fits. */
+/** The least width of a bar with round corners, and with a name if it fits. */
 const ROUNDED = 5
 /** The margin above and below hatched bars. */
 const INSET = 8
-/** A pixel is hatched if more of its time than this is waiting. */
+/** The share of waiting time above which a pixel is hatched. */
 const HALF = 0.5
-/** If there are more arrows than this, none is drawn. */
+/** The number of arrows above which none is drawn. */
 const MOST_ARROWS = 300
 
 interface Frame {
@@ -57,7 +57,7 @@ interface Frame {
   readonly to: number
   readonly width: number
   readonly top: number
-  /** Where the tracks begin, behind their names, and end. */
+  /** The left end of the tracks, behind their names. */
   readonly left: number
   readonly bottom: number
 }

@@ -19,15 +19,15 @@ import { NO_ROW } from './event-records.js'
 import { EventWriter, type MakeMeter } from './event-writer.js'
 import { EventKind, STAGING } from './kinds.js'
 
-/** What the event record of queued work says. */
+/** The values of the event record of queued work. */
 interface Described {
   readonly kind: EventKind
   readonly name: string
-  /** NaN where there are none. */
+  /** The bytes of the work; NaN if there are none. */
   readonly bytes: number
 }
 
-/** Undefined for work that is not recorded: a child graph, an upload of a graph, and calls of other libraries. */
+/** The event record of queued work; undefined for work that is not recorded: a child graph, an upload of a graph, and calls of other libraries. */
 function describe(work: QueuedWork): Described | undefined {
   switch (work.kind) {
     case 'kernel':
@@ -67,10 +67,13 @@ const nameOf = ({ internal, runsAfterFault }: HostFunction): string =>
 
 export class TimelineInterceptor implements Interceptor {
   #writer: EventWriter
-  /** By instance of a graph, the row of its latest launch. */
+  /** The row of the latest launch of each instance of a graph. */
   readonly #launches = new Map<GraphExecHandle, number>()
 
-  /** `device` is one that will be used, so that its clock is prepared now; `meter` takes the place of the driver's own times. */
+  /**
+   * @param device A device that will be used, so that its clock is prepared now
+   * @param meter The times in place of the driver's own
+   */
   constructor(
     private readonly next: Driver,
     device: number | undefined,
@@ -83,7 +86,7 @@ export class TimelineInterceptor implements Interceptor {
     return this.#writer
   }
 
-  /** Begins a table of its own for what is queued from now on. The one before is still given the times of what it has. */
+  /** Begins a table of its own for what is queued from now on. The table before still gets the times of its rows. */
   restart(): void {
     this.#writer = new EventWriter(this.next, undefined)
     this.#launches.clear()
@@ -126,7 +129,7 @@ export class TimelineInterceptor implements Interceptor {
       this.writer.meter.unseen()
       this.next.graphs.begin(stream, mode)
     },
-    /** A new instance may get the same handle. */
+    /** The instance is forgotten, as a new one may get the same handle. */
     destroyExec: (exec) => {
       this.next.graphs.destroyExec(exec)
       this.#launches.delete(exec)
@@ -243,7 +246,7 @@ export class TimelineInterceptor implements Interceptor {
     }
   }
 
-  /** Records a promise. It ends when it settles, when it is cancelled, or at once where the driver refuses it. */
+  /** Records a promise. The event record ends when the promise settles, when it is cancelled, or at once if the driver refuses it. */
   #awaited(
     name: string,
     stream: StreamHandle | undefined,

@@ -32,17 +32,15 @@ import { type TraceFile, toJson, toTraceEvents } from './trace-events.js'
 export interface TimelineOptions {
   /** A device of the driver to record: all devices of that driver are recorded. Default: the current device. */
   readonly device?: Device | number | undefined
-  /** Instead of a device: a simulated machine. Excludes `device`. */
+  /** A simulated machine to record, instead of a device. Excludes `device`. */
   readonly simulation?: Simulation | undefined
-  /** Writes down where in the program each call was made. Costs about ten microseconds a call. Default false. */
+  /** Whether the place in the program of each call is recorded. Costs about ten microseconds a call. Default false. */
   readonly callSites?: boolean | undefined
-  /**
-   * Most operations that are recorded, from 1 to 2 ** 28; later ones are only counted (`dropped`). Default a million.
-   */
+  /** The most operations that are recorded, from 1 to 2 ** 28; later ones are only counted (`dropped`). Default a million. */
   readonly limit?: number | undefined
   /**
-   * Records also what other code queues on the GPU: other libraries, such as PyTorch in the same process, and other
-   * threads. It needs CUPTI, which comes with CUDA and with PyTorch. The simulator has no other code. Default false.
+   * Whether the work that other code queues on the GPU is recorded, too: other libraries, such as PyTorch in the same process, and other threads.
+   * This needs CUPTI, which comes with CUDA and with PyTorch. The simulator has no other code. Default false.
    */
   readonly everything?: boolean | undefined
 }
@@ -78,7 +76,7 @@ export class Recording {
 
   /**
    * Ends the recording at once, and resolves when all recorded work is done.
-   * @throws {Error} (as a rejection) ERR_CLOSED where it was stopped before
+   * @throws {Error} (as a rejection) ERR_CLOSED if it was stopped before
    */
   async stop(): Promise<Timeline> {
     Recording.#end(this)
@@ -87,7 +85,7 @@ export class Recording {
 
   /**
    * Ends the recording at once: operations that are not done yet have no end. For the end of a process.
-   * @throws {Error} ERR_CLOSED where it was stopped before
+   * @throws {Error} ERR_CLOSED if it was stopped before
    */
   stopNow(): Timeline {
     Recording.#end(this)
@@ -174,7 +172,7 @@ export class Timeline {
 
   /**
    * Stops the recording that was started last.
-   * @throws {Error} (as a rejection) ERR_CLOSED where none is under way
+   * @throws {Error} (as a rejection) ERR_CLOSED if none is under way
    */
   static async stop(): Promise<Timeline> {
     const last = running.at(-1)
@@ -187,15 +185,12 @@ export class Timeline {
     return Timeline.#traceOf(this).driver
   }
 
-  /** 'virtual' on the simulator, which has exact times; 'host' on a GPU. */
+  /** The clock: 'virtual' on the simulator, which has exact times; 'host' on a GPU. */
   get clock(): 'virtual' | 'host' {
     return Timeline.#traceOf(this).clock
   }
 
-  /**
-   * Nanoseconds from the beginning of the recording to its end, or to the end of the last operation, whichever is
-   * later.
-   */
+  /** The nanoseconds from the beginning of the recording to its end, or to the end of the last operation, whichever is later. */
   get duration(): number {
     return Timeline.#traceOf(this).duration
   }
@@ -205,10 +200,7 @@ export class Timeline {
     return Timeline.#traceOf(this).dropped
   }
 
-  /**
-   * The precision of each GPU's clock. Empty on the simulator, and where an overlapping recording still went on or
-   * waited.
-   */
+  /** The precision of each GPU's clock. Empty on the simulator, and if an overlapping recording still went on or waited. */
   get calibrations(): readonly Calibration[] {
     return Timeline.#traceOf(this).calibrations
   }
@@ -220,7 +212,7 @@ export class Timeline {
     return this.#operations
   }
 
-  /** Where the host blocked, or awaited, in the order of the calls. */
+  /** The calls in which the host blocked, or awaited, in the order of the calls. */
   get calls(): readonly TimelineCall[] {
     const trace = Timeline.#traceOf(this)
     return rowsOf(trace, 'calls').map((row) => callAt(trace, this.streams, row))
@@ -231,12 +223,12 @@ export class Timeline {
     return Timeline.#analysisOf(this).criticalPath.map((row) => this.#operation(row))
   }
 
-  /** Where streams stood idle between two operations, and why; the longest first. */
+  /** The times in which streams were idle between two operations, and why; the longest first. */
   get gaps(): readonly IdleGap[] {
     return Timeline.#analysisOf(this).gaps.map((gap) => gapOf(gap, this.streams, (row) => this.#operation(row)))
   }
 
-  /** How busy each stream was, how much of each device's copies and kernels overlapped, and what held them up. */
+  /** The summary: how busy each stream was, how much of each device's copies and kernels overlapped, and what held them up. */
   get summary(): TimelineSummary {
     return Timeline.#analysisOf(this).summary
   }
@@ -246,7 +238,7 @@ export class Timeline {
     return toTraceEvents(Timeline.#traceOf(this))
   }
 
-  /** The same as text: open it at ui.perfetto.dev. */
+  /** The recording in the Trace Event format as text: open it at ui.perfetto.dev. */
   toJson(): string {
     return toJson(Timeline.#traceOf(this))
   }
@@ -347,92 +339,91 @@ function deviceFor({ device, simulation }: Given<TimelineOptions, 'device' | 'si
 
 /** A stream of a timeline. */
 export interface TimelineStream {
-  /** Its place among the timeline's streams, from 0. */
+  /** The index of the stream among the timeline's streams, from 0. */
   readonly index: number
-  /** The driver's number for it (`stream.id`); CUPTI's for a stream that only other code used. */
+  /** The driver's number for the stream (`stream.id`); CUPTI's for a stream that only other code used. */
   readonly id: bigint
-  /** The device's ordinal. */
+  /** The ordinal of the device. */
   readonly device: number
   /**
-   * What `nameStream` called it; otherwise 'stream 13', by `id`, or 'stream 13 (16 multiprocessors)' in a green context,
-   * 'null stream' or 'per-thread stream', of device 1 'null stream of device 1'; 'foreign stream 13' where only other code used it.
+   * The name that `nameStream` gave the stream; otherwise 'stream 13', by `id`, or 'stream 13 (16 multiprocessors)' in a green context, 'null stream'
+   * or 'per-thread stream', of device 1 'null stream of device 1'; 'foreign stream 13' if only other code used it.
    */
   readonly name: string
-  /** `stream.priority`: lower numbers go first. */
+  /** The priority of the stream (`stream.priority`): lower numbers go first. */
   readonly priority: number
-  /** `stream.nonBlocking`: false where it waits for the null stream, and the null stream for it. */
+  /** The property `stream.nonBlocking`: false if the stream waits for the null stream, and the null stream for it. */
   readonly nonBlocking: boolean
-  /** The multiprocessors of the green context that it is in; undefined where it is in none. */
+  /** The multiprocessors of the green context that the stream is in; undefined if it is in none. */
   readonly multiprocessors: number | undefined
 }
 
-/** One thing that a stream did. Times are nanoseconds since the recording began. */
+/** One operation of a stream. Times are nanoseconds since the recording began. */
 export interface TimelineOperation {
-  /** Its place among the event records of the timeline, in the order of the calls. */
+  /** The index of the operation among the event records of the timeline, in the order of the calls. */
   readonly id: number
-  /** What it is: 'kernel', 'copy', 'record' and so on. */
+  /** The kind of the operation: 'kernel', 'copy', 'record' and so on. */
   readonly kind: OperationKind
-  /** A kernel's own name; for the rest, what it is. */
+  /** The name of a kernel; for other operations, their kind. */
   readonly name: string
-  /** The stream that it ran on. */
+  /** The stream on which the operation ran. */
   readonly stream: TimelineStream
-  /** Bytes moved, filled or allocated; undefined where there are none. */
+  /** The bytes moved, filled or allocated; undefined if there are none. */
   readonly byteLength: number | undefined
-  /** When the call that queued it began. */
+  /** The time at which the call that queued the operation began. */
   readonly called: number
-  /** When that call returned. */
+  /** The time at which that call returned. */
   readonly returned: number
   /**
-   * When it began to run; undefined where it had not when the recording was stopped. A wait begins when its stream gets
-   * there.
+   * The time at which the operation began to run; undefined if it had not when the recording was stopped. A wait begins when its stream gets there.
    */
   readonly start: number | undefined
-  /** When it was done; undefined where it was not when the recording was stopped. */
+  /** The time at which the operation was done; undefined if it was not when the recording was stopped. */
   readonly end: number | undefined
   /**
-   * For a wait: the `id` of the record that it refers to, where that was recorded. Where the library lets a stream wait
-   * for memory: of the operation that makes it or uses it last.
+   * The `id` of the record that a wait refers to, if that was recorded. If the library lets a stream wait for memory, it is that of the operation
+   * that makes the memory or uses it last.
    */
   readonly record: number | undefined
-  /** For a node of a graph: the `id` of the launch. Only on the simulator, and on a GPU with the option `everything`. */
+  /** The `id` of the launch, for a node of a graph. Only on the simulator, and on a GPU with the option `everything`. */
   readonly graph: number | undefined
-  /** Other code queued it: another library, or another thread. Only with the option `everything`. */
+  /** Whether other code queued the operation: another library, or another thread. Only with the option `everything`. */
   readonly foreign: boolean
-  /** 'path:line:column', with the option `callSites`. */
+  /** The place of the call as 'path:line:column', with the option `callSites`. */
   readonly callSite: string | undefined
 }
 
 /** A call that blocked the host, or a promise that it awaited. Times are nanoseconds since the recording began. */
 export interface TimelineCall {
-  /** Its place among the event records of the timeline, where operations have theirs too. */
+  /** The index of the call among the event records of the timeline, where operations have theirs, too. */
   readonly id: number
-  /** As it is written: 'stream.synchronize()'. */
+  /** The call as it is written: 'stream.synchronize()'. */
   readonly name: string
-  /** True for a promise: the host did other things meanwhile. */
+  /** Whether the call returned a promise, so that the host did other things meanwhile. */
   readonly awaits: boolean
   /** The stream that was waited for; undefined for a whole device. */
   readonly stream: TimelineStream | undefined
-  /** When the call was made. */
+  /** The time at which the call was made. */
   readonly called: number
-  /** When it returned, or its promise settled; `called` where neither had happened by the end. */
+  /** The time at which the call returned, or its promise settled; `called` if neither had happened by the end. */
   readonly returned: number
-  /** 'path:line:column', with the option `callSites`. */
+  /** The place of the call as 'path:line:column', with the option `callSites`. */
   readonly callSite: string | undefined
 }
 
-/** A time in which a stream stood idle between two operations. Times are nanoseconds since the recording began. */
+/** A time in which a stream was idle between two operations. Times are nanoseconds since the recording began. */
 export interface IdleGap {
-  /** The stream that stood idle. */
+  /** The stream that was idle. */
   readonly stream: TimelineStream
-  /** When the operation before it was done. */
+  /** The time at which the operation before the gap was done. */
   readonly begin: number
-  /** When `next` began. */
+  /** The time at which `next` began. */
   readonly end: number
-  /** What could not begin sooner. */
+  /** The operation that could not begin sooner. */
   readonly next: TimelineOperation
-  /** Why not: 'wait' for a wait in the stream, 'host' where the program had not queued it yet, and so on. */
+  /** The reason: 'wait' for a wait in the stream, 'host' if the program had not queued the operation yet, and so on. */
   readonly reason: BindingKind
-  /** The wait in the stream that held it up; undefined where there was none. */
+  /** The wait in the stream that held the operation up; undefined if there was none. */
   readonly wait: TimelineOperation | undefined
   /** The operation that was waited for; undefined if it was not recorded. */
   readonly cause: TimelineOperation | undefined

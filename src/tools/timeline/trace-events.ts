@@ -9,54 +9,54 @@ import { nodeLevels, type Trace } from './trace.js'
 
 /** One event of the Trace Event format. */
 export interface TraceEvent {
-  /** 'X': a slice. 'M': a name of a process or thread. 's' and 'f': an arrow's ends. 'b' and 'e': a promise's two ends. */
+  /** The type of the event. 'X': a slice. 'M': a name of a process or thread. 's' and 'f': an arrow's ends. 'b' and 'e': a promise's two ends. */
   readonly ph: 'X' | 'M' | 's' | 'f' | 'b' | 'e'
-  /** Its label: the name of a kernel or of a driver call. For 'M', what is named, such as 'thread_name'. */
+  /** The label: the name of a kernel or of a driver call. For 'M', what is named, such as 'thread_name'. */
   readonly name: string
-  /** Its category, as PyTorch's profiler has them: 'kernel', 'gpu_memcpy', 'cuda_driver' and so on. */
+  /** The category, as PyTorch's profiler has them: 'kernel', 'gpu_memcpy', 'cuda_driver' and so on. */
   readonly cat?: string
-  /** The device's ordinal, or the number of the process that called. */
+  /** The ordinal of the device, or the number of the process that called. */
   readonly pid: number
-  /** The thread in it: a stream or nodes of its graphs, from 7, or 1 for JavaScript. */
+  /** The thread in the process: a stream or nodes of its graphs, from 7, or 1 for JavaScript. */
   readonly tid: number
-  /** Microseconds since `baseTimeNanoseconds`. */
+  /** The microseconds since `baseTimeNanoseconds`. */
   readonly ts: number
   /**
-   * Microseconds that a slice is long, less a tenth of a nanosecond or two. Readers add it to `ts`, and the sum of two
-   * such fractions may be more than the beginning of the next slice, which then seems to lie inside.
+   * The microseconds of a slice, less a tenth of a nanosecond or two. Readers add them to `ts`, and the sum of two such fractions may be more than
+   * the beginning of the next slice, which then seems to lie inside.
    */
   readonly dur?: number
-  /** What the two ends of an arrow, or of a promise, have in common. */
+  /** The number that the two ends of an arrow, or of a promise, have in common. */
   readonly id?: number
-  /** An arrow ends at the slice around its point, and not at the next one. */
+  /** The binding point: an arrow ends at the slice around its point, and not at the next one. */
   readonly bp?: 'e'
-  /** What is shown of a selected slice: stream, bytes, call site; the `id` of the operation as 'correlation'. */
+  /** The facts that viewers show of a selected slice: stream, bytes, call site; the `id` of the operation as 'correlation'. */
   readonly args?: Readonly<Record<string, string | number>>
 }
 
-/** A file of the Trace Event format: what `JSON.stringify` makes of it opens at ui.perfetto.dev. */
+/** A file of the Trace Event format: the text that `JSON.stringify` makes of it opens at ui.perfetto.dev. */
 export interface TraceFile {
   /** The version of PyTorch's conventions. */
   readonly schemaVersion: 1
-  /** Each device's ordinal and name. */
+  /** The ordinal and name of each device. */
   readonly deviceProperties: readonly { readonly id: number; readonly name: string }[]
-  /** How viewers write times. The events themselves have microseconds. */
+  /** The unit in which viewers write times. The events themselves have microseconds. */
   readonly displayTimeUnit: 'ms'
-  /** Nanoseconds since 1970 when the recording began, to the microsecond. */
+  /** The nanoseconds from 1970 to the beginning of the recording, to the microsecond. */
   readonly baseTimeNanoseconds: number
-  /** Names this package and the driver. */
+  /** The names of this package and the driver. */
   readonly traceName: string
-  /** Names first, then JavaScript's slices by their beginnings, then what ran, then arrows from work to the waits for it. */
+  /** The events: names first, then JavaScript's slices by their beginnings, then what ran, then arrows from work to the waits for it. */
   readonly traceEvents: readonly TraceEvent[]
 }
 
 const JAVASCRIPT = 1
 /** The first thread of a stream, since PyTorch's traces number streams from 7. */
 const FIRST_STREAM = 7
-/** More devices than any machine has. */
+/** A limit higher than the number of devices of any machine. */
 const MOST_DEVICES = 64
 
-/** Microseconds. The quotient is the number nearest to the fraction, which is also what a reader of the text gets. */
+/** The time in microseconds. The quotient is the number nearest to the fraction, which is also what a reader of the text gets. */
 const micro = (nanoseconds: number): number => Math.round(nanoseconds) / 1000
 
 /**
@@ -171,7 +171,7 @@ interface HostSlice {
   readonly to: number
 }
 
-/** When a host function ran by the host's clock; undefined where it has not run. */
+/** The times of a host function by the host's clock; undefined if it has not run. */
 function hostFunctionTimes(
   { hostFunctionTimes, start, end }: Trace,
   row: number,
@@ -236,7 +236,7 @@ function* arrows(trace: Trace, firstThread: readonly number[]): Generator<TraceE
       const from = tracks[track[source] ?? 0]
       const to = tracks[on]
       if (source === NO_ROW || from === undefined || to === undefined) continue
-      // An arrow must begin inside a slice, and the very end of a slice is not inside.
+      // The arrow begins before the very end of a slice, which does not count as inside.
       const leaves = micro(Math.max(start[source] ?? 0, Math.round(end[source] ?? 0) - 1))
       const common = { cat: 'wait', name: 'wait', id: length + wait + 1 }
       yield { ph: 's', ...common, pid: from.device, tid: firstThread[from.index] ?? 0, ts: leaves }

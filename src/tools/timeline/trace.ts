@@ -10,24 +10,24 @@ export interface Trace {
   readonly kind: Uint8Array
   readonly track: Uint32Array
   readonly name: readonly string[]
-  /** NaN where there are none. */
+  /** The bytes of each row; NaN if there are none. */
   readonly bytes: Float64Array
   readonly called: Float64Array
-  /** The same as `called` for a call that still waited at the end of the recording. */
+  /** The time at which the call returned, or `called` for a call that still waited at the end of the recording. */
   readonly returned: Float64Array
-  /** NaN for what had not begun, or not ended, at the end of the recording. */
+  /** The beginning of each operation; NaN, as for `end`, if there was none by the end of the recording. */
   readonly start: Float64Array
   readonly end: Float64Array
-  /** By row, when host functions ran by the host's own clock, where `start` and `end` were moved to fit the device's. */
+  /** The times at which host functions ran by the host's own clock, if `start` and `end` were moved to fit the device's; keys are rows. */
   readonly hostFunctionTimes: ReadonlyMap<number, readonly [start: number, end: number]>
   readonly cause: Int32Array
   readonly parent: Int32Array
   readonly site: readonly string[]
-  /** 1 for what other code queued. */
+  /** The rows that other code queued, as 1. */
   readonly foreign: Uint8Array
-  /** The row before it in the same stream; NO_ROW for the first one, and for what is in no stream. */
+  /** The row before each row in the same stream; NO_ROW for the first one, and for what is in no stream. */
   readonly previous: Int32Array
-  /** The row of another stream that comes before it by the rules of the null stream, or NO_ROW. */
+  /** The row of another stream that comes before by the rules of the null stream, or NO_ROW. */
   readonly implied: Int32Array
   readonly tracks: readonly StreamTrack[]
   readonly trackNames: readonly string[]
@@ -35,7 +35,7 @@ export interface Trace {
   readonly driver: 'cuda' | 'sim'
   readonly clock: 'virtual' | 'host'
   readonly duration: number
-  /** Nanoseconds since 1970 when the recording began. */
+  /** The nanoseconds from 1970 to the beginning of the recording. */
   readonly epoch: number
   readonly calibrations: readonly Calibration[]
   readonly dropped: number
@@ -48,7 +48,7 @@ export interface TraceWindow {
   readonly to: number
   /** The most event records to take: an overlapping recording may have had room for more. */
   readonly limit: number
-  /** How many operations of this time were not recorded. */
+  /** The number of operations of this time that were not recorded. */
   readonly dropped: number
   readonly begin: number
   readonly end: number
@@ -57,7 +57,7 @@ export interface TraceWindow {
 
 const taken = new WeakSet<object>()
 
-/** Was it made by `takeTrace()`? */
+/** Whether the value was made by `takeTrace()`. */
 export const isTrace = (value: unknown): value is Trace =>
   typeof value === 'object' && value !== null && taken.has(value)
 
@@ -77,7 +77,7 @@ export function takeTrace(writer: EventWriter, window: TraceWindow, table = writ
   }
   const rows = kept.subarray(0, length)
   const renumbered = (row: number): number => (row < from ? Math.min(row, NO_ROW) : (numbers[row - from] ?? NO_ROW))
-  /** `otherwise` has the times of the rows for which the column has NaN. */
+  /** The times of a column. `otherwise` has the times of the rows for which the column has NaN. */
   const times = (column: Float64Array, otherwise = column): Float64Array =>
     filled(new Float64Array(length), rows, (row) => {
       const time = column[row] ?? 0
@@ -119,7 +119,7 @@ export function takeTrace(writer: EventWriter, window: TraceWindow, table = writ
   return settled
 }
 
-/** Fills a column. `from()` of a typed array uses an iterator, which costs a second for a long recording. */
+/** Fills a column. The method `from()` of a typed array uses an iterator, which costs a second for a long recording. */
 function filled<A extends Int32Array | Float64Array | Uint8Array | Uint32Array>(
   column: A,
   rows: Int32Array,
@@ -129,7 +129,7 @@ function filled<A extends Int32Array | Float64Array | Uint8Array | Uint32Array>(
   return column
 }
 
-/** How many operations lie beyond a limit at the first of these rows. A node of a graph is beyond it only with its launch. */
+/** The number of operations that lie beyond a limit at the first of these rows. A node of a graph is beyond it only with its launch. */
 function operationsIn({ kind, parent }: EventRecords, from: number, to: number): number {
   let operations = 0
   for (let row = from; row < to; row += 1) {
@@ -140,8 +140,8 @@ function operationsIn({ kind, parent }: EventRecords, from: number, to: number):
 }
 
 /**
- * Finds, in the order of the calls, what came before each operation, and the times of those that take no time: a wait begins
- * when its stream reaches it, and a record, an allocation and a free happen then.
+ * Finds, in the order of the calls, what came before each operation, and the times of those that take no time: a wait begins when its stream reaches
+ * it, and a record, an allocation and a free happen then.
  */
 function settle(trace: Omit<Trace, 'duration' | 'hostFunctionTimes'> & { hostFunctionTimes: HostFunctionTimes }): void {
   const { kind, track, tracks, start, end, called, returned, cause, parent, foreign, previous, implied, clock } = trace
@@ -178,10 +178,7 @@ function settle(trace: Omit<Trace, 'duration' | 'hostFunctionTimes'> & { hostFun
   }
 }
 
-/**
- * The latest row before it by the rules of the null stream, which waits for all blocking streams of its device, and they for
- * it.
- */
+/** The latest row before each row by the rules of the null stream, which waits for all blocking streams of its device, and they for it. */
 function impliedBy(
   own: StreamTrack,
   tracks: readonly StreamTrack[],
@@ -210,15 +207,15 @@ function durationOf({ length, end, returned }: Omit<Trace, 'duration'>, stopped:
 }
 
 export interface NodeLevels {
-  /** For each row 0 for the track itself, or the number of a level below it. */
+  /** The level of each row: 0 for the track itself, or the number of a level below it. */
   readonly levels: Uint32Array
-  /** How many levels for nodes of graphs each track needs. */
+  /** The number of levels for nodes of graphs that each track needs. */
   readonly depth: readonly number[]
 }
 
 export function nodeLevels({ length, parent, track, start, end, tracks }: Trace): NodeLevels {
   const levels = new Uint32Array(length)
-  /** Until when each level of each track is occupied. */
+  /** The time until which each level of each track is occupied. */
   const taken = tracks.map((): number[] => [])
   const nodes: number[] = []
   for (let row = 0; row < length; row += 1) if (parent[row] !== NO_ROW) nodes.push(row)

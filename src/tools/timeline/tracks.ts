@@ -14,20 +14,20 @@ import {
 export interface StreamTrack {
   readonly index: number
   readonly handle: StreamHandle
-  /** The driver's number for the stream, or its handle where the driver does not tell. */
+  /** The driver's number for the stream, or its handle if the driver does not say the number. */
   readonly id: bigint
   readonly device: number
   readonly context: ContextHandle
   readonly nonBlocking: boolean
   readonly priority: number
-  /** The multiprocessors of its green context, if it is in one. */
+  /** The multiprocessors of the stream's green context, if it is in one. */
   readonly multiprocessors?: number | undefined
-  /** The name of the stream. It may get one later, and the track keeps it when the stream is destroyed. */
+  /** The name of the stream. A stream may get one later, and the track keeps it when the stream is destroyed. */
   name: string
 }
 
 export interface Described extends Omit<StreamTrack, 'index' | 'handle' | 'name'> {
-  /** The driver did not tell all of it now, and should be asked again the next time. */
+  /** Whether the driver did not say all of it now, and should be asked again the next time. */
   readonly isProvisional: boolean
 }
 
@@ -58,7 +58,7 @@ export class StreamTracks {
     return track
   }
 
-  /** The track of a stream; undefined where nothing of it was recorded yet. */
+  /** The track of a stream; undefined if nothing of it was recorded yet. */
   known(handle: StreamHandle): StreamTrack | undefined {
     if (this.#last?.handle === handle) return this.#last
     const known = this.#byHandle.get(handle)
@@ -66,13 +66,13 @@ export class StreamTracks {
     return known
   }
 
-  /** To be called when a stream gets a name. */
+  /** Takes the name that a stream has got. */
   named(device: number, id: bigint, name: string): void {
     const track = this.#byId.get(keyOf(device, id))
     if (track !== undefined) track.name = name
   }
 
-  /** To be called when the handle may come to mean another stream. */
+  /** Forgets a handle that may come to mean another stream. */
   forget(handle: StreamHandle): void {
     this.#byHandle.delete(handle)
     this.#last = undefined
@@ -84,7 +84,7 @@ export class StreamTracks {
     let track = this.#byId.get(key)
     if (track === undefined) {
       const name = nameOf(this.driver, { id, handle, multiprocessors })
-      // Without spreads, for which V8 would keep a description of the fields for each track.
+      // The object is written without spreads, for which V8 would keep a description of the fields for each track.
       track = { index: this.all.length, handle, id, device, context, nonBlocking, priority, multiprocessors, name }
       this.all.push(track)
       this.#byId.set(key, track)

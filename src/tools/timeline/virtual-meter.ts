@@ -10,9 +10,9 @@ import { type EventRecords, type Meter, type Names, NO_ROW } from './event-recor
 import { EventKind } from './kinds.js'
 import type { Described, StreamTracks } from './tracks.js'
 
-/** Stands for a driver call whose operations are not the program's. */
+/** The value in place of a row for a driver call whose operations are not the program's. */
 const HIDDEN = -2
-/** How many tags a recording has. Operations of an earlier one may still run, so each recording has tags of its own. */
+/** The number of tags that a recording has. Operations of an earlier one may still run, so each recording has tags of its own. */
 const TAGS = 2 ** 31
 let nextTag = 0
 const takeTags = (): number => {
@@ -37,13 +37,13 @@ export class VirtualMeter implements Meter, Observer {
   readonly #tagBase = takeTags()
   /** The observer of an earlier recording, which goes on, or whose operations still run. */
   #earlier: Observer | undefined
-  /** The rows of operations, where another recording goes on that tags them with its own. */
+  /** The rows of operations, if another recording goes on that tags them with its own. */
   readonly #rows: Map<SimOperation, number> | undefined
-  /** By track, its latest operation, unless that has ended. */
+  /** The latest operation of each track, unless that has ended. */
   readonly #latest = new Map<number, SimOperation>()
   /** The rows of the driver calls under way, the innermost last. A host function may run inside a call, and make others. */
   readonly #calls: number[] = []
-  /** Which of these calls have queued their operation. */
+  /** Whether each of these calls has queued its operation. */
   readonly #claimed: boolean[] = []
   #stopped = false
   /** The rows of the launches that conditional nodes belong to. */
@@ -62,7 +62,7 @@ export class VirtualMeter implements Meter, Observer {
     this.#sim.machine.observer = this
   }
 
-  /** Does this recording go on, or one before it? */
+  /** Whether this recording, or one before it, goes on. */
   get #isAnyRunning(): boolean {
     return !this.#stopped || (this.#earlier instanceof VirtualMeter && this.#earlier.#isAnyRunning)
   }
@@ -114,7 +114,7 @@ export class VirtualMeter implements Meter, Observer {
     this.#end()
   }
 
-  /** The calls of the host function do not belong to the call inside which it happens to run. */
+  /** Notes that a host function begins, whose calls do not belong to the call inside which it happens to run. */
   hostFunctionBegins(): void {
     this.#begin(NO_ROW)
   }
@@ -157,7 +157,7 @@ export class VirtualMeter implements Meter, Observer {
     this.#stopped = true
   }
 
-  /** Does not ask the driver: that would be refused, and invalidate a capture that is under way. */
+  /** Resolves when all recorded operations are complete. The driver is not asked: it would refuse, and invalidate a capture that is under way. */
   finished(): Promise<void> {
     const { machine } = this.#sim
     const [any] = this.#latest.values()
@@ -175,7 +175,7 @@ export class VirtualMeter implements Meter, Observer {
     }
   }
 
-  /** The row of an operation; NO_ROW where it is not of this recording. */
+  /** The row of an operation; NO_ROW if it is not of this recording. */
   #rowOf(operation: SimOperation): number {
     if (this.#rows !== undefined) return this.#rows.get(operation) ?? NO_ROW
     const row = operation.observed - this.#tagBase

@@ -15,7 +15,7 @@ import { measure } from '../../../src/tools/recording/measured-run.js'
 import { Reader } from '../../../src/tools/recording/reader.js'
 import { readRun } from '../../../src/tools/recording/recorded-run.js'
 import { playAgain } from '../../../src/tools/recording/replay.js'
-import { type Wish, whatIf } from '../../../src/tools/recording/what-if.js'
+import { type Proposal, whatIf } from '../../../src/tools/recording/what-if.js'
 import { runs } from '../../helpers/effort.js'
 import { accessKernel } from '../sanitizer/access-kernel.js'
 import { programs as randomPrograms, runProgram } from '../sanitizer/judged-play.js'
@@ -34,7 +34,7 @@ async function timed(simulation: Simulation, run: () => Promise<void> | void): P
 }
 
 describe('a prediction is what the changed program takes', () => {
-  for (const { title, wish, prepare } of programs) {
+  for (const { title, proposal, prepare } of programs) {
     it(title, async () => {
       using simulation = simulate()
       const [device] = simulation.devices
@@ -44,7 +44,7 @@ describe('a prediction is what the changed program takes', () => {
       const before = await timed(simulation, () => run(false))
       await recorder.stop()
       const after = await timed(simulation, () => run(true))
-      const { recorded, played, unchanged, predictions } = await whatIf(path, [wish], 60)
+      const { recorded, played, unchanged, predictions } = await whatIf(path, [proposal], 60)
       const [prediction] = predictions
       assert.ok(prediction)
       const isNear = (one: number, other: number): boolean => Math.abs(one - other) <= NEAR * before
@@ -141,8 +141,8 @@ async function recorded(program: (scene: Scene) => void): Promise<void> {
   await recorder.stop()
 }
 
-const titles = async (wishes: readonly Wish[] = []): Promise<readonly string[]> =>
-  (await whatIf(path, wishes, 60)).predictions.map(({ title, isRacy }) => (isRacy ? `${title} (racy)` : title))
+const titles = async (proposals: readonly Proposal[] = []): Promise<readonly string[]> =>
+  (await whatIf(path, proposals, 60)).predictions.map(({ title, isRacy }) => (isRacy ? `${title} (racy)` : title))
 
 it('does not take a race for known that the program has elsewhere at the same lines', async () => {
   await recorded(({ streams: [one, two], launch }) => {
@@ -194,16 +194,16 @@ it('finds by itself the ring that lacks a buffer, and takes no other wait for on
   using simulation = simulate()
   const [device] = simulation.devices
   assert.ok(device)
-  const ring = programs.find(({ wish }) => wish.kind === 'more-buffers')
+  const ring = programs.find(({ proposal }) => proposal.kind === 'more-buffers')
   assert.ok(ring)
   const run = await ring.prepare(device)
   const recorder = Recorder.start(path, { device })
   await run(false)
   await recorder.stop()
   const { predictions } = await whatIf(path, [], 60)
-  const { wish } = ring
-  assert.ok('line' in wish)
-  const line = wish.line.slice(wish.line.lastIndexOf('/') + 1)
+  const { proposal } = ring
+  assert.ok('line' in proposal)
+  const line = proposal.line.slice(proposal.line.lastIndexOf('/') + 1)
   assert.deepEqual(
     predictions.filter(({ title }) => title.endsWith('in the ring')).map(({ title, isRacy }) => [title, isRacy]),
     [[`${line}: one more buffer in the ring`, false]],

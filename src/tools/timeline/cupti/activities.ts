@@ -10,14 +10,14 @@ import { RecordBuffers } from './record-buffers.js'
 import { Records } from './records.js'
 
 const BUFFER_BYTES = 2 ** 20
-/** What is written of an operation and of the call that queued it. */
+/** The bytes that CUPTI writes for an operation and for the call that queued it. */
 const BYTES_OF_OPERATION = 304
-/** Each thread that uses CUDA has a buffer of its own. */
+/** The number of buffers for threads, as each thread that uses CUDA has one of its own. */
 const BUFFERS_OF_THREADS = 256
 const KINDS = Object.values(ActivityKind)
 /**
- * CUpti_driver_api_trace_cbid and CUpti_runtime_api_trace_cbid of what queues kernels, copies, fills and graphs. To record
- * all calls would cost PyTorch as much again as its launches do.
+ * The numbers in CUpti_driver_api_trace_cbid and CUpti_runtime_api_trace_cbid of calls that queue kernels, copies, fills and graphs. Recording all
+ * calls would cost PyTorch as much again as its launches do.
  */
 export const DRIVER_CALLS: ReadonlySet<number> = new Set([
   ...[307, 442, 477, 478, 480, 514, 515, 652, 653], // cuLaunch…, cuGraphLaunch
@@ -32,15 +32,15 @@ export const RUNTIME_CALLS: ReadonlySet<number> = new Set([
   ...[31, 32, 41, 44, 144, 145, 160, 161, 162, 163, 215, 216, 225, 228, 245, 246, 249, 250], // cudaMemcpy…
   ...[49, 50, 51, 52, 142, 143, 233, 234, 235, 236, 243, 244], // cudaMemset…
 ])
-/** There are fewer calls of either kind. */
+/** A limit that is higher than the number of calls of either kind. */
 const MOST_CALLS = 1024
 const PER_THREAD = 2
-/** CUPTI_ACTIVITY_FLAG_FLUSH_FORCED: also what is not over. */
+/** The flag CUPTI_ACTIVITY_FLAG_FLUSH_FORCED, with which buffers that are not full are flushed, too. */
 const FORCED = 1
-/** Of this many looks at both clocks the closest counts. */
+/** The number of comparisons of both clocks, of which the closest counts. */
 const LOOKS = 12
 
-/** A moment on both clocks: of the recording, and of CUPTI since its origin. */
+/** A moment on both clocks: that of the recording, and CUPTI's since its origin. */
 export interface ClockLook {
   readonly host: number
   readonly cupti: number
@@ -51,7 +51,7 @@ let shared: Activities | undefined
 
 export class Activities {
   readonly records: Records
-  /** Records that there was no memory for. */
+  /** The number of records that there was no memory for. */
   dropped = 0
   readonly #memory = new NativeMemory(16)
   readonly #origin: bigint
@@ -59,9 +59,9 @@ export class Activities {
   #users = 0
 
   /**
-   * For one more recording of so many operations, which closes it.
+   * Opens CUPTI for one more recording of at most `limit` operations, which closes it.
    * @throws {Error} ERR_UNSUPPORTED without CUPTI, on another platform than Linux; LibraryError, such as
-   * CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED where another tool uses CUPTI
+   * CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED if another tool uses CUPTI
    */
   static open(limit: number): Activities {
     const library = openCupti()
@@ -77,7 +77,7 @@ export class Activities {
     private readonly buffers: RecordBuffers,
   ) {
     const { address } = this.#memory
-    // A subscriber that hears nothing: it keeps other tools from taking CUPTI over, and tells that one has.
+    // The subscriber receives nothing: it only keeps other tools from taking CUPTI over, and shows that one has.
     checkCupti('cuptiSubscribe', library.cuptiSubscribe(address, buffers.completed, 0))
     this.#subscriber = this.#memory.pointerAt(0)
     this.#origin = this.#timestamp()
@@ -86,7 +86,7 @@ export class Activities {
       const { requested, completed } = buffers
       checkCupti('cuptiActivityRegisterCallbacks', library.cuptiActivityRegisterCallbacks(requested, completed))
       for (const kind of KINDS) checkCupti('cuptiActivityEnable', library.cuptiActivityEnable(kind))
-      // To switch on single calls has no effect in CUPTI 13.0, and to switch off the others has.
+      // Switching on single calls has no effect in CUPTI 13.0; switching off all others has.
       for (let call = 1; call < MOST_CALLS; call += 1) {
         if (!DRIVER_CALLS.has(call)) library.cuptiActivityEnableDriverApi(call, 0)
         if (!RUNTIME_CALLS.has(call)) library.cuptiActivityEnableRuntimeApi(call, 0)
@@ -97,7 +97,7 @@ export class Activities {
     }
   }
 
-  /** Both clocks at one moment; `now` is the recording's. */
+  /** The times of both clocks at one moment; `now` reads the recording's. */
   look(now: () => number): ClockLook {
     let [best, width] = [{ host: 0, cupti: 0 }, Number.POSITIVE_INFINITY]
     for (let looks = 0; looks < LOOKS; looks += 1) {
@@ -111,7 +111,7 @@ export class Activities {
     return best
   }
 
-  /** CUPTI's number of a stream, which is not the driver's; undefined where it has none. */
+  /** CUPTI's number of a stream, which is not the driver's; undefined if the stream has none. */
   numberOf(context: ContextHandle, stream: StreamHandle): number | undefined {
     const handle = cudaHandleOf(stream)
     const { address, uint32 } = this.#memory
@@ -122,7 +122,7 @@ export class Activities {
   /** Reads what was written since the last time. */
   collect(): void {
     const { library, records } = this
-    // Refused after a fault; what was written before is there.
+    // CUPTI refuses the call after a fault; what was written before is still there.
     library.cuptiActivityFlushAll(FORCED)
     this.buffers.drain((buffer) => records.read(buffer))
     if (library.cuptiActivityGetNumDroppedRecords(0, 0, this.#memory.address) === 0) {

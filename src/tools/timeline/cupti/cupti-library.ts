@@ -1,4 +1,4 @@
-/** CUPTI as a C library: finding it, its functions, its numbers. A test holds them against NVIDIA's headers. */
+/** CUPTI as a C library: its file, its functions, its numbers. A test compares them with NVIDIA's headers. */
 import { VARIABLES } from '../../../foundation/base/environment-variables.js'
 import { LibraryError, stateError } from '../../../foundation/base/errors.js'
 import type { CFunction } from '../../../foundation/native/c-functions.js'
@@ -6,7 +6,7 @@ import { layer } from '../../../foundation/native/layer.js'
 import { NativeMemory } from '../../../foundation/native/native-memory.js'
 import { loadLibrary } from '../../../foundation/native/shared-library.js'
 
-/** Their parameters; each function returns a CUptiResult. */
+/** The parameters of CUPTI's functions, each of which returns a CUptiResult. */
 export const CUPTI_SIGNATURES = {
   cuptiActivityDisable: 'CUpti_ActivityKind kind',
   cuptiActivityEnable: 'CUpti_ActivityKind kind',
@@ -28,10 +28,10 @@ export const CUPTI_SIGNATURES = {
 type CuptiFunction = keyof typeof CUPTI_SIGNATURES
 export type CuptiLibrary = Readonly<Record<CuptiFunction, CFunction>>
 
-/** CUpti_ActivityKind. */
+/** The numbers of CUpti_ActivityKind. */
 export const ActivityKind = { MEMCPY: 1, MEMSET: 2, DRIVER: 4, RUNTIME: 5, CONCURRENT_KERNEL: 10, MEMCPY2: 22 } as const
 
-/** CUPTI of CUDA 12.5 has version 23, of 12.9 it is 28; 13.0 has 130001. */
+/** Whether the records of a version are known: CUPTI of CUDA 12.5 has version 23, that of 12.9 has 28, that of 13.0 has 130001. */
 const isKnown = (version: number): boolean => (version >= 23 && version < 1000) || Math.floor(version / 10_000) === 13
 
 const EXPLANATIONS: Readonly<Record<number, string>> = {
@@ -41,7 +41,10 @@ const EXPLANATIONS: Readonly<Record<number, string>> = {
 
 let loaded: CuptiLibrary | undefined
 
-/** @throws ERR_UNSUPPORTED, with the places tried, or for a version that is not known */
+/**
+ * Opens CUPTI.
+ * @throws ERR_UNSUPPORTED, with the places tried, or for a version that is not known
+ */
 export function openCupti(): CuptiLibrary {
   loaded ??= declare()
   return loaded
@@ -61,7 +64,10 @@ function declare(): CuptiLibrary {
   return library
 }
 
-/** @throws ERR_UNSUPPORTED for a version whose records are not known */
+/**
+ * Checks a version of CUPTI.
+ * @throws ERR_UNSUPPORTED for a version whose records are not known
+ */
 export function checkCuptiVersion(version: number): void {
   if (isKnown(version)) return
   throw stateError(

@@ -1,6 +1,6 @@
 /**
- * One recording's share of what CUPTI tells: the work of other code, put between the rows of the recording, and exact
- * times for these. What was queued on this thread during a call of ours is ours.
+ * One recording's share of CUPTI's records: the work of other code, put between the rows of the recording, and exact times for these. Work that was
+ * queued on this thread during a call of this library belongs to the library.
  */
 
 import type { Driver } from '../../../foundation/driver/driver.js'
@@ -14,11 +14,11 @@ import { type Extra, mergedRows, type Times } from './merged-rows.js'
 import { StreamNumbers } from './stream-numbers.js'
 
 export class ForeignWork {
-  /** The lower half of pthread_self(). */
+  /** The lower half of pthread_self(), by which records identify this thread. */
   readonly #thread = own().threadNumber() % 2 ** 32
   readonly #begin: ClockLook
 
-  /** `device` is one in use. */
+  /** @param device A device that is in use */
   constructor(
     private readonly activities: Activities,
     private readonly writer: EventWriter,
@@ -32,7 +32,7 @@ export class ForeignWork {
     await Promise.all([...this.#devices()].map((device) => deviceFinished(this.writer.driver, device)))
   }
 
-  /** The rows of a window, and those of other code between them. The recording needs CUPTI no more. */
+  /** The rows of a window, and those of other code between them. The recording does not need CUPTI any more. */
   takeRows(window: TraceWindow): { readonly rows: EventRecords; readonly dropped: number } {
     try {
       this.activities.collect()
@@ -56,14 +56,15 @@ export class ForeignWork {
     const streams = new StreamNumbers(this.activities, this.writer, this.#devices())
     const rowAt = rowFinder(table, window)
     const hostTime = between(this.#begin, this.#look())
-    // Once there was no room for ours, what is theirs is not known.
+    // Operations of other code count only up to the last row, if there was no room for later ones: behind it they cannot be told from the
+    // library's own.
     const until = window.dropped > 0 ? (table.called[table.length - 1] ?? 0) : window.end
     const extras: Extra[] = []
     const times = new Map<number, Times>()
     for (const activity of activities) {
       const call = calls.get(activity.correlation)
       const [start, end] = [hostTime(activity.start), hostTime(activity.end)]
-      // Nothing tells of a call that CUPTI does not know.
+      // An operation whose call CUPTI does not record has been called at the time of its beginning.
       const [called, returned] = call === undefined ? [start, start] : [hostTime(call.start), hostTime(call.end)]
       const row = call?.thread === this.#thread ? rowAt((called + returned) / 2) : NO_ROW
       const isNode = table.kind[row] === EventKind.GRAPH
@@ -84,7 +85,7 @@ export class ForeignWork {
   }
 }
 
-/** From CUPTI's clock to the recording's. */
+/** Converts times of CUPTI's clock to those of the recording's clock. */
 function between(begin: ClockLook, end: ClockLook): (cupti: number) => number {
   const rate = (end.host - begin.host) / (end.cupti - begin.cupti)
   return (cupti) => begin.host + (cupti - begin.cupti) * rate
@@ -101,7 +102,7 @@ function rowFinder({ kind, called, returned }: EventRecords, { from, to }: Trace
   }
 }
 
-/** Also where it cannot be told, as while a stream of the device captures. */
+/** Resolves when the device is done. Errors are ignored, since the driver refuses to answer while a stream of the device captures. */
 function deviceFinished(driver: Driver, device: number): Promise<void> {
   return new Promise((resolve) => {
     try {

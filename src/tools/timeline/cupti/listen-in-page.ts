@@ -1,4 +1,4 @@
-/** Takes the place of listen.ts in a page, where CUPTI can record nothing. */
+/** The replacement of listen.ts in a page, where CUPTI can record nothing. */
 import { stateError } from '../../../foundation/base/errors.js'
 
 export const listen: typeof import('./listen.js').listen = () => {

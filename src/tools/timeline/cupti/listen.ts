@@ -1,4 +1,4 @@
-/** Where recordings begin to listen to CUPTI. */
+/** Starts listening to CUPTI for recordings. */
 import type { EventWriter } from '../event-writer.js'
 import { Activities } from './activities.js'
 import { ForeignWork } from './foreign-work.js'
@@ -6,11 +6,11 @@ import { ForeignWork } from './foreign-work.js'
 export interface Listening {
   /** The share of one recording, which ends with the recording; `device` is one in use. */
   join(writer: EventWriter, device: number): ForeignWork
-  /** For a recording that does not begin. */
+  /** Stops listening, for a recording that does not begin. */
   close(): void
 }
 
-/** `limit`: as many records are kept at most. */
+/** @param limit The most records that are kept */
 export function listen(limit: number): Listening {
   const activities = Activities.open(limit)
   return { join: (writer, device) => new ForeignWork(activities, writer, device), close: () => activities.close() }

@@ -5,7 +5,7 @@ import type { EventWriter } from '../event-writer.js'
 import type { TraceWindow } from '../trace.js'
 import type { Activity } from './records.js'
 
-/** What becomes a row of its own: an operation of other code, or a node of a graph that was launched here. */
+/** An operation that becomes a row of its own: one of other code, or a node of a graph that was launched here. */
 export interface Extra {
   readonly activity: Activity
   readonly called: number
@@ -21,7 +21,7 @@ export interface Times {
   readonly end: number
 }
 
-/** `extras` in the order of their calls; `times` of rows of ours, by their numbers. */
+/** Merges rows. `extras` are in the order of their calls; `times` are those of the recording's own rows, by their numbers. */
 export function mergedRows(
   { table, names }: EventWriter,
   { from, to }: TraceWindow,

@@ -6,7 +6,7 @@ import { own } from '../../../foundation/native/c-functions.js'
 import { layer } from '../../../foundation/native/layer.js'
 import { NativeMemory } from '../../../foundation/native/native-memory.js'
 
-/** In front of the records: the buffer that was handed back next, and how many bytes are records. */
+/** The bytes in front of the records: the buffer that was handed back next, and the number of bytes that are records. */
 const HEAD_BYTES = 16
 
 export interface RecordBuffer {
@@ -14,20 +14,20 @@ export interface RecordBuffer {
   readonly length: number
 }
 
-/** The process has one list of them, as CUPTI has one client in a process. */
+/** The list of buffers, of which the process has one, as CUPTI has one client in a process. */
 export class RecordBuffers {
-  /** A CUpti_BuffersCallbackRequestFunc and a CUpti_BuffersCallbackCompleteFunc. */
+  /** The addresses of a CUpti_BuffersCallbackRequestFunc and, in the next field, a CUpti_BuffersCallbackCompleteFunc. */
   readonly requested: number = layer().functions['recordsRequested'] ?? 0
   readonly completed: number = layer().functions['recordsCompleted'] ?? 0
 
   constructor(private readonly bufferBytes: number) {}
 
-  /** Lets so many more buffers be asked for. */
+  /** Allows CUPTI to request `count` more buffers. */
   allow(count: number): void {
     own().allowRecords(count, this.bufferBytes)
   }
 
-  /** Reads what was handed back since the last time, oldest first, and lets go of it. */
+  /** Reads what was handed back since the last time, oldest first, and frees it. */
   drain(read: (buffer: RecordBuffer) => void): void {
     let next = own().takeRecords()
     while (next !== 0) {

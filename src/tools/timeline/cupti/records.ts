@@ -11,18 +11,18 @@ import { EventKind, KIND_NAMES } from '../kinds.js'
 import { ActivityKind, type CuptiLibrary } from './cupti-library.js'
 import type { RecordBuffer } from './record-buffers.js'
 
-/** What a GPU did. Times are nanoseconds of CUPTI's clock since the origin; NaN where it was not over. */
+/** An operation of a GPU. Times are nanoseconds of CUPTI's clock since the origin; NaN if it was not over. */
 export interface Activity {
   readonly kind: EventKind
   readonly name: string
-  /** NaN for a kernel. */
+  /** The bytes that it moves; NaN for a kernel. */
   readonly bytes: number
   readonly device: number
-  /** CUPTI's number, which is not the driver's. */
+  /** CUPTI's number of the stream, which is not the driver's. */
   readonly stream: number
   readonly start: number
   readonly end: number
-  /** Of the call that queued it. */
+  /** The number that the operation has in common with the call that queued it. */
   readonly correlation: number
 }
 
@@ -30,11 +30,11 @@ export interface Activity {
 export interface ApiCall {
   readonly start: number
   readonly end: number
-  /** The lower half of pthread_self(). */
+  /** The lower half of pthread_self() of the calling thread. */
   readonly thread: number
 }
 
-/** Where a record has what is read of it. */
+/** The offsets in a record of the values that are read. */
 interface Layout {
   readonly start: number
   readonly end: number
@@ -65,7 +65,7 @@ export class Records {
   readonly #originHigh: number
   readonly #originLow: number
 
-  /** `origin` is in CUPTI's nanoseconds, which no double holds. */
+  /** @param origin A time in CUPTI's nanoseconds, which no double represents exactly */
   constructor(
     private readonly library: CuptiLibrary,
     origin: bigint,
@@ -83,7 +83,7 @@ export class Records {
     }
   }
 
-  /** Lets go of its memory. */
+  /** Frees the memory of the reader. */
   close(): void {
     this.#next.free()
   }
@@ -133,7 +133,7 @@ export class Records {
 const DEMANGLE = '__cxa_demangle'
 let demangle: CFunction | undefined
 
-/** As C++ has it. A library in C++ has brought the function for it; otherwise the name stays as it is. */
+/** The name as it is written in C++. A library in C++ has brought the function for it; otherwise the name stays as it is. */
 function demangled(name: string): string {
   const found = SharedLibrary.ofProcess.find(DEMANGLE)
   if (!name.startsWith('_Z') || found === undefined) return name

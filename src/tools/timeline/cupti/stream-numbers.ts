@@ -1,4 +1,4 @@
-/** Which track a stream is, by CUPTI's number of it: CUPTI counts streams otherwise than the driver. */
+/** The tracks of streams by CUPTI's numbers: CUPTI counts streams otherwise than the driver. */
 import { cudaHandleOf, defaultStream, isDefaultStream, type StreamHandle } from '../../../foundation/driver/driver.js'
 import type { EventWriter } from '../event-writer.js'
 import type { StreamTrack } from '../tracks.js'
@@ -7,7 +7,7 @@ import type { Activity } from './records.js'
 
 export class StreamNumbers {
   readonly #tracks = new Map<string, number>()
-  /** The null streams: they become tracks where they were used. */
+  /** The null streams, which become tracks when they turn out to be used; keys are made of device and CUPTI's number. */
   readonly #nulls = new Map<string, StreamHandle>()
 
   constructor(
@@ -27,7 +27,7 @@ export class StreamNumbers {
     }
   }
 
-  /** An operation of this track: the stream may have been closed since. */
+  /** Notes the track of an operation whose stream may have been closed since. */
   learn({ device, stream }: Activity, track: number): void {
     this.#tracks.set(keyOf(device, stream), track)
   }
@@ -46,7 +46,7 @@ export class StreamNumbers {
 
 const keyOf = (device: number, number: number): string => `${device} ${number}`
 
-/** To ask about a stream that was destroyed crashes. */
+/** Whether the stream still exists: a query of a stream that was destroyed crashes. */
 function isThere({ driver, tracks }: EventWriter, track: StreamTrack): boolean {
   if (tracks.known(track.handle) !== track) return false
   if (isDefaultStream(track.handle)) return true

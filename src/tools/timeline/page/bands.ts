@@ -11,7 +11,7 @@ export interface Band extends Bars {
   readonly track: number
   y: number
   readonly height: number
-  /** Records, frees and the like: points of time. */
+  /** The rows of records, frees and the like: points of time. */
   readonly marks: Int32Array
   readonly markAt: Float64Array
 }
@@ -25,7 +25,7 @@ export interface PageLayout {
   readonly bands: readonly Band[]
   readonly headings: readonly Heading[]
   readonly height: number
-  /** The band of each stream. */
+  /** The band of each stream; keys are tracks. */
   readonly ofTrack: ReadonlyMap<number, Band>
 }
 
@@ -36,7 +36,7 @@ interface Call {
   readonly colour: number
 }
 
-/** The height of a stream's band, by the number of streams. */
+/** The heights of a stream's band and the numbers of streams up to which they are used. */
 const BARS: readonly (readonly [streams: number, height: number])[] = [
   [6, 42],
   [16, 32],
@@ -45,7 +45,7 @@ const BARS: readonly (readonly [streams: number, height: number])[] = [
 const NODE_BAR = 16
 const CALL_BAR = 20
 const SPACE = 8
-/** The space between bands where there are few, for the arrows. */
+/** The space between bands if there are few, for the arrows. */
 const WIDE_SPACE = 18
 const HEADING = 28
 const MOST_CALL_DEPTH = 4
@@ -115,7 +115,7 @@ function hostBands(data: Data): Band[] {
     }
   }
   const stacked = (all: Call[], most: number): Bars[] => {
-    // Of calls that begin together, the longest contains the others, and those that take no time come first.
+    // The longest of calls that begin together comes first, since it contains the others; before it come those that take no time.
     const takesTime = ({ begin, end }: Call): number => (end > begin ? 1 : 0)
     all.sort((a, b) => a.begin - b.begin || takesTime(a) - takesTime(b) || b.end - a.end)
     const levels: { readonly list: BarList; until: number }[] = []
@@ -155,7 +155,7 @@ const NEAR = 4
 
 export interface Picked {
   readonly row: number
-  /** Is it the time before the row, in which the null stream held it up? */
+  /** Whether it is the time before the row, in which the null stream held the row up. */
   readonly isHeld: boolean
 }
 export const NOTHING: Picked = { row: -1, isHeld: false }

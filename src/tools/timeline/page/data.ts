@@ -12,7 +12,7 @@ export function titleOf(data: Data, row: number): string {
   return data.names[data.name[row] ?? 0] ?? ''
 }
 
-/** The device that the host waits for as a whole; undefined where a row is about a stream. */
+/** The device that the host waits for as a whole; undefined if a row is about a stream. */
 export const wholeDeviceOf = ({ kind, cause }: Data, row: number): number | undefined =>
   isHostOnly(kind[row] ?? 0) ? deviceInCause(cause[row] ?? 0) : undefined
 
@@ -32,7 +32,7 @@ export function timeOf(data: Data, row: number): number {
   return Number.isNaN(start) ? (data.called[row] ?? 0) : start
 }
 
-/** The row that takes time and that held a row up, through records and waits; -1 where that was not recorded. */
+/** The row that takes time and that held a row up, through records and waits; -1 if that was not recorded. */
 export function causeOf({ blockedBy, kind, length }: Data, row: number): number {
   let by = blockedBy[row] ?? -1
   for (let steps = 0; by >= 0 && isInstant(kind[by] ?? 0) && steps < length; steps += 1) by = blockedBy[by] ?? -1
@@ -56,12 +56,12 @@ export class Gaps {
     return (this.data.start[row] ?? 0) - (this.data.gapBegin[row] ?? 0)
   }
 
-  /** The gaps of a stall, by its place in `stalls`. */
+  /** The gaps of a stall, given its index in `stalls`. */
   of(stall: number): readonly number[] {
     return this.all.filter((row) => this.data.stall[row] === stall + 1)
   }
 
-  /** The gaps as bars, by track. */
+  /** The gaps of each track as bars. */
   bars(rows: readonly number[]): ReadonlyMap<number, Bars> {
     const { track, gapBegin, start } = this.data
     const lists = new Map<number, BarList>()

@@ -8,7 +8,7 @@ import { tickStep, type View } from './view.js'
 const SMALLEST_TEXT = 34
 const RADIUS = 3
 const BAR_FONT = '12px system-ui, sans-serif'
-/** Of the bars that share a pixel, so many are asked whether they are on the critical path. */
+/** The number of bars sharing a pixel that are checked for being on the critical path. */
 const MOST_UNDERLINED = 8
 /** The number of strengths of hatching. */
 const ALPHAS = 8
@@ -16,12 +16,12 @@ const ALPHAS = 8
 export interface Highlights {
   selected: number
   hovered: number
-  /** 1 for the rows that the search found; undefined where nothing is searched for. */
+  /** The rows that the search found, as 1; undefined if nothing is searched for. */
   matches: Uint8Array | undefined
-  /** By band, the number of found rows before each bar. */
+  /** The number of found rows before each bar of a band. */
   matchesBefore: ReadonlyMap<Band, Int32Array>
   showCritical: boolean
-  /** The gaps that are marked, by track, and the row of the selected one. */
+  /** The gaps of each track that are marked; `gap` is the row of the selected one. */
   gaps: ReadonlyMap<number, Bars>
   gap: number
   /** The interval that is measured. */
@@ -55,7 +55,7 @@ export class Painter {
     this.#context = context
   }
 
-  /** To be called when the colours have changed. */
+  /** Takes new colours. */
   restyle(colours: Colours): void {
     this.#colours = colours
     this.#hatches = [WAIT, NULL_STREAM].map((colour) => this.#hatch(colours(BAR_COLOURS[colour] ?? 'wait'), colour))
@@ -161,7 +161,7 @@ export class Painter {
 
   #pixelBar(colour: number, share: number, below: number, height: number): PixelBar {
     if (isHatched(colour)) return { y: 7, tall: height - 14, alpha: Math.ceil(share * ALPHAS) / ALPHAS }
-    // A colour that takes little of the pixel is visible too, as a line.
+    // A colour that takes little of the pixel is visible, too, as a line.
     const tall = Math.min(height - below, Math.max(1, Math.round(share * height)))
     return { y: height - below - tall, tall, alpha: 1 }
   }
@@ -311,19 +311,19 @@ function fitting(context: CanvasRenderingContext2D, text: string, room: number):
   return letters < 3 ? '' : `${text.slice(0, letters)}…`
 }
 
-/** If more arrows than this are in view, none is drawn. */
+/** The number of arrows in view above which none is drawn. */
 const MOST_ARROWS = 300
 const HEAD = 5
 const STUB = 14
 const STUB_HEIGHT = 7
 
 export class Arrows {
-  /** The waits in the order of their ends, and in the order of the ends of their records. */
+  /** The waits in the order of their ends; `#byTail` has them in the order of the ends of their records. */
   readonly #byHead: Ends
   readonly #byTail: Ends
   #selected = -1
   #ofSelected: readonly number[] = []
-  /** How many arrows are in view but not drawn. */
+  /** The number of arrows that are in view but not drawn. */
   hidden = 0
 
   constructor(
@@ -355,7 +355,7 @@ export class Arrows {
     for (const wait of this.#ofSelected) this.#draw(context, view, wait, colours('accent'))
   }
 
-  /** The waits of a row: itself, or those for its record. */
+  /** The waits of a row: the row itself, or the waits for its record. */
   #of(row: number): readonly number[] {
     const { kind, cause } = this.data
     if (row < 0) return []
@@ -372,7 +372,7 @@ export class Arrows {
     const down = to.y > from.y
     const x2 = view.xOf(end[wait] ?? 0)
     const whole = view.xOf(end[record] ?? 0)
-    // Of an arrow that begins outside of the view only the end is drawn, since many of those would cover each other.
+    // An arrow that begins outside of the view is drawn as a stub at its end, since many of those would cover each other.
     const isStub = whole < 0
     const x1 = isStub ? x2 - STUB : whole
     context.globalAlpha = isStub ? 0.5 : Math.max(0.3, 1 - (x2 - x1) / view.width)
@@ -416,11 +416,11 @@ function isArrow({ kind, track, cause, end }: Data, row: number): boolean {
 export const AXIS = 36
 /** The least distance of two ticks in pixels. */
 const APART = 110
-/** If times have more equal digits than this in front, these are shown once for all. */
+/** The ratio of times to the distance of ticks above which the digits that all have in common are shown once. */
 const MOST_STEPS = 1e4
 
 export interface Ticks {
-  /** What must be added to each label. */
+  /** The time that must be added to each label. */
   readonly base: number
   readonly times: readonly number[]
   readonly labels: readonly string[]
@@ -544,7 +544,7 @@ export class Overview {
     context.strokeRect(left + 0.75, 0.75, Math.max(2, right - left - 1.5), height - 1.5)
   }
 
-  /** By pixel, the share of the streams that work at that time. */
+  /** The share of the streams that work at the time of each pixel. */
   #busyness(width: number): Float64Array {
     if (this.#image?.width === width) return this.#image.busy
     const busy = new Float64Array(width)
@@ -567,7 +567,7 @@ export type Colours = (name: ColourName) => string
 const THEMES = ['auto', 'light', 'dark'] as const
 type Theme = (typeof THEMES)[number]
 
-/** Makes a button switch between the system's theme, light and dark, and sets the colours as CSS variables; returns what chooses one. */
+/** Makes a button switch between the system's theme, light and dark, and sets the colours as CSS variables; returns the function that chooses one. */
 export function themeButton(button: HTMLButtonElement, changed: (colours: Colours) => void): (theme: Theme) => void {
   const system = matchMedia('(prefers-color-scheme: dark)')
   let theme: Theme = 'auto'

@@ -1,4 +1,4 @@
-/** What stands above and beside the bands: the findings, the selected operation, the gaps and the critical path. */
+/** The contents above and beside the bands: the findings, the selected operation, the gaps and the critical path. */
 import { busyUntil } from '../bars.js'
 import { BAR_COLOURS, EventKind, isHostOnly, isInstant, KIND_NAMES } from '../kinds.js'
 import { BINDING_KINDS } from '../page-format.js'
@@ -21,7 +21,7 @@ import {
 /** The most links of a chain of waits that are listed. */
 const MOST_LINKS = 6
 
-/** A longer name than this is repeated among the facts. */
+/** The length above which a name is repeated among the facts. */
 const LONG_NAME = 30
 
 type Select = (row: number) => void
@@ -74,7 +74,7 @@ export function showDetails(data: Data, row: number, select: Select): void {
   if (graph >= 0) target.append(element('h4', {}, 'Part of'), link(data, graph, select))
 }
 
-/** What a wait waits for, or an operation that the null stream held up; '' for other rows. */
+/** The text of what a wait waits for, or an operation that the null stream held up; '' for other rows. */
 export function waitsFor(data: Data, row: number, isHeld: boolean): string {
   const by = causeOf(data, row)
   const last = by < 0 ? '' : `${titleOf(data, by)} on ${placeOf(data, by)}`
@@ -181,7 +181,7 @@ export function listGaps(data: Data, gaps: Gaps, rows: readonly number[], showGa
 export function gapReason(data: Data, row: number): string {
   const kindAt = (at: number): string => BINDING_KINDS[data.why[at] ?? 0] ?? ''
   let at = row
-  // If a record or a wait is before it in the stream, the reason is what held that up.
+  // A record or a wait before the row in the stream has itself been held up, which is the reason.
   while (kindAt(at) === 'stream' && isInstant(data.kind[data.blockedBy[at] ?? -1] ?? 0)) at = data.blockedBy[at] ?? -1
   const kind = kindAt(at)
   const by = causeOf(data, at)

@@ -14,9 +14,9 @@ export interface PointerActions {
   readonly measure: (from: number, to: number) => void
 }
 
-/** How many pixels the pointer may move during a click. */
+/** The pixels by which the pointer may move during a click. */
 const STILL = 3
-/** How near to an end of the measured interval a mouse or a finger must be to move it, in pixels. */
+/** The pixels within which a mouse or a finger must be of an end of the measured interval to move it. */
 const HANDLE = 6
 const TOUCHED_HANDLE = 18
 const LINE = 16
@@ -33,7 +33,7 @@ export function listenToPointer(
   layout: PageLayout,
   actions: PointerActions,
 ): void {
-  /** Where the drag began; `fixed` is the end of the measured interval that stays. */
+  /** The place where the drag began; `fixed` is the end of the measured interval that stays. */
   let dragging: { readonly from: Place; readonly fixed: number | undefined; moved: boolean } | undefined
   const down = new Map<number, Place>()
   const placeIn = (event: MouseEvent): Place => {

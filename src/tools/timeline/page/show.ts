@@ -34,7 +34,7 @@ import { View } from './view.js'
 
 declare global {
   interface Window {
-    /** For tests: how long the latest frames took to draw, in milliseconds. */
+    /** The milliseconds that the latest frames took to draw, for tests. */
     timelineFrames: number[]
   }
 }
@@ -324,7 +324,7 @@ export function show(data: Data): void {
     redraw()
   })
 
-  // With this role, screen readers pass the keys to the page.
+  // The role lets screen readers pass the keys to the page.
   canvas.setAttribute('role', 'application')
 
   // The parts that do not change.

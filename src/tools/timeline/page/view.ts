@@ -27,7 +27,7 @@ export class View {
     return this.begin + (x / this.width) * (this.end - this.begin)
   }
 
-  /** Nanoseconds per pixel. */
+  /** The nanoseconds per pixel. */
   get perPixel(): number {
     return (this.end - this.begin) / this.width
   }

@@ -1,24 +1,29 @@
-/** The options of the command what-if, each of which is a change. */
-import type { Wish } from '../recording/what-if.js'
+/** The options of the command what-if, each of which proposes a change. */
+import type { Proposal } from '../recording/what-if.js'
 
-/** Those that may be given several times, and --idle-host. */
-export const WISHES = ['without-wait', 'own-stream', 'more-buffers', 'faster', 'queues', 'idle-host'] as const
+/** The options that may be given several times, and --idle-host. */
+export const WHAT_IF_OPTIONS = ['without-wait', 'own-stream', 'more-buffers', 'faster', 'queues', 'idle-host'] as const
 
-type Given = { readonly [W in Exclude<(typeof WISHES)[number], 'idle-host'>]?: readonly string[] | undefined } & {
+type Given = {
+  readonly [W in Exclude<(typeof WHAT_IF_OPTIONS)[number], 'idle-host'>]?: readonly string[] | undefined
+} & {
   readonly 'idle-host'?: boolean | undefined
 }
 
-/** @throws Error if a value is wrong */
-export function wishesOf(given: Given): readonly Wish[] {
+/**
+ * The changes that the options propose.
+ * @throws Error if a value is wrong
+ */
+export function proposalsOf(given: Given): readonly Proposal[] {
   const lines = (['without-wait', 'own-stream', 'more-buffers'] as const).flatMap((kind) =>
-    (given[kind] ?? []).map((line): Wish => ({ kind, line })),
+    (given[kind] ?? []).map((line): Proposal => ({ kind, line })),
   )
   const faster = (given.faster ?? []).map(fasterOf)
   const queues = (given.queues ?? []).map(queuesOf)
   return [...lines, ...faster, ...queues, ...(given['idle-host'] === true ? [{ kind: 'idle-host' } as const] : [])]
 }
 
-function fasterOf(text: string): Wish {
+function fasterOf(text: string): Proposal {
   const [, name, percent] = /^(.+)=(\d+(?:\.\d+)?)%?$/.exec(text) ?? []
   const value = Number(percent)
   if (name === undefined || !(value > 0 && value <= 100))
@@ -28,7 +33,7 @@ function fasterOf(text: string): Wish {
   return { kind: 'faster', name, percent: value }
 }
 
-function queuesOf(text: string): Wish {
+function queuesOf(text: string): Proposal {
   const count = Number(text)
   if (!/^\d+$/.test(text) || count < 1 || count > 32)
     throw new Error(`--queues takes a number of hardware queues from 1 to 32, not '${text}'`)
