@@ -28,7 +28,7 @@ import {
 } from '../../foundation/driver/driver.js'
 import type { Comparison, MemoryValue } from '../../foundation/driver/values.js'
 import type { Mailbox } from './mailboxes.js'
-import type { CapturedPlace, NodePlace, OperationStream, TakenStack } from './operations.js'
+import type { CapturedPlace, GraphLaunch, NodePlace, OperationStream, TakenStack } from './operations.js'
 import type { PendingWaits } from './pending.js'
 import type { Region } from './regions.js'
 
@@ -60,6 +60,14 @@ export interface OtherThreads {
   orderOf(stream: TrackedStream): SharedOrder | undefined
 }
 
+/** What the driver has to say of a stream. */
+interface StreamNumbers {
+  /** Undefined if the driver refuses to tell, since the stream captures. */
+  idOf(handle: StreamHandle): bigint | undefined
+  /** The name that the program gave to the stream with this number. */
+  nameOf(handle: StreamHandle, id: bigint): string | undefined
+}
+
 export class TrackedStream extends Component implements OperationStream {
   name: string | undefined
   closed = false
@@ -88,15 +96,22 @@ export class TrackedStream extends Component implements OperationStream {
     public id: bigint | undefined,
     /** The null stream's rules do not apply to it. */
     public nonBlocking: boolean,
-    private readonly idOf: (handle: StreamHandle) => bigint | undefined,
+    private readonly driver: StreamNumbers,
   ) {
     super(begin)
+    if (id !== undefined) this.name = driver.nameOf(handle, id)
   }
 
   /** The driver is asked when a report needs the number: it destroys a stream whose number was queried, and uses others again. */
   knownId(): bigint | undefined {
-    if (!this.closed) this.id ??= this.idOf(this.handle)
+    if (!this.closed && this.id === undefined) this.identify(this.driver.idOf(this.handle))
     return this.id
+  }
+
+  /** A stream that is first seen while it captures gets its number later, and with it the name that it was given before. */
+  identify(id: bigint | undefined): void {
+    this.id = id
+    if (id !== undefined) this.name ??= this.driver.nameOf(this.handle, id)
   }
 
   get isCapturing(): boolean {
@@ -133,6 +148,7 @@ export class TrackedStream extends Component implements OperationStream {
     if (name !== undefined) return name
     if (isDefaultStream(handle)) return defaultStreamName(handle)
     const id = this.knownId()
+    if (this.name !== undefined) return this.name
     return id === undefined ? `Stream(0x${cudaHandleOf(handle).toString(16)})` : numberedStream(handle, id)
   }
 }
@@ -178,7 +194,13 @@ export class TrackedEvent {
 }
 
 /** Called at each launch of a host function. */
-type HostLaunched = (stream: TrackedStream, at: Epoch, work: CapturedWork, stack: TakenStack | undefined) => void
+type HostLaunched = (
+  stream: TrackedStream,
+  at: Epoch,
+  work: CapturedWork,
+  stack: TakenStack | undefined,
+  launch: GraphLaunch,
+) => void
 
 /** What a node of a graph does at each launch. */
 type NodeWork =
@@ -485,7 +507,7 @@ export class Streams {
       this.#end(stream)
       return this.#start(handle, device, { ...UNASKED, ...answer, foreign, made })
     }
-    stream.id = id
+    stream.identify(id)
     stream.unsure = false
     if (stream.nonBlocking && !nonBlocking) this.#isBlocking(stream)
     return stream
@@ -502,7 +524,10 @@ export class Streams {
     }
   }
 
-  readonly #idOf = (handle: StreamHandle): bigint | undefined => this.#ask(handle)?.id
+  readonly #numbers: StreamNumbers = {
+    idOf: (handle) => this.#ask(handle)?.id,
+    nameOf: (handle, id) => givenName(this.driver, handle, id),
+  }
 
   /** Undefined if the driver refuses since the stream captures. This does not invalidate the capture. */
   #ask(handle: StreamHandle): { readonly id: bigint; readonly nonBlocking: boolean } | undefined {
@@ -554,9 +579,8 @@ export class Streams {
       made,
       id,
       nonBlocking,
-      this.#idOf,
+      this.#numbers,
     )
-    if (id !== undefined) stream.name = givenName(this.driver, handle, id)
     this.#streams.set(canonicalStream(handle), stream)
     this.#last = stream
     if (foreign) this.#foreignCount += 1
