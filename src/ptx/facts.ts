@@ -34,7 +34,7 @@ export interface KernelFacts {
   /** Shared memory of a given size; dynamic shared memory lies behind it. */
   readonly staticSharedBytes: number
   readonly usesDynamicShared: boolean
-  /** Local memory of a thread, with its stack. */
+  /** Local memory of a thread: variables of the kernel and of the functions that it calls. */
   readonly localBytes: number
   /** Words that live at once at most, about what a GPU needs as registers. */
   readonly registers: number
@@ -71,10 +71,7 @@ export function factsOf(program: KernelProgram): KernelFacts {
     parameterBytes: parameters.byteLength,
     staticSharedBytes: shared.staticBytes,
     usesDynamicShared: [...shared.offsets].some(([name]) => dynamicShared(program, name)),
-    localBytes: kernel.fn.variables.reduce(
-      (sum, { space, byteLength }) => sum + (space === 'local' ? byteLength : 0),
-      0,
-    ),
+    localBytes: program.localBytes,
     registers: pressureOf(program),
     maxThreads: product('maxntid'),
     requiredThreads: directives.get('reqntid'),
