@@ -1,5 +1,5 @@
 /** Modules and kernels on a real GPU. */
-import { stateError } from '../foundation/base/errors.js'
+import { CudaError, stateError } from '../foundation/base/errors.js'
 import { CUresult, cudaError } from '../foundation/driver/cuda-results.js'
 import { LOADING } from '../foundation/driver/deadlocks.js'
 import {
@@ -20,6 +20,7 @@ import {
   type StreamHandle,
 } from '../foundation/driver/driver.js'
 import { bytesOfPassed, checkParameterSizes } from '../foundation/driver/kernel-parameters.js'
+import { tooMuchLocalMemory } from '../foundation/driver/local-memory.js'
 import type { CFunction } from '../foundation/native/c-functions.js'
 import { layer } from '../foundation/native/layer.js'
 import { NativeMemory } from '../foundation/native/native-memory.js'
@@ -328,8 +329,14 @@ export class CudaKernels implements KernelDriver {
     if (bytes === 0) return
     contexts.within(context, () => must.cuCtxGetLimit(memory.address, LIMIT_STACK_SIZE))
     if (bytes <= memory.pointerAt(0)) return
-    const grow = (): void =>
-      contexts.within(context, () => relaxed.run(() => must.cuCtxSetLimit(LIMIT_STACK_SIZE, bytes)))
+    const grow = (): void => {
+      try {
+        contexts.within(context, () => relaxed.run(() => must.cuCtxSetLimit(LIMIT_STACK_SIZE, bytes)))
+      } catch (error) {
+        if (!(error instanceof CudaError && error.number === CUresult.INVALID_VALUE)) throw error
+        throw tooMuchLocalMemory(name, bytes)
+      }
+    }
     blocking.exclusively(grow, `making local memory for kernel '${name}', in which CUDA waits for the whole device,`)
   }
 

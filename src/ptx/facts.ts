@@ -37,7 +37,7 @@ export interface KernelFacts {
   /** The bytes of shared memory with a declared size; dynamic shared memory lies behind them. */
   readonly staticSharedBytes: number
   readonly usesDynamicShared: boolean
-  /** The bytes of local memory that a thread has, with its stack. */
+  /** The bytes of local memory of a thread: variables of the kernel and of the functions that it calls. */
   readonly localBytes: number
   /** The most words that live at the same time, about as many as a GPU needs registers. */
   readonly registers: number
@@ -74,10 +74,7 @@ export function factsOf(program: KernelProgram): KernelFacts {
     parameterBytes: parameters.byteLength,
     staticSharedBytes: shared.staticBytes,
     usesDynamicShared: [...shared.offsets].some(([name]) => dynamicShared(program, name)),
-    localBytes: kernel.fn.variables.reduce(
-      (sum, { space, byteLength }) => sum + (space === 'local' ? byteLength : 0),
-      0,
-    ),
+    localBytes: program.localBytes,
     registers: pressureOf(program),
     maxThreads: product('maxntid'),
     requiredThreads: directives.get('reqntid'),

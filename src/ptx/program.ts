@@ -106,6 +106,8 @@ export interface KernelProgram {
   readonly kernelFrameEnd: number
   /** The bytes that a thread has: its frame and its stack. */
   readonly threadBytes: number
+  /** Variables in local memory of the kernel, and of the functions that it calls one within the other, where they take most. */
+  readonly localBytes: number
   readonly hasMeetings: boolean
   /** Whether a thread may stop before it ends. */
   readonly stopsThreads: boolean
@@ -158,6 +160,17 @@ function allocates({ body = [] }: PtxFunction): boolean {
 function hasLocalMemory({ variables, body = [] }: PtxFunction): boolean {
   const isLocal = variables.some(({ space }) => space === 'local' || space === 'param')
   return isLocal || body.some(({ opcode }) => opcode.startsWith('alloca'))
+}
+
+/** What a call takes of the stack. */
+function stackBytesOf(called: PreparedFunction | undefined): number {
+  if (called === undefined) return 256
+  return called.fn.entry ? 0 : called.frame.byteLength
+}
+
+function localBytesOf(called: PreparedFunction | undefined): number {
+  const variables = called?.fn.variables ?? []
+  return variables.reduce((sum, { space, byteLength }) => sum + (space === 'local' ? align(byteLength, 8) : 0), 0)
 }
 
 function readsClock({ body = [] }: PtxFunction): boolean {
@@ -230,7 +243,8 @@ class Preparation {
       if (taken && fn !== undefined) addressed.set(fn.index, fn)
     }
     const kernelFrameEnd = main.frame.byteLength
-    const stack = this.#stackBytes(prepared)
+    const { deepest, isEndless } = this.#deepestCalls(prepared, stackBytesOf)
+    const stack = isEndless ? Math.max(deepest, this.options.stackBytes) : deepest
     // The padding keeps frames from all beginning at the same line of the processor's cache.
     const threadBytes = align(kernelFrameEnd + stack, 16) + (kernelFrameEnd + stack > 512 ? 80 : 0)
     return {
@@ -243,6 +257,7 @@ class Preparation {
       shared,
       kernelFrameEnd,
       threadBytes,
+      localBytes: this.#deepestCalls(prepared, localBytesOf).deepest,
       hasMeetings,
       stopsThreads: this.#stops.length > 1,
       readsClock: [...this.#reached.values()].some(({ fn }) => readsClock(fn)),
@@ -463,18 +478,24 @@ class Preparation {
     return { offsets, staticBytes: dynamic.length > 0 ? begin : end, usesReserved }
   }
 
-  /** The bytes of stack that calls need, beyond the kernel's frame. */
-  #stackBytes(prepared: ReadonlyMap<string, PreparedFunction>): number {
+  /**
+   * The most bytes that the kernel and functions take which it calls one within the other. `bytesOf(undefined)` is what a function outside of
+   * the module takes. The depth of calls in a circle and through pointers is not known.
+   */
+  #deepestCalls(
+    prepared: ReadonlyMap<string, PreparedFunction>,
+    bytesOf: (fn: PreparedFunction | undefined) => number,
+  ): { readonly deepest: number; readonly isEndless: boolean } {
     const depth = new Map<string, number>()
     const active = new Set<string>()
-    let endless = false
+    let isEndless = false
     const measure = (name: string): number => {
       const known = depth.get(name)
       if (known !== undefined) return known
       const fn = prepared.get(name)
-      if (fn === undefined) return 256
+      if (fn === undefined) return bytesOf(fn)
       if (active.has(name)) {
-        endless = true
+        isEndless = true
         return 0
       }
       active.add(name)
@@ -482,20 +503,19 @@ class Preparation {
       for (const { instructions, terminator } of fn.flow.blocks) {
         for (const decoded of 'at' in terminator ? [...instructions, terminator.at] : instructions) {
           const code = codeOf(decoded)
-          if (code === 'alloca') endless = true
+          if (code === 'alloca') isEndless = true
           if (code !== 'call') continue
           const callee = calleeOf(decoded)
-          if (callee === undefined) endless = true
+          if (callee === undefined) isEndless = true
           else deepest = Math.max(deepest, measure(this.text.aliases.get(callee) ?? callee))
         }
       }
       active.delete(name)
-      const total = deepest + (fn.fn.entry ? 0 : fn.frame.byteLength)
+      const total = deepest + bytesOf(fn)
       depth.set(name, total)
       return total
     }
-    const stack = measure(this.name)
-    return endless ? Math.max(stack, this.options.stackBytes) : stack
+    return { deepest: measure(this.name), isEndless }
   }
 }
 

@@ -21,6 +21,7 @@ import type {
   SetConditional,
 } from '../foundation/driver/driver.js'
 import { checkParameterSizes } from '../foundation/driver/kernel-parameters.js'
+import { MOST_LOCAL, tooMuchLocalMemory } from '../foundation/driver/local-memory.js'
 import type * as Ptx from '../ptx/ptx.js'
 import { type ComputeCapability, NEWEST_PTX, whyTargetIsRefused } from './compute-capability.js'
 import { exactMemory } from './exact-memory.js'
@@ -116,6 +117,8 @@ export class PtxModule {
     const known = this.#kernels.get(name)
     if (known !== undefined) return known
     if (!this.#module.kernels.includes(name)) throw cudaError('cuModuleGetFunction', CUresult.NOT_FOUND)
+    const { localBytes } = this.#module.facts(name)
+    if (localBytes > MOST_LOCAL) throw tooMuchLocalMemory(name, localBytes)
     // The kernel is compiled here and not at the first launch, so that a form that does not run is reported at once.
     this.#module.code(name)
     const kernel = new PtxKernel(name, this.#module, this.#text, this.host?.get(name), this.parts)

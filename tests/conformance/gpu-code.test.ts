@@ -285,6 +285,31 @@ onEveryBackend('code of a GPU', (bench) => {
     }
   })
 
+  test('K3 a kernel with more local memory for a thread than the GPU has is refused where it is looked up', async () => {
+    const local = (bytes: number): string => `.version 7.0
+.target sm_70
+.address_size 64
+.visible .entry local_array()
+{
+  .local .align 8 .b8 array[${bytes}];
+  .reg .u64 %a;
+  mov.u64 %a, array;
+  cvta.local.u64 %a, %a;
+  st.volatile.u32 [%a], 1;
+  ret;
+}
+`
+    using tooMuch = Module.load(local(600_000), { device })
+    assert.throws(() => tooMuch.kernel('local_array', []), {
+      number: 1,
+      message: /Kernel 'local_array' declares 600000 bytes of local memory for a thread.*: use smaller arrays/,
+    })
+    using stream = bench.stream()
+    using enough = Module.load(local(100_000), { device })
+    stream.launch(enough.kernel('local_array', []), { grid: 1, block: 1 })
+    await stream.finished()
+  })
+
   test('K3 a launch of so many threads takes a block that fits the kernel, and a block that does not is named', async () => {
     using stream = bench.stream()
     using out = device.alloc(4, { stream })

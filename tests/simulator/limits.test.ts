@@ -57,6 +57,42 @@ describe('the simulator refuses what a GPU does', () => {
     Module.load(constant(65_536), { device }).kernel('k', [])
   })
 
+  /** Kernels with so many bytes of local memory in variables of their own, and in a function. */
+  const local = (own: readonly number[], called = 0, call = ''): string => `.version 8.0
+.target sm_75
+.address_size 64
+.func f() { .local .align 8 .b8 big[${Math.max(called, 8)}]; ret; }
+.visible .entry k() {
+  ${own.map((bytes, index) => `.local .align 8 .b8 l${index}[${bytes}];`).join(' ')}
+  ${call}
+  ret;
+}
+.visible .entry other() { ret; }`
+
+  test('a kernel with more local memory for a thread than a GPU has: where it is looked up, and no other of its module', async () => {
+    const device = deviceOf()
+    const refused: readonly (readonly [string, number])[] = [
+      [local([523_713]), 523_720],
+      [local([300_000, 300_000]), 600_000],
+      [local([8], 600_000, 'call f;'), 600_008],
+      [local([300_000], 300_000, 'call f;'), 600_000],
+      [local([2 ** 30]), 2 ** 30],
+    ]
+    for (const [text, bytes] of refused) {
+      const module = Module.load(text, { device })
+      const says = new RegExp(
+        `^cuCtxSetLimit failed: CUDA_ERROR_INVALID_VALUE .*Kernel 'k' declares ${bytes} bytes .* at most 523712: use smaller arrays`,
+      )
+      refusedWith(1, says, () => module.kernel('k', []))
+      module.kernel('other', [])
+    }
+    const stream = device.createStream()
+    for (const text of [local([523_712]), local([261_856], 261_856, 'call f;'), local([8], 600_000)]) {
+      stream.launch(Module.load(text, { device }).kernel('k', []), { grid: 1, block: 1 })
+    }
+    await stream.finished()
+  })
+
   test('PTX of a version that no driver for CUDA 13 knows', () => {
     const device = deviceOf()
     refusedWith(222, /PTX 10\.0, and drivers for CUDA 13 know PTX up to 9\.x/, () =>

@@ -28,6 +28,7 @@ import type { HappensBefore, HostFunctionPlace, RunningHostFunction } from './ha
 import {
   CheckedOperation,
   type CheckedOperationKind,
+  type GraphLaunch,
   isInOneTurn,
   type OperationStream,
   type SampledSite,
@@ -380,11 +381,12 @@ export class Detector {
       at: Epoch,
       captured: CapturedWork | undefined,
       stack: TakenStack | undefined,
+      launch: GraphLaunch | undefined,
     ): void => {
       this.#sequence += 1
-      place.launched({ at, stream: on, captured, queued: stack, sequence: this.#sequence })
+      place.launched({ at, stream: on, captured, queued: stack, sequence: this.#sequence, launch })
     }
-    if (stream.capture === undefined) launched(stream, stream.next(), undefined, queued)
+    if (stream.capture === undefined) launched(stream, stream.next(), undefined, queued, undefined)
     else stream.capture.put(stream, { kind: 'host', launched }, queued)
   }
 
@@ -425,7 +427,9 @@ export class Detector {
   /** Notes the launch of a graph. `instance` is undefined if it is older than the sanitizer. */
   launched(what: string, instance: GraphInstance | undefined, handle: StreamHandle): void {
     const stack = this.stacks.sample(this.#calls, what, this.order.streams.at(handle))
-    this.order.launch(instance, handle, (stream, work, at) => this.#nodeLaunched(stream, work, at, stack))
+    const launch: GraphLaunch = { last: this.#sequence }
+    this.order.launch(instance, handle, (stream, work, at) => this.#nodeLaunched(stream, work, at, stack, launch))
+    launch.last = this.#sequence
   }
 
   unrecordedEventAwaited(handle: StreamHandle): void {
@@ -435,8 +439,14 @@ export class Detector {
     this.findings.add([{ kind: 'unrecorded-event', first: undefined, second, start: 0, end: 0, ...ALONE }])
   }
 
-  #nodeLaunched(stream: TrackedStream, work: CapturedWork, at: Epoch, stack: TakenStack | undefined): void {
-    if (work.kind === 'host') work.launched(stream, at, work, stack)
+  #nodeLaunched(
+    stream: TrackedStream,
+    work: CapturedWork,
+    at: Epoch,
+    stack: TakenStack | undefined,
+    launch: GraphLaunch,
+  ): void {
+    if (work.kind === 'host') work.launched(stream, at, work, stack, launch)
     if (work.kind !== 'work') return
     const operation = this.#operation(at, stream, work.what, 'work', stack, work.memory, undefined, work)
     this.#touch(operation, stream, work.regions)
@@ -536,7 +546,12 @@ export class Detector {
       )
       return
     }
-    for (const { first, second } of findings) for (const side of [first, second]) reported(side?.operation.stack)
+    for (const { first, second } of findings) {
+      for (const side of [first, second]) {
+        reported(side?.operation.stack)
+        reported(side?.operation.inside?.queued)
+      }
+    }
     const left = this.findings.gathered(findings, operation)
     if (left.length === 0) return
     // Writes of JavaScript have happened already, and cannot be refused.

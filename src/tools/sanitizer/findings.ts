@@ -231,9 +231,9 @@ function gathered(findings: readonly Finding[], operation: CheckedOperation): Fi
   }
   const age = (finding: Finding): number => other(finding)?.sequence ?? 0
   const sorted = [...pairs.values()].sort((a, b) => age(b) - age(a))
-  const awaited = latestOf(
-    sorted.flatMap((finding) => (finding.second.operation === operation ? (other(finding) ?? []) : [])),
-  )
+  const earlier = sorted.flatMap((finding) => (finding.second.operation === operation ? (other(finding) ?? []) : []))
+  // A wait before the launch does not order nodes of one launch.
+  const awaited = latestOf(earlier.filter((one) => placesInOneLaunch(one, operation) === undefined))
   return sorted.map((finding) => (finding.second.operation === operation ? { ...finding, awaited } : finding))
 }
 
@@ -528,10 +528,16 @@ function orderingAdvice(
   const code = (stream: OperationStream | undefined): string | undefined => stream && inCode(stream, ...all)
   const [from, to] = [code(first.stream), code(second.stream)]
   if (comesFromBefore(first, second)) {
-    const { stream } = second.inside as HostFunctionOrigin
+    const { stream, launch } = second.inside as HostFunctionOrigin
     const { label } = stream
+    if (launch !== undefined && first.sequence <= launch.last) {
+      const wait = `\`${to}.wait(${code(stream)})\` before it`
+      return `A host function of the same launch queues this ${second.what}: capture it in the graph, or add ${wait} so that it comes after the whole launch.`
+    }
     const lines = `\`await ${code(stream)}.finished()\`, then \`${from}.wait(${to})\``
-    return `A host function of ${streamInSentence(label)}, queued before, queues this ${second.what}: add ${lines} before the ${first.what}.`
+    const place =
+      first.captured === undefined ? `the ${first.what}` : `the launch of the graph that has the ${first.what}`
+    return `A host function of ${streamInSentence(label)}, queued before, queues this ${second.what}: add ${lines} before ${place}.`
   }
   const places = placesInOneLaunch(first, second)
   if (places !== undefined) return adviceWithinGraph(first, second, places)
@@ -590,9 +596,12 @@ const isUnseenWrite = (what: string): boolean => what === KEPT_VIEW || what === 
 /** The description of an operation as a part of a sentence. */
 const nounOf = ({ kind, what }: CheckedOperation): string => (kind === 'javascript' ? 'host function' : what)
 
-function placeOf({ captured, kind, what, stream }: CheckedOperation): string {
+function placeOf({ captured, kind, what, stream, inside }: CheckedOperation): string {
   if (kind === 'free') return 'the buffer is closed'
   if (stream === undefined) return isUnseenWrite(what) ? 'JavaScript writes there' : 'JavaScript accesses the memory'
-  if (captured !== undefined) return 'this launch of the graph'
-  return kind === 'javascript' ? 'this host function is queued' : `this ${what}`
+  if (kind !== 'javascript') return captured === undefined ? `this ${what}` : 'this launch of the graph'
+  // The lines that the report begins with are of the host function, where a wait comes too late.
+  const [line] = inside?.queued?.exact === true ? linesOf(inside.queued) : []
+  if (captured === undefined) return line === undefined ? 'this host function is queued' : `it is queued ${line}`
+  return line === undefined ? 'the graph of this host function is launched' : `its graph is launched ${line}`
 }

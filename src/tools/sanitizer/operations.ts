@@ -43,6 +43,14 @@ export interface HostFunctionOrigin {
   readonly queued: TakenStack | undefined
   /** The node of the host function, if a graph runs it. */
   readonly captured: NodePlace | undefined
+  /** The launch of that graph. */
+  readonly launch: GraphLaunch | undefined
+}
+
+/** One launch of a graph. */
+export interface GraphLaunch {
+  /** The place of its last node in the order of the calls. */
+  last: number
 }
 
 /**

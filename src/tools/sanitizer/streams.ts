@@ -28,7 +28,7 @@ import {
 } from '../../foundation/driver/driver.js'
 import type { Comparison, MemoryValue } from '../../foundation/driver/values.js'
 import type { Mailbox } from './mailboxes.js'
-import type { CapturedPlace, NodePlace, OperationStream, TakenStack } from './operations.js'
+import type { CapturedPlace, GraphLaunch, NodePlace, OperationStream, TakenStack } from './operations.js'
 import type { PendingWaits } from './pending.js'
 import type { Region } from './regions.js'
 
@@ -60,6 +60,14 @@ export interface OtherThreads {
   orderOf(stream: TrackedStream): SharedOrder | undefined
 }
 
+/** What the driver has to say of a stream. */
+interface StreamNumbers {
+  /** Undefined if the driver refuses to tell, since the stream captures. */
+  idOf(handle: StreamHandle): bigint | undefined
+  /** The name that the program gave to the stream with this number. */
+  nameOf(handle: StreamHandle, id: bigint): string | undefined
+}
+
 export class TrackedStream extends Component implements OperationStream {
   name: string | undefined
   closed = false
@@ -88,9 +96,10 @@ export class TrackedStream extends Component implements OperationStream {
     public id: bigint | undefined,
     /** Whether the null stream's rules do not apply to the stream. */
     public nonBlocking: boolean,
-    private readonly idOf: (handle: StreamHandle) => bigint | undefined,
+    private readonly driver: StreamNumbers,
   ) {
     super(begin)
+    if (id !== undefined) this.name = driver.nameOf(handle, id)
   }
 
   /**
@@ -98,8 +107,14 @@ export class TrackedStream extends Component implements OperationStream {
    * reuses others.
    */
   knownId(): bigint | undefined {
-    if (!this.closed) this.id ??= this.idOf(this.handle)
+    if (!this.closed && this.id === undefined) this.identify(this.driver.idOf(this.handle))
     return this.id
+  }
+
+  /** A stream that is first seen while it captures gets its number later, and with it the name that it was given before. */
+  identify(id: bigint | undefined): void {
+    this.id = id
+    if (id !== undefined) this.name ??= this.driver.nameOf(this.handle, id)
   }
 
   get isCapturing(): boolean {
@@ -136,6 +151,7 @@ export class TrackedStream extends Component implements OperationStream {
     if (name !== undefined) return name
     if (isDefaultStream(handle)) return defaultStreamName(handle)
     const id = this.knownId()
+    if (this.name !== undefined) return this.name
     return id === undefined ? `Stream(0x${cudaHandleOf(handle).toString(16)})` : numberedStream(handle, id)
   }
 }
@@ -181,7 +197,13 @@ export class TrackedEvent {
 }
 
 /** A function that is called at each launch of a host function. */
-type HostLaunched = (stream: TrackedStream, at: Epoch, work: CapturedWork, stack: TakenStack | undefined) => void
+type HostLaunched = (
+  stream: TrackedStream,
+  at: Epoch,
+  work: CapturedWork,
+  stack: TakenStack | undefined,
+  launch: GraphLaunch,
+) => void
 
 /** The work of a node of a graph at each launch. */
 type NodeWork =
@@ -496,7 +518,7 @@ export class Streams {
       this.#end(stream)
       return this.#start(handle, device, { ...UNASKED, ...answer, foreign, made })
     }
-    stream.id = id
+    stream.identify(id)
     stream.unsure = false
     if (stream.nonBlocking && !nonBlocking) this.#isBlocking(stream)
     return stream
@@ -513,7 +535,10 @@ export class Streams {
     }
   }
 
-  readonly #idOf = (handle: StreamHandle): bigint | undefined => this.#ask(handle)?.id
+  readonly #numbers: StreamNumbers = {
+    idOf: (handle) => this.#ask(handle)?.id,
+    nameOf: (handle, id) => givenName(this.driver, handle, id),
+  }
 
   /** The properties that the driver has of a stream. Undefined if it refuses since the stream captures, which does not invalidate the capture. */
   #ask(handle: StreamHandle): { readonly id: bigint; readonly nonBlocking: boolean } | undefined {
@@ -565,9 +590,8 @@ export class Streams {
       made,
       id,
       nonBlocking,
-      this.#idOf,
+      this.#numbers,
     )
-    if (id !== undefined) stream.name = givenName(this.driver, handle, id)
     this.#streams.set(canonicalStream(handle), stream)
     this.#last = stream
     if (foreign) this.#foreignCount += 1

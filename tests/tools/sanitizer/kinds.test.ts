@@ -45,6 +45,13 @@ async function assertClean(bench: Workbench, program: () => unknown | Promise<un
 
 onEveryBackend('sanitizer', (bench) => {
   const { device } = bench
+  /** The streams `main`, `side` and `third`, and memory. */
+  const named = (): { streams: [Stream, Stream, Stream]; data: DeviceBuffer } => {
+    const streams = ['main', 'side', 'third'].map((name) => nameStream(bench.stream(), name))
+    const data = device.alloc(BYTES)
+    device.synchronize()
+    return { streams: streams as [Stream, Stream, Stream], data }
+  }
   /** What could fault a real GPU. */
   const itOnSimulator: typeof it | undefined = bench.name === 'sim' ? it : undefined
 
@@ -101,6 +108,22 @@ onEveryBackend('sanitizer', (bench) => {
         right.fill(data, 2)
       })
       assert.equal(advice, 'Add `right.wait(left)` before this fill.')
+    })
+
+    it('has names that streams got before it began, if it first sees them while they capture', async () => {
+      const { streams, data } = named()
+      const [main, side] = streams
+      const graph = (fixed: boolean) => () => {
+        const captured = main.capture(() => {
+          side.wait(main).fill(data, 1)
+          if (fixed) main.wait(side)
+          main.fill(data, 2).wait(side)
+        })
+        main.launch(captured.instantiate())
+      }
+      const { advice } = await onlyReportOf(bench, graph(false))
+      assert.equal(advice, 'Add `main.wait(side)` before this fill, inside the capture.')
+      await assertClean(bench, graph(true))
     })
 
     it('names kernels, also those that ran before the sanitizer began', async () => {
@@ -757,14 +780,6 @@ onEveryBackend('sanitizer', (bench) => {
       await assertClean(bench, program(true))
     })
 
-    /** The streams `main`, `side` and `third`, and memory. */
-    const named = (): { streams: [Stream, Stream, Stream]; data: DeviceBuffer } => {
-      const streams = ['main', 'side', 'third'].map((name) => nameStream(bench.stream(), name))
-      const data = device.alloc(BYTES)
-      device.synchronize()
-      return { streams: streams as [Stream, Stream, Stream], data }
-    }
-
     it('that stand within another are ordered by the streams that launch them there', async () => {
       const program = (inner: 'main' | 'third', what: 'graphs' | 'a graph and a fill', fixed: boolean) => () => {
         const { streams, data } = named()
@@ -979,7 +994,9 @@ onEveryBackend('sanitizer', (bench) => {
     it('is told of with the line of the capture, and with that of the launch', async () => {
       const look = (_: Stream, pinned: PinnedBuffer): void => void pinned.bytes
       const { advice, second, message } = await onlyReportOf(bench, program(false, look))
-      assert.equal(advice, 'Add `host.wait(copies)` before this launch of the graph.')
+      const launch =
+        /^Add `host\.wait\(copies\)` before its graph is launched (at launchTheGraph .*kinds\.test.*)\.$/.exec(advice)
+      assert.equal(launch?.[1], second.queuedAt[0], advice)
       assert.match(second.queuedAt[0] ?? '', /launchTheGraph .*kinds\.test/)
       assert.match(second.capturedAt[0] ?? '', /kinds\.test/)
       assert.doesNotMatch(second.capturedAt.join(), /launchTheGraph/)
@@ -988,6 +1005,93 @@ onEveryBackend('sanitizer', (bench) => {
         /in a host function captured\n[\s\S]*\n {4}whose graph was launched\n {6}at launchTheGraph /,
       )
       await assertClean(bench, program(true, look))
+    })
+
+    it('is told of without the line of a launch where no stacks are taken', async () => {
+      using sanitizer = Sanitizer.start({ device, stacks: 'none' })
+      program(false, (_, pinned) => void pinned.bytes)()
+      assert.deepEqual(
+        sanitizer.reports.map(({ advice }) => advice),
+        ['Add `host.wait(copies)` before the graph of this host function is launched.'],
+      )
+    })
+
+    it('waits before the launch only for what is outside of it', async () => {
+      const inside = (fixed: boolean) => () => {
+        const [main, side, third] = named().streams
+        const [data, pinned] = [device.alloc(BYTES), device.allocPinned(BYTES)]
+        device.synchronize()
+        const exec = main
+          .capture(() => {
+            side.wait(main).copy(pinned, data)
+            if (fixed) main.wait(side)
+            main.launchHostFunc(() => pinned.bytes)
+            main.wait(side)
+          })
+          .instantiate()
+        third.copy(pinned, data)
+        if (fixed) main.wait(third)
+        main.launch(exec)
+        device.synchronize()
+      }
+      const reports = await reportsOf(bench, inside(false))
+      const advice = reports.map((report) => report.advice.replace(/ at .*/, ''))
+      assert.deepEqual(advice, [
+        'Add `main.wait(third)` before this launch of the graph.',
+        'Add `main.wait(side)` before this host function, inside the capture.',
+        'Add `main.wait(third)` before its graph is launched',
+      ])
+      await assertClean(bench, inside(true))
+    })
+
+    it('cannot be waited for before the rest of its own launch where it queues work', async () => {
+      const queueing = (mended: 'not' | 'by a wait' | 'by a capture') => () => {
+        const [main, , third] = named().streams
+        const data = device.alloc(BYTES)
+        device.synchronize()
+        const graph = main.capture(() => {
+          if (mended === 'by a capture') third.wait(main).fill(data, 1)
+          else
+            main.launchHostFunc(() => {
+              if (mended === 'by a wait') third.wait(main)
+              third.fill(data, 1)
+            })
+          if (mended === 'by a capture') main.wait(third)
+          main.fill(data, 2)
+        })
+        main.launch(graph.instantiate())
+        device.synchronize()
+      }
+      const { advice } = await onlyReportOf(bench, queueing('not'))
+      assert.equal(
+        advice,
+        'A host function of the same launch queues this fill: capture it in the graph, ' +
+          'or add `third.wait(main)` before it so that it comes after the whole launch.',
+      )
+      for (const mended of ['by a wait', 'by a capture'] as const) await assertClean(bench, queueing(mended))
+    })
+
+    it('is waited for before a later launch where it queues work', async () => {
+      const launches = (fixed: boolean) => async () => {
+        const { streams, data } = named()
+        const [main, side, third] = streams
+        const first = main.capture(() => main.launchHostFunc(() => void third.fill(data, 1))).instantiate()
+        const later = side.capture(() => side.fill(data, 2)).instantiate()
+        main.launch(first)
+        if (fixed) {
+          await main.finished()
+          side.wait(third)
+        }
+        side.launch(later)
+        device.synchronize()
+      }
+      const { advice } = await onlyReportOf(bench, launches(false))
+      assert.equal(
+        advice,
+        'A host function of main, queued before, queues this fill: add `await main.finished()`, then `side.wait(third)` ' +
+          'before the launch of the graph that has the fill.',
+      )
+      await assertClean(bench, launches(true))
     })
 
     it('is told of the same way where it queues work', async () => {
