@@ -4,7 +4,7 @@
  */
 import { stateError } from '../foundation/base/errors.js'
 import { probeOf, structMark } from './signature-probe.js'
-import { commentAbove, positionOf, type SourceTokens, spaced, type Token, tokensOf } from './source-text.js'
+import { commentAbove, onOneLine, positionOf, type SourceTokens, spaced, type Token, tokensOf } from './source-text.js'
 import {
   type CppType,
   type Declaration,
@@ -833,7 +833,7 @@ class DeviceSource {
     const end = this.#tokens[(this.#behindClass ?? behind) - 1]?.end ?? this.text.length
     const text = probeOf(probe, written)
     const scoped = usings === '' ? text : `namespace cuda_streams_${probe} { ${usings}${text} }`
-    this.#edits.push({ start: end, end, text: ` ${scoped}` })
+    this.#edits.push({ start: end, end, text: ` ${onOneLine(scoped)}` })
   }
 
   /** What stands between parentheses, with commas between. */

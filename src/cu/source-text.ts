@@ -37,6 +37,16 @@ export interface SourceTokens {
 export const spaced = (texts: readonly string[]): string =>
   texts.reduce((text, next) => (/\w$/.test(text) && /^\w/.test(next) ? `${text} ${next}` : text + next), '')
 
+/** The text without comments and ends of lines, which would move what stands behind it in a file. */
+export function onOneLine(text: string): string {
+  if (!text.includes('\n')) return text
+  const { tokens } = tokensOf(text)
+  const pieces = tokens.map(({ text: piece, start }, index) =>
+    start > (tokens[index - 1]?.end ?? 0) ? ` ${piece}` : piece,
+  )
+  return pieces.join('').replaceAll('\n', ' ').trim()
+}
+
 const PIECE =
   /(?<blank>\s+|\/\/(?:\\\r?\n|[^\n])*|\/\*[\s\S]*?(?:\*\/|$))|(?<raw>\bR"(?<delimiter>[^(\s]*)\([\s\S]*?(?:\)\k<delimiter>"|$))|(?<literal>"(?:\\[\s\S]|[^"\\\n])*"?|'(?:\\[\s\S]|[^'\\\n])*'?)|(?<word>[A-Za-z_]\w*)|(?<number>\.?\d(?:[eEpP][+-]|'(?=\w)|[\w.])*)|(?<mark>::|->|[\s\S])/y
 const DIRECTIVE = /[ \t]*#(?:\\\r?\n|\/\*[\s\S]*?(?:\*\/|$)|[^\n])*/y

@@ -1,8 +1,13 @@
 /** Which text of a file reaches the compiler for the GPU. No compiler is needed. */
 import assert from 'node:assert/strict'
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { describe, it, test } from 'node:test'
 import { DeviceSources } from '../../src/cu/device-source.js'
 import { commentAbove, tokensOf } from '../../src/cu/source-text.js'
+import { Random } from '../../src/simulator/machine/random.js'
+import { runs } from '../helpers/effort.js'
+import { root } from '../helpers/root.js'
 
 /** The lines that are not blank, without probes and the marks of structs. */
 function kept(text: string): readonly string[] {
@@ -37,6 +42,86 @@ test('functions of the host go, in whatever form', () => {
     'using std::vector;',
   ]
   for (const text of host) assert.deepEqual(kept(text), [], text)
+})
+
+const MUTANTS = runs({ quick: 200, normal: 1000, nightly: 30_000 })
+const PIECES = [
+  '<',
+  '>',
+  '(',
+  ')',
+  '{',
+  '}',
+  '"',
+  "'",
+  'R"x(',
+  '/*',
+  '//',
+  '\\',
+  '#if',
+  '#endif',
+  '\n',
+  ';',
+  ',',
+  'template',
+  '<<<',
+]
+const folder = join(root, 'tests', 'cu', 'files')
+const TEXTS = readdirSync(folder).filter((name) => name.endsWith('.cu'))
+
+/** Changes a text in one to six places: a part that is lost, doubled, moved or repeated, a piece of the language, an early end. */
+function damaged(whole: string, seed: number): string {
+  const random = new Random(seed)
+  const below = (count: number): number => Math.floor(random.next() * count)
+  let text = whole
+  for (let left = 1 + below(6); left > 0; left -= 1) {
+    const at = below(text.length + 1)
+    const end = Math.min(text.length, at + 1 + below(80))
+    const piece = PIECES[below(PIECES.length)] ?? ''
+    const [before, part, after] = [text.slice(0, at), text.slice(at, end), text.slice(end)]
+    const kinds = [
+      before + after,
+      before + part + part + after,
+      part + before + after,
+      before + piece + part + after,
+      before + piece.repeat(below(400)) + part + after,
+      before + part.repeat(below(40)) + after,
+      before + String.fromCharCode(below(0x300)) + after,
+      before,
+    ]
+    text = kinds[below(kinds.length)] ?? text
+  }
+  return text
+}
+
+test('a damaged text is read with its lines in their places, or is an error with a code', () => {
+  for (let seed = 0; seed < MUTANTS; seed += 1) {
+    const name = TEXTS[seed % TEXTS.length] ?? ''
+    const text = damaged(readFileSync(join(folder, name), 'utf8'), seed)
+    const sources = new DeviceSources()
+    try {
+      assert.equal(sources.add(name, text).split('\n').length, text.split('\n').length)
+      assert.ok(sources.unused.length >= 0)
+    } catch (error) {
+      const code = error instanceof Error && Reflect.get(error, 'code')
+      assert.equal(
+        code,
+        'ERR_COMPILATION',
+        `mutant ${seed} of ${name}: ${error instanceof Error ? error.stack : error}`,
+      )
+    }
+  }
+})
+
+test('an instantiation of several lines moves no line behind it', () => {
+  const text = `template <class A, class B> __global__ void k(A *a, B *b) {}
+template __global__ void k<int, // the first
+  float>(int *, float *);
+__device__ int behind = 1;`
+  const lines = new DeviceSources().add('own.cu', text).split('\n')
+  assert.equal(lines.length, 4)
+  assert.match(lines[2] ?? '', /cuda_streams_probe\(0, k<int, float>\)$/)
+  assert.equal(lines[3], '__device__ int behind = 1;')
 })
 
 test('what is for the GPU stays', () => {

@@ -25,9 +25,9 @@ interface Found extends CompiledKernels {
   readonly cubins: Map<string, CompiledCubin>
 }
 
-/** The header of PTX. Lines end by an escape, too, since a literal of JavaScript may contain it. */
+/** The header of PTX. Lines end by an escape, too, since a literal of JavaScript may contain it. A comment is read to the end of its line, and can be read in one way only. */
 const HEADER =
-  /\.version(?:\s|\\+t)+\d+\.\d+(?:\s|\\+[nr]|\/\/[^\n\\]*)+\.target(?:\s|\\+t)+(?<arch>sm_\w+?)(?=[\s,]|\\+[nr])/g
+  /\.version(?:\s|\\+t)+\d+\.\d+(?:\s|\\+[nr]|\/\/[^\n\\]*(?=[\n\\]))+\.target(?:\s|\\+t)+(?<arch>sm_\w+?)(?=[\s,]|\\+[nr])/g
 const ENTRY = /\.entry\s+([\w$]+)/g
 const ESCAPES: Readonly<Record<string, string>> = { n: '\n', r: '\r', t: '\t' }
 
@@ -37,14 +37,18 @@ const CUBIN = /(?:\b(?<key>sm_\d{2,3}[af]?)(?:\\?["'])?\s*:\s*\\?["'`])?(?<base6
 const NAMES = /\b(?<property>name|mangledName)(?:\\?["'])?\s*:\s*\\?["'`](?<name>[\w$]+)/g
 
 /**
- * The kernels in a file.
- * @throws Error for a cubin that is damaged
+ * The kernels in a file, found in a time that grows with its length.
+ * @throws ERR_INVALID_ARG_VALUE for a cubin that is damaged
  */
 export function kernelsIn(bytes: Uint8Array): readonly CompiledKernels[] {
   if (isElf(bytes)) return [aloneOf(undefined, bytes, 0)]
   const text = new TextDecoder().decode(bytes)
-  const found = [...text.matchAll(HEADER)].map(({ index, groups = {} }): Found => {
-    const ptx = literalFrom(text, index)
+  const headers = [...text.matchAll(HEADER)]
+  let quote: Quote | undefined
+  const found = headers.map(({ index, groups = {} }, number): Found => {
+    // Of one literal with several headers each has what comes before the next.
+    quote = quoteBefore(text, index, headers[number - 1]?.index ?? 0) ?? quote
+    const ptx = ptxOf(text.slice(index, headers[number + 1]?.index), quote)
     const kernels = [...ptx.matchAll(ENTRY)].map(([, name = '']) => name)
     return { start: index, ptx, kernels, arch: groups['arch'], cubins: new Map() }
   })
@@ -97,21 +101,30 @@ function definedNames(text: string): ReadonlyMap<string, ReadonlySet<string>> {
   return names
 }
 
-/** The text from `start` to the end of the literal that it is in, without its escapes; to the end of the text if it is in none. */
-function literalFrom(text: string, start: number): string {
-  let open = start - 1
-  // PTX begins with comments, which contain no quotes.
-  while (open >= 0 && !'`\'"'.includes(text[open] ?? '')) open -= 1
-  const quote = text[open]
-  if (quote === undefined) return text.slice(start)
-  // The literal is inside another one, as in eval("…").
-  if (text[open - 1] === '\\') {
-    const inner = unescaped(text.slice(open - 1))
-    return literalFrom(inner, inner.indexOf('.version'))
+/** The beginning of a literal. */
+interface Quote {
+  readonly quote: string
+  /** Whether it is itself in a literal, as of eval("…"). */
+  readonly isEscaped: boolean
+}
+
+/** The last quote before `start`, and not before `from`. PTX begins with comments, which have no quotes in them. */
+function quoteBefore(text: string, start: number, from: number): Quote | undefined {
+  for (let at = start - 1; at >= from; at -= 1) {
+    const quote = text[at] ?? ''
+    if ('`\'"'.includes(quote)) return { quote, isEscaped: text[at - 1] === '\\' }
   }
-  let end = start
+  return undefined
+}
+
+/** The text up to the end of the literal that it is in, without its escapes; all of it if it is in none. */
+function ptxOf(text: string, opened: Quote | undefined): string {
+  if (opened === undefined) return text
+  const { quote, isEscaped } = opened
+  if (isEscaped) return ptxOf(unescaped(text), { quote, isEscaped: false })
+  let end = 0
   while (end < text.length && text[end] !== quote) end += text[end] === '\\' ? 2 : 1
-  const ptx = unescaped(text.slice(start, end))
+  const ptx = unescaped(text.slice(0, end))
   return /^\.version[^\n]*\\/.test(ptx) ? unescaped(ptx) : ptx
 }
 

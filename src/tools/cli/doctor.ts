@@ -14,14 +14,8 @@ import { misspeltVariables } from '../../foundation/base/environment-variables.j
 import { messageOf } from '../../foundation/base/errors.js'
 import { after } from '../../foundation/base/event-loop.js'
 import { cacheFolder } from '../../foundation/native/cache-folder.js'
-import { type Findings, type Report, SEPARATOR } from './report.js'
+import { type Findings, type Progress, progressIn, type Report } from './report.js'
 import { ALL_VARIABLES } from './variables.js'
-
-/** The step of the examination that begins, and the findings of the steps before it. */
-interface Progress {
-  readonly step: string
-  readonly found: Findings
-}
 
 /**
  * @param version The version of the package.
@@ -94,10 +88,9 @@ async function examineInProcess(seconds: number, files: readonly string[]): Prom
       })
     let timer = limit()
     for await (const line of createInterface(child.stdout)) {
-      // Libraries may print lines of their own.
-      const [, progress] = line.split(SEPARATOR)
+      const progress = progressIn(line, last)
       if (progress === undefined) continue
-      last = JSON.parse(progress)
+      last = progress
       timer.cancel()
       timer = limit()
       if (process.stderr.isTTY) process.stderr.write(`\r\x1b[K${last.step === 'end' ? '' : `${last.step} …`}`)

@@ -48,6 +48,29 @@ export interface Findings {
 /** The first character of the lines in which that process reports its findings: the separator of JSON texts (RFC 7464). */
 export const SEPARATOR = '\u001e'
 
+/** The step of the examination that begins, and the findings of the steps before it. */
+export interface Progress {
+  readonly step: string
+  readonly found: Findings
+}
+
+const STEP = /^\{"step":(?<step>"(?:[^"\\]|\\.)*")/
+
+/**
+ * What a line of that process says after `last`; undefined if it says nothing, as lines that libraries print. A process that is ended while it
+ * writes leaves a part of a line, which still names the step if it is long enough.
+ */
+export function progressIn(line: string, last: Progress): Progress | undefined {
+  const [, text] = line.split(SEPARATOR)
+  if (text === undefined) return undefined
+  try {
+    return JSON.parse(text)
+  } catch {
+    const step = STEP.exec(text)?.groups?.['step']
+    return step === undefined ? undefined : { step: JSON.parse(step), found: last.found }
+  }
+}
+
 export interface Report extends Findings {
   /** Whether everything that is requested works, without problems. */
   readonly ok: boolean

@@ -8,8 +8,7 @@ import { after, describe, test } from 'node:test'
 import { simulate } from 'cuda-streams/sim'
 import { LibraryVariable, VARIABLES } from '../../../src/foundation/base/environment-variables.js'
 import { COMMANDS } from '../../../src/tools/cli/help.js'
-import type { Report } from '../../../src/tools/cli/report.js'
-import { textOf } from '../../../src/tools/cli/report.js'
+import { type Progress, progressIn, type Report, SEPARATOR, textOf } from '../../../src/tools/cli/report.js'
 import { ALL_VARIABLES } from '../../../src/tools/cli/variables.js'
 import { fakeCuda, fakeCupti } from '../../fake-driver/fake-cuda.js'
 import { smallCubin } from '../../helpers/cubin.js'
@@ -381,6 +380,33 @@ describe('the doctor', { skip, concurrency: 2 }, () => {
       })
     }
   })
+})
+
+test('a damaged cubin is a problem of its own, and the rest is examined', { skip }, async () => {
+  const file = join(folder, 'damaged.cubin')
+  // 240 bytes of symbols and names, whose header says that there are 65 535 tables of them, all at one place.
+  const code = smallCubin({ architecture: 80, kernels: ['a', 'b', 'c'] }).subarray(0, 240)
+  code.writeBigUInt64LE(64n, 40)
+  code.writeUInt16LE(0, 58)
+  code.writeUInt16LE(0xffff, 60)
+  writeFileSync(file, code)
+  const { problems, libraries } = await doctor({}, file)
+  assert.deepEqual(problems, [
+    `${file}: it is a damaged cubin: it says that the header of a section has 0 bytes, which has 64`,
+  ])
+  assert.ok(Object.keys(libraries).length > 5)
+})
+
+test('a line of the examination that is cut off anywhere names the step that did not finish, or is left out', () => {
+  const before: Progress = { step: 'start', found: { devices: [], libraries: {}, problems: [] } }
+  const now: Progress = { step: 'a "file" \\ of\n3', found: { ...before.found, problems: ['one', 'two'] } }
+  const line = `printed by a library ${SEPARATOR}${JSON.stringify(now)}`
+  const named = line.indexOf(',"found"')
+  for (let length = 0; length < line.length; length += 1) {
+    const read = progressIn(line.slice(0, length), before)
+    assert.deepEqual(read, length < named ? undefined : { step: now.step, found: before.found }, line.slice(0, length))
+  }
+  assert.deepEqual(progressIn(line, before), now)
 })
 
 test('each line is judged, and PATH and HOME are left out', { skip }, async () => {
