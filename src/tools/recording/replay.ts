@@ -248,9 +248,9 @@ class Replay implements Steps {
     return work
   }
 
-  #make(kind: SimOperationKind, stream: RecordedStream, amount: number, work?: Work): SimOperation {
+  #make(kind: SimOperationKind, stream: RecordedStream, nanoseconds: number, work?: Work): SimOperation {
     this.#sequence += 1
-    const operation = new SimOperation(kind, this.#simStream(stream), this.#sequence, amount, false)
+    const operation = new SimOperation(kind, this.#simStream(stream), this.#sequence, nanoseconds, false)
     operation.work = work
     return operation
   }
@@ -258,11 +258,11 @@ class Replay implements Steps {
   #queue(
     kind: SimOperationKind,
     stream: RecordedStream,
-    amount: number,
+    nanoseconds: number,
     before: readonly SimOperation[],
     work?: Work,
   ): SimOperation {
-    const operation = this.#make(kind, stream, amount, work)
+    const operation = this.#make(kind, stream, nanoseconds, work)
     for (const earlier of before) if (!earlier.over) operation.waitFor(earlier)
     this.#start(operation)
     return operation
