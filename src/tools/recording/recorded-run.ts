@@ -34,7 +34,7 @@ interface InRun {
   readonly site: string
 }
 
-/** Work of a stream. */
+/** An operation of a stream. */
 export interface Operation extends InRun {
   readonly what: 'operation'
   readonly stream: RecordedStream
