@@ -19,7 +19,7 @@ const WIDEST = 32
 export const PAGE_BITS = 12
 const PAGE = 2 ** PAGE_BITS
 
-/** The WebAssembly memory of a machine is full: 4 GiB, or what was given as its limit. */
+/** The error of a machine whose WebAssembly memory is full: 4 GiB, or the limit that was given. */
 export class OutOfMachineMemory extends Error {
   readonly code = 'CUDA_ERROR_OUT_OF_MEMORY'
   readonly number = 2

@@ -14,7 +14,7 @@ export interface Environment {
   readonly body: FunctionBody
   /** The WebAssembly type that `T.` means. */
   readonly type: ValueType
-  /** The type of an operand, or undefined where there is none of that name. */
+  /** The type of an operand, or undefined if there is none of that name. */
   typeOf(name: string): ValueType | undefined
   push(name: string): void
   /** The value of an operand that the text gives as an integer. */

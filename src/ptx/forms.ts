@@ -148,7 +148,7 @@ form('mad.hi.sat.T=s32', 'd:T a:T b:T c:T', (m) =>
 )
 form('mad.wide.T=u16|s16|u32|s32', 'd:W a:T b:T c:W', (m) => `(${bits(m) === 32 ? 'i64' : 'i32'}.add ${product(m)} c)`)
 
-/** The whole product, of twice the width. */
+/** The formula of the whole product, of twice the width. */
 function product(m: Modifiers): string {
   if (bits(m) === 16) return '(i32.mul a b)'
   return `(i64.mul (i64.extend_i32_${su(m)} a) (i64.extend_i32_${su(m)} b))`
@@ -1173,7 +1173,7 @@ meeting(
 )
 meeting('movmatrix.sync.aligned.shape=m8n8.trans.b16', 'd:b32 a:b32', 'movmatrix')
 
-/** All forms. */
+/** The table of all forms. */
 export const FORMS: readonly Form[] = table
 
 const byOpcode = new Map<string, Form[]>()

@@ -3,7 +3,7 @@ import type { Decoded } from './decoding.js'
 import { SHADOW } from './layout.js'
 
 export interface SharedRace {
-  /** The thread of the earlier access. */
+  /** The number of the thread that made the earlier access. */
   readonly other: number
   readonly before: Decoded | undefined
   /** Whether both accesses are plain writes that conflict in nothing else: they do no harm if they write the same values. */

@@ -102,7 +102,7 @@ export function hostWorkOf(
   const { pieces, names, run } = hostCallOf(host, work, memory, setConditional)
   const { name } = work.kernel
   const effect = new HostWork(name, undefined, pieces, names, work.comparesAll === true, run, memory)
-  return { amount: work.kernel.nanoseconds ?? host.nanoseconds, work: effect }
+  return { nanoseconds: work.kernel.nanoseconds ?? host.nanoseconds, work: effect }
 }
 
 /** The relative differences that arithmetic in another order makes. */

@@ -215,7 +215,7 @@ export class PtxKernel {
       check?.()
     }
     const effect = new PtxWork(kernel.name, touches, held, run)
-    return { amount: kernel.nanoseconds ?? this.#durationOf(shape, multiprocessors), work: effect }
+    return { nanoseconds: kernel.nanoseconds ?? this.#durationOf(shape, multiprocessors), work: effect }
   }
 
   #run(

@@ -525,6 +525,10 @@ export class SimDriver implements Driver, WorkQueue {
     return this.sharing.importEvent(context, bytes)
   }
 
+  /**
+   * Queues an operation.
+   * @param amount The virtual nanoseconds that it takes; for a fault, the CUresult that it ends in
+   */
   enqueue(
     handle: StreamHandle,
     kind: SimOperationKind,
@@ -662,12 +666,12 @@ function capturedWork(
   { device, partition }: SimStream,
   call: string,
   operation: SimOperationKind,
-  amount: number,
+  nanoseconds: number,
   work: Work | undefined,
   fails: number,
 ): SimNodeWork {
   if (operation !== SimOperationKind.LATCH || work !== undefined)
-    return { kind: 'work', call, operation, amount, work, fails, device, partition }
+    return { kind: 'work', call, operation, nanoseconds, work, fails, device, partition }
   throw stateError(
     'ERR_UNSUPPORTED',
     'A latch cannot be captured: it is opened once, and a graph is launched many times',

@@ -322,7 +322,7 @@ export class SimGraphs implements GraphDriver {
     // Memory of a pool and other memory cannot take each other's place, as in an update by a graph.
     if (kind === 'copy' && placesOf(before.work) !== placesOf(queued.work))
       throw cudaError(call, CUresult.INVALID_VALUE)
-    const work: SimNodeWork = { ...before, amount: queued.amount, work: queued.work }
+    const work: SimNodeWork = { ...before, nanoseconds: queued.nanoseconds, work: queued.work }
     instance.nodes = changed(instance.origin.id, instance.nodes, (node) => (node === handle ? work : undefined))
   }
 

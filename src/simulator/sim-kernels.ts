@@ -162,8 +162,8 @@ export class SimKernels implements KernelDriver {
       this.captures.refuseQueuing(target, CALL)
       throw this.captures.refuseIn(target, CALL, refusal)
     }
-    const { amount, work: effect } = this.#workOf(work, this.#kernel(kernel.handle, CALL), partition)
-    this.queue.enqueue(stream, SimOperationKind.KERNEL, amount, CALL, effect)
+    const { nanoseconds, work: effect } = this.#workOf(work, this.#kernel(kernel.handle, CALL), partition)
+    this.queue.enqueue(stream, SimOperationKind.KERNEL, nanoseconds, CALL, effect)
   }
 
   /** The work of a graph's node that launches the kernel. */

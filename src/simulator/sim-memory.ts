@@ -68,7 +68,7 @@ const SHORTEST = 1000
 /** The methods by which memory and kernels put work into streams; the driver itself implements them. */
 export interface WorkQueue {
   /** Queues an operation; in a stream that captures it becomes a node of the graph. */
-  enqueue(handle: StreamHandle, kind: SimOperationKind, amount: number, call: string, work: Work): SimOperation
+  enqueue(handle: StreamHandle, kind: SimOperationKind, nanoseconds: number, call: string, work: Work): SimOperation
   /** Makes an operation in no stream, which comes after all that is in the given one, and after these operations. */
   enqueueBeside(
     handle: StreamHandle,
@@ -81,7 +81,7 @@ export interface WorkQueue {
 
 /** The effect of an operation, and the virtual nanoseconds that it takes. */
 export interface Queued {
-  readonly amount: number
+  readonly nanoseconds: number
   readonly work: Work
 }
 
@@ -245,8 +245,8 @@ export class SimMemory implements MemoryDriver {
 
   copy(copied: CopiedBytes, stream: StreamHandle): void {
     const call = copied.rows === undefined ? 'cuMemcpyAsync' : 'cuMemcpy3DAsync'
-    const { amount, work } = this.copyWork(copied, call)
-    this.queue.enqueue(stream, SimOperationKind.COPY, amount, call, work)
+    const { nanoseconds, work } = this.copyWork(copied, call)
+    this.queue.enqueue(stream, SimOperationKind.COPY, nanoseconds, call, work)
   }
 
   /** The work of a copy, and the virtual nanoseconds that it takes. */
@@ -259,20 +259,20 @@ export class SimMemory implements MemoryDriver {
       const there = { block: to, pointer: destination, rows: rows.to }
       return new RowsEffect(there, { block: from, pointer: source, rows: rows.from }, engine)
     })
-    return { amount: Math.max(SHORTEST, byteLength / bandwidth), work }
+    return { nanoseconds: Math.max(SHORTEST, byteLength / bandwidth), work }
   }
 
   fill(work: QueuedFill): void {
     const call = (work.rows === undefined ? FILL_CALLS : ROW_FILL_CALLS)[work.width]
-    const { amount, work: effect } = this.fillWork(work, call)
-    this.queue.enqueue(work.stream, SimOperationKind.COPY, amount, call, effect)
+    const { nanoseconds, work: effect } = this.fillWork(work, call)
+    this.queue.enqueue(work.stream, SimOperationKind.COPY, nanoseconds, call, effect)
   }
 
   /** The work of a fill, and the virtual nanoseconds that it takes. */
   fillWork(fill: FillWork, call: string): Queued {
     const block = this.#live(fill.pointer, extentOfFill(fill), call)
     const work = orOutOfMemory(call, () => new FillEffect(block, fill))
-    return { amount: Math.max(SHORTEST, (fill.count * fill.width) / DEVICE_BANDWIDTH), work }
+    return { nanoseconds: Math.max(SHORTEST, (fill.count * fill.width) / DEVICE_BANDWIDTH), work }
   }
 
   waitForValue({ word, compare, stream }: QueuedValueWait): void {

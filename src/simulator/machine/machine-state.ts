@@ -243,14 +243,14 @@ export class SimOperation implements Listed<SimOperation> {
 
   /**
    * @param sequence The position in the order in which operations were queued
-   * @param amount The virtual nanoseconds that the operation takes
+   * @param nanoseconds The virtual time that the operation takes
    * @param remembers Whether the operation keeps what it came after
    */
   constructor(
     readonly kind: SimOperationKind,
     readonly stream: SimStream,
     readonly sequence: number,
-    readonly amount: number,
+    readonly nanoseconds: number,
     private readonly remembers: boolean,
   ) {}
 
@@ -467,7 +467,7 @@ export type SimNodeWork =
       /** The driver call that was captured. */
       readonly call: string
       readonly operation: SimOperationKind
-      readonly amount: number
+      readonly nanoseconds: number
       readonly work: Work | undefined
       /** The CUresult of the fault that the work ends in, or 0. */
       readonly fails: number

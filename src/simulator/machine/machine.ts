@@ -44,7 +44,7 @@ export interface Observer {
 
 /** What an operation that is put at the end of a stream has, beside its kind. */
 interface Queued {
-  readonly amount?: number
+  readonly nanoseconds?: number
   readonly work?: Work | undefined
   /** The CUresult of the fault that the operation ends in; 0 if it does not. */
   readonly fails?: number
@@ -111,8 +111,8 @@ export class Machine implements Steps {
   }
 
   /** Queues work behind all that is in the stream. `fails` is the CUresult of the fault that the work ends in, or 0. */
-  enqueue(stream: SimStream, kind: SimOperationKind, amount: number, work?: Work, fails = 0): SimOperation {
-    const operation = this.#queue(stream, kind, { amount, work, fails })
+  enqueue(stream: SimStream, kind: SimOperationKind, nanoseconds: number, work?: Work, fails = 0): SimOperation {
+    const operation = this.#queue(stream, kind, { nanoseconds, work, fails })
     if (this.#explores && work !== undefined) this.scheduler.handedOver(operation)
     return operation
   }
@@ -599,12 +599,12 @@ export class Machine implements Steps {
   #queue(
     stream: SimStream,
     kind: SimOperationKind,
-    { amount = 0, work, fails = 0, host, after, isWork = true }: Queued,
+    { nanoseconds = 0, work, fails = 0, host, after, isWork = true }: Queued,
   ): SimOperation {
     this.passValues()
     this.#changes += 1
     try {
-      const operation = this.#operation(kind, stream, amount, work, fails)
+      const operation = this.#operation(kind, stream, nanoseconds, work, fails)
       operation.host = host
       this.#append(operation, after === undefined ? NOTHING : [after], isWork)
       // The event loop has to turn for an operation, but not for a record or wait that is over at once.
@@ -676,7 +676,7 @@ export class Machine implements Steps {
   ): SimOperation {
     let operation: SimOperation
     if (work.kind === 'work') {
-      operation = this.#operation(work.operation, stream, work.amount, work.work, work.fails, numbers)
+      operation = this.#operation(work.operation, stream, work.nanoseconds, work.work, work.fails, numbers)
       if (operation.partition !== work.partition) operation.partition = work.partition
     } else if (work.kind === 'conditional') {
       operation = this.#operation(SimOperationKind.CONDITIONAL, stream, TIME_TO_DECIDE, undefined, 0, numbers)
@@ -714,12 +714,12 @@ export class Machine implements Steps {
   #operation(
     kind: SimOperationKind,
     stream: SimStream,
-    amount: number,
+    nanoseconds: number,
     work?: Work,
     fails = 0,
     numbers?: Numbers,
   ): SimOperation {
-    const operation = new SimOperation(kind, stream, this.#nextSequence(numbers), amount, this.#explores)
+    const operation = new SimOperation(kind, stream, this.#nextSequence(numbers), nanoseconds, this.#explores)
     operation.work = work
     if (stream.partition !== undefined) operation.partition = stream.partition
     const failsIn = fails === 0 && !this.faults.empty ? this.faults.ofOperation(operation) : fails

@@ -96,7 +96,7 @@ export class TimedScheduler implements Scheduler {
   over(operation: SimOperation): void {
     operation.time = this.now
     if (operation.stream.device.fault !== 0) return
-    this.#slotsFor(operation)?.pass(operation, (next) => this.#run(next, next.amount))
+    this.#slotsFor(operation)?.pass(operation, (next) => this.#run(next, next.nanoseconds))
     if (operation.partition !== undefined) this.#leavePartition(operation.partition, operation)
   }
 
@@ -216,7 +216,7 @@ export class TimedScheduler implements Scheduler {
 
   /** Starts an operation that has a slot of its partition, once the device has a slot for it, too. */
   #runWithSlot(operation: SimOperation): void {
-    if (this.#slotsFor(operation)?.take(operation) !== false) this.#run(operation, operation.amount)
+    if (this.#slotsFor(operation)?.take(operation) !== false) this.#run(operation, operation.nanoseconds)
   }
 
   #slotsOfPartition({ kind, partition }: SimOperation): Slots | undefined {

@@ -42,7 +42,7 @@ export function touchesOverlap(some: readonly Touch[], others: readonly Touch[])
 
 /** A fault of a kernel's code on a GPU: thrown by the effect of the launch. */
 export class LaunchFault extends Error {
-  /** @param result The CUresult. */
+  /** @param result The CUresult of the fault */
   constructor(
     readonly result: number,
     message: string,

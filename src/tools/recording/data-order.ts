@@ -1,6 +1,6 @@
 /** The order of operations by the memory that they touch, whatever streams they are on. */
 import { IntervalMap } from '../../foundation/base/interval-map.js'
-import type { Lane, Operation, RecordedRun } from './recorded-run.js'
+import type { Operation, RecordedRun, RecordedStream } from './recorded-run.js'
 
 /** The operations that touched some bytes last, as numbers of steps. */
 interface Touched {
@@ -15,20 +15,20 @@ export function dataOrder({ steps }: RecordedRun): ReadonlyMap<number, readonly 
   const touched = new IntervalMap<Touched>()
   const order = new Map<number, readonly number[]>()
   /** The latest operation of each stream whose memory is not known: its position in the stream is kept. */
-  const fixed = new Map<Lane, number>()
+  const fixed = new Map<RecordedStream, number>()
   /** The operations of each stream since then. */
-  const since = new Map<Lane, number[]>()
+  const since = new Map<RecordedStream, number[]>()
   for (const [index, step] of steps.entries()) {
     if (step.what !== 'operation') continue
     const before = new Set<number>()
-    const last = fixed.get(step.lane)
+    const last = fixed.get(step.stream)
     if (last !== undefined) before.add(last)
     if (step.memory === undefined) {
-      for (const other of since.get(step.lane) ?? []) before.add(other)
-      fixed.set(step.lane, index)
-      since.set(step.lane, [])
+      for (const other of since.get(step.stream) ?? []) before.add(other)
+      fixed.set(step.stream, index)
+      since.set(step.stream, [])
     } else {
-      since.set(step.lane, [...latestOfSites(steps, since.get(step.lane) ?? [], step), index])
+      since.set(step.stream, [...latestOfSites(steps, since.get(step.stream) ?? [], step), index])
       touch(touched, step, index, before, steps)
     }
     before.delete(index)
@@ -61,6 +61,6 @@ function touch(
 function latestOfSites(steps: RecordedRun['steps'], earlier: readonly number[], by: Operation): readonly number[] {
   return earlier.filter((index) => {
     const other = steps[index]
-    return other?.what !== 'operation' || other.lane !== by.lane || other.site !== by.site
+    return other?.what !== 'operation' || other.stream !== by.stream || other.site !== by.site
   })
 }

@@ -81,10 +81,10 @@ export function measure(run: RecordedRun): MeasuredRun {
 }
 
 export function follow<T>(order: StreamOrder<T>, step: Step): void {
-  if (step.what === 'record') order.record(step.lane, step.event)
+  if (step.what === 'record') order.record(step.stream, step.event)
   else if (step.what === 'recordDevice') order.recordDevice(step.device, step.event)
-  else if (step.what === 'wait') order.wait(step.lane, step.event)
-  else if (step.what === 'waitLane') order.waitLane(step.lane, step.other)
+  else if (step.what === 'wait') order.wait(step.stream, step.event)
+  else if (step.what === 'waitStream') order.waitStream(step.stream, step.other)
 }
 
 const latestOf = (times: readonly number[]): number => {
@@ -121,7 +121,7 @@ function whenFree({ steps }: RecordedRun): Map<number, number> {
   const places = new Map<string, Occupied[]>()
   const free = new Map<number, number>()
   for (const { step, index } of timed) {
-    const key = `${step.lane.device} ${step.engine ?? 'kernels'}`
+    const key = `${step.stream.device} ${step.engine ?? 'kernels'}`
     const share = step.engine === undefined ? step.share : 1
     const known = places.get(key) ?? []
     // Operations that ended before this one began do not matter to it; those that begin later may.

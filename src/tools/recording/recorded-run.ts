@@ -15,7 +15,7 @@ import type { Reader, TimedCall } from './reader.js'
 import { nodeWork } from './recorded-work.js'
 
 /** A stream, from its creation to its end. */
-export interface Lane {
+export interface RecordedStream {
   readonly index: number
   readonly device: number
   readonly nonBlocking: boolean
@@ -34,10 +34,10 @@ interface InRun {
   readonly site: string
 }
 
-/** Work of a stream. */
+/** An operation of a stream. */
 export interface Operation extends InRun {
   readonly what: 'operation'
-  readonly lane: Lane
+  readonly stream: RecordedStream
   /** The kind of the work. 'declared': work of another library, of which only the memory is known. */
   readonly kind: RecordedWork['kind'] | 'declared'
   readonly name: string
@@ -56,7 +56,7 @@ export interface Operation extends InRun {
 
 /** The object of a wait of the host. */
 export type Awaited =
-  | { readonly of: 'lane'; readonly lane: Lane }
+  | { readonly of: 'stream'; readonly stream: RecordedStream }
   | { readonly of: 'event'; readonly event: number }
   | { readonly of: 'device'; readonly device: number }
   | { readonly of: 'hostFunctions' }
@@ -65,10 +65,10 @@ export type Awaited =
 
 export type Step =
   | Operation
-  | (InRun & { readonly what: 'record'; readonly lane: Lane; readonly event: number })
+  | (InRun & { readonly what: 'record'; readonly stream: RecordedStream; readonly event: number })
   | (InRun & { readonly what: 'recordDevice'; readonly device: number; readonly event: number })
-  | (InRun & { readonly what: 'wait'; readonly lane: Lane; readonly event: number })
-  | (InRun & { readonly what: 'waitLane'; readonly lane: Lane; readonly other: Lane })
+  | (InRun & { readonly what: 'wait'; readonly stream: RecordedStream; readonly event: number })
+  | (InRun & { readonly what: 'waitStream'; readonly stream: RecordedStream; readonly other: RecordedStream })
   /** The beginning of a wait for what is queued by now; the host goes on at once. */
   | (InRun & { readonly what: 'begin'; readonly awaited: Awaited })
   /** The end of a wait: the host goes on when what the step `begun` waits for is done. */
@@ -83,7 +83,7 @@ export type Step =
 export interface RecordedRun {
   readonly header: Header
   readonly steps: readonly Step[]
-  readonly lanes: readonly Lane[]
+  readonly streams: readonly RecordedStream[]
   readonly isComplete: boolean
   readonly operations: number
   /** The number of operations of a kind that is timed which have no times. */
@@ -115,15 +115,15 @@ class GraphMemory {
 
 class RunBuilder {
   readonly #steps: Step[] = []
-  readonly #lanes: Lane[] = []
+  readonly #streams: RecordedStream[] = []
   readonly #facts = new Map<number, StreamFacts>()
-  readonly #byHandle = new Map<number, Lane>()
+  readonly #byHandle = new Map<number, RecordedStream>()
   readonly #byCall = new Map<number, Operation>()
   readonly #allocated = new Map<number, number>()
   readonly #hostMemory = new IntervalMap<true>(() => true)
   readonly #sites = new Map<string, string>()
   /** The memory of the work that each stream captures. */
-  readonly #capturing = new Map<Lane, GraphMemory>()
+  readonly #capturing = new Map<RecordedStream, GraphMemory>()
   /** The events whose latest record was captured, with the memory of that capture. */
   readonly #captured = new Map<number, GraphMemory>()
   readonly #graphs = new Map<number, GraphMemory>()
@@ -152,7 +152,7 @@ class RunBuilder {
     return {
       header,
       steps: this.#steps,
-      lanes: this.#lanes,
+      streams: this.#streams,
       isComplete,
       operations: operations.length,
       untimed,
@@ -172,17 +172,17 @@ class RunBuilder {
     this.#byHandle.delete(facts.stream)
   }
 
-  #lane(handle: number): Lane {
-    let lane = this.#byHandle.get(handle)
-    if (lane === undefined) {
-      const stream = handle as StreamHandle
+  #streamOf(handle: number): RecordedStream {
+    let stream = this.#byHandle.get(handle)
+    if (stream === undefined) {
+      const known = handle as StreamHandle
       const { device = 0, nonBlocking = true, priority = 0, name = 'stream' } = this.#facts.get(handle) ?? {}
-      const isNull = isDefaultStream(stream) && isNullStream(stream)
-      lane = { index: this.#lanes.length, device, nonBlocking, isNull, priority, name }
-      this.#lanes.push(lane)
-      this.#byHandle.set(handle, lane)
+      const isNull = isDefaultStream(known) && isNullStream(known)
+      stream = { index: this.#streams.length, device, nonBlocking, isNull, priority, name }
+      this.#streams.push(stream)
+      this.#byHandle.set(handle, stream)
     }
-    return lane
+    return stream
   }
 
   #inRun(): InRun {
@@ -215,22 +215,22 @@ class RunBuilder {
         break
       case 'record':
       case 'recordInternal':
-        this.#record(this.#lane(call.stream), call.event)
+        this.#record(this.#streamOf(call.stream), call.event)
         break
       case 'recordDevice':
         this.#steps.push({ what: 'recordDevice', device: call.device, event: call.event, ...this.#inRun() })
         break
       case 'wait':
-        this.#wait(this.#lane(call.stream), call.event)
+        this.#wait(this.#streamOf(call.stream), call.event)
         break
       case 'waitStream':
-        this.#waitLane(this.#lane(call.stream), this.#lane(call.other))
+        this.#waitStream(this.#streamOf(call.stream), this.#streamOf(call.other))
         break
       case 'synchronizeDevice':
         this.#begin({ of: 'device', device: call.device })
         break
       case 'synchronizeStream':
-        this.#begin({ of: 'lane', lane: this.#lane(call.stream) })
+        this.#begin({ of: 'stream', stream: this.#streamOf(call.stream) })
         break
       case 'synchronizeEvent':
         this.#begin({ of: 'event', event: call.event })
@@ -248,7 +248,7 @@ class RunBuilder {
         this.#promise(number, { of: 'device', device: call.device })
         break
       case 'streamFinished':
-        this.#promise(number, { of: 'lane', lane: this.#lane(call.stream) })
+        this.#promise(number, { of: 'stream', stream: this.#streamOf(call.stream) })
         break
       case 'eventFinished':
         this.#promise(number, { of: 'event', event: call.event })
@@ -263,7 +263,11 @@ class RunBuilder {
         this.#steps.push({ what: 'let', operation: more.op ?? -1, ...this.#inRun() })
         break
       case 'streamIsIdle':
-        this.#steps.push({ what: 'seen', awaited: { of: 'lane', lane: this.#lane(call.stream) }, ...this.#inRun() })
+        this.#steps.push({
+          what: 'seen',
+          awaited: { of: 'stream', stream: this.#streamOf(call.stream) },
+          ...this.#inRun(),
+        })
         break
       case 'eventIsDone':
         this.#steps.push({ what: 'seen', awaited: { of: 'event', event: call.event }, ...this.#inRun() })
@@ -293,21 +297,21 @@ class RunBuilder {
   }
 
   #graphCall(call: TimedCall['call']): void {
-    if (call.call === 'beginCapture') this.#capturing.set(this.#lane(call.stream), new GraphMemory())
+    if (call.call === 'beginCapture') this.#capturing.set(this.#streamOf(call.stream), new GraphMemory())
     else if (call.call === 'beginCaptureInto') {
-      this.#capturing.set(this.#lane(call.stream), new GraphMemory().add(this.#graphs.get(call.graph)?.memory))
+      this.#capturing.set(this.#streamOf(call.stream), new GraphMemory().add(this.#graphs.get(call.graph)?.memory))
     } else if (call.call === 'addConditional') {
       const { into, bodies } = call
-      const memory = 'stream' in into ? this.#capturing.get(this.#lane(into.stream)) : this.#graphs.get(into.body)
+      const memory = 'stream' in into ? this.#capturing.get(this.#streamOf(into.stream)) : this.#graphs.get(into.body)
       for (const body of bodies) this.#graphs.set(body, memory ?? new GraphMemory().add(undefined))
     } else if (call.call === 'addToBody') {
       this.#graphs.get(call.body)?.add(this.#graphs.get(call.graph)?.memory)
     } else if (call.call === 'endCapture') {
-      const memory = this.#capturing.get(this.#lane(call.stream))
+      const memory = this.#capturing.get(this.#streamOf(call.stream))
       this.#graphs.set(call.graph, memory ?? new GraphMemory().add(undefined))
       this.#leaveCapture(memory)
     } else if (call.call === 'abandonCapture' || call.call === 'captureFailed') {
-      this.#leaveCapture(this.#capturing.get(this.#lane(call.stream)))
+      this.#leaveCapture(this.#capturing.get(this.#streamOf(call.stream)))
     } else if (call.call === 'instantiate' || call.call === 'updateGraph') {
       this.#execs.set(call.exec, this.#graphs.get(call.graph)?.memory)
     } else if (call.call === 'updateNode') {
@@ -317,33 +321,33 @@ class RunBuilder {
   }
 
   #leaveCapture(memory: GraphMemory | undefined): void {
-    for (const [lane, captured] of this.#capturing) if (captured === memory) this.#capturing.delete(lane)
+    for (const [stream, captured] of this.#capturing) if (captured === memory) this.#capturing.delete(stream)
     for (const [event, captured] of this.#captured) if (captured === memory) this.#captured.delete(event)
   }
 
-  #record(lane: Lane, event: number): void {
-    const capture = this.#capturing.get(lane)
+  #record(stream: RecordedStream, event: number): void {
+    const capture = this.#capturing.get(stream)
     if (capture !== undefined) {
       this.#captured.set(event, capture)
       this.#host()
     } else {
       this.#captured.delete(event)
-      this.#steps.push({ what: 'record', lane, event, ...this.#inRun() })
+      this.#steps.push({ what: 'record', stream, event, ...this.#inRun() })
     }
   }
 
-  #wait(lane: Lane, event: number): void {
+  #wait(stream: RecordedStream, event: number): void {
     const capture = this.#captured.get(event)
-    if (capture !== undefined) this.#capturing.set(lane, capture)
-    if (this.#capturing.has(lane)) this.#host()
-    else this.#steps.push({ what: 'wait', lane, event, ...this.#inRun() })
+    if (capture !== undefined) this.#capturing.set(stream, capture)
+    if (this.#capturing.has(stream)) this.#host()
+    else this.#steps.push({ what: 'wait', stream, event, ...this.#inRun() })
   }
 
-  #waitLane(lane: Lane, other: Lane): void {
+  #waitStream(stream: RecordedStream, other: RecordedStream): void {
     const capture = this.#capturing.get(other)
-    if (capture !== undefined) this.#capturing.set(lane, capture)
-    if (this.#capturing.has(lane)) this.#host()
-    else this.#steps.push({ what: 'waitLane', lane, other, ...this.#inRun() })
+    if (capture !== undefined) this.#capturing.set(stream, capture)
+    if (this.#capturing.has(stream)) this.#host()
+    else this.#steps.push({ what: 'waitStream', stream, other, ...this.#inRun() })
   }
 
   #promise(number: number, awaited: Awaited): void {
@@ -371,7 +375,7 @@ class RunBuilder {
 
   #queue(work: RecordedWork, captured: boolean): void {
     if (work.kind === 'library') {
-      for (const { name, stream, memory } of work.calls) this.#add(this.#lane(stream), work, name, memory, captured)
+      for (const { name, stream, memory } of work.calls) this.#add(this.#streamOf(stream), work, name, memory, captured)
       if (work.calls.length === 0) this.#host()
       return
     }
@@ -382,8 +386,8 @@ class RunBuilder {
     }
     if (work.kind === 'copy') this.#learnFromCopy(work, work.engine)
     else if (work.kind === 'copies') for (const copy of work.copies) this.#learnFromCopy(copy, undefined)
-    const lane = this.#lane(work.stream)
-    this.#add(lane, work, nameOf(work), this.#memoryOf(work), captured)
+    const stream = this.#streamOf(work.stream)
+    this.#add(stream, work, nameOf(work), this.#memoryOf(work), captured)
   }
 
   /** Learns from copies what was pinned before the recording began. */
@@ -399,7 +403,7 @@ class RunBuilder {
   }
 
   #add(
-    lane: Lane,
+    stream: RecordedStream,
     work: RecordedWork,
     name: string,
     memory: readonly TouchedMemory[] | undefined,
@@ -407,30 +411,32 @@ class RunBuilder {
   ): void {
     if (captured) {
       // Bytes are staged in memory of the library's own.
-      this.#capturing.get(lane)?.add(name === STAGING && work.kind === 'hostFunction' ? [] : memory)
+      this.#capturing.get(stream)?.add(name === STAGING && work.kind === 'hostFunction' ? [] : memory)
       this.#host()
       return
     }
     const engine = this.#engineOf(work)
-    const share = work.kind === 'kernel' ? this.#shareOf(work, lane) : 0
+    const share = work.kind === 'kernel' ? this.#shareOf(work, stream) : 0
     const instance = work.kind === 'graph' ? work.exec : undefined
-    const operation = this.#operation({ lane, kind: work.kind, name, memory, engine, share, instance })
+    const operation = this.#operation({ stream, kind: work.kind, name, memory, engine, share, instance })
     this.#byCall.set(operation.number, operation)
   }
 
-  #declared({ stream, what, memory }: Extract<TimedCall['call'], { readonly call: 'declareAccess' }>): void {
-    const lane = this.#lane(stream)
-    const capture = this.#capturing.get(lane)
+  #declared({ stream: handle, what, memory }: Extract<TimedCall['call'], { readonly call: 'declareAccess' }>): void {
+    const stream = this.#streamOf(handle)
+    const capture = this.#capturing.get(stream)
     if (capture === undefined) {
       const unmeasured = { engine: undefined, share: 0, instance: undefined }
-      this.#operation({ lane, kind: 'declared', name: what, memory, ...unmeasured })
+      this.#operation({ stream, kind: 'declared', name: what, memory, ...unmeasured })
     } else {
       capture.add(memory)
       this.#host()
     }
   }
 
-  #operation(known: Pick<Operation, 'lane' | 'kind' | 'name' | 'memory' | 'engine' | 'share' | 'instance'>): Operation {
+  #operation(
+    known: Pick<Operation, 'stream' | 'kind' | 'name' | 'memory' | 'engine' | 'share' | 'instance'>,
+  ): Operation {
     const times = { start: Number.NaN, end: Number.NaN }
     const operation: Operation = { what: 'operation', ...known, ...times, ...this.#inRun() }
     this.#steps.push(operation)
@@ -475,7 +481,7 @@ class RunBuilder {
   }
 
   /** The part of the device that a kernel occupies. The simulator runs kernels side by side whatever their size. */
-  #shareOf(work: Extract<RecordedWork, { readonly kind: 'kernel' }>, { device }: Lane): number {
+  #shareOf(work: Extract<RecordedWork, { readonly kind: 'kernel' }>, { device }: RecordedStream): number {
     const { driver, devices } = this.reader.header
     const known = devices[device]
     return driver === 'sim' || known === undefined ? 0 : shareOf(work, known)

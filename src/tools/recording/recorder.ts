@@ -86,13 +86,13 @@ whenDeclared({
  * ```
  */
 export class Recorder {
-  /** @internal Keeps it from being copied to another thread. */
+  /** @internal Keeps the object from being copied to another thread. */
   protected readonly cloning: symbol = notCloneable()
   readonly #under: Under
   readonly #takeOut: () => void
   #stopped = false
 
-  /** Use `Recorder.start()`. */
+  /** Made by `Recorder.start()` alone. */
   private constructor(start: Start) {
     if (!(start instanceof Start)) throw invalidType('Recorder', 'obtained from Recorder.start(path, options)', start)
     const { driver, path, stacks, device } = start

@@ -6,7 +6,7 @@ import type { HostWait, Steps } from '../../simulator/machine/scheduler.js'
 import { TimedScheduler } from '../../simulator/machine/timed-scheduler.js'
 import { SimOperationKind, type Work } from '../../simulator/machine/work.js'
 import { follow, type MeasuredRun } from './measured-run.js'
-import type { Lane, Operation, RecordedRun, Step } from './recorded-run.js'
+import type { Operation, RecordedRun, RecordedStream, Step } from './recorded-run.js'
 import { isHeldByHost, StreamOrder } from './stream-order.js'
 
 /** The differences from the recording. Steps are given by their numbers. */
@@ -61,7 +61,7 @@ class Replay implements Steps {
   readonly #scheduler = new TimedScheduler(this, 0)
   readonly #order = new StreamOrder<SimOperation>((all) => all.filter(({ over }) => !over))
   readonly #devices = new Map<number, SimDevice>()
-  readonly #streams = new Map<Lane, SimStream>()
+  readonly #simStreams = new Map<RecordedStream, SimStream>()
   readonly #own = new Map<string, readonly SimOperation[]>()
   readonly #works = new Map<string, Work>()
   /** The operation that ends with each step, if others may come after it by memory; keys are numbers of steps. */
@@ -104,19 +104,19 @@ class Replay implements Steps {
     if (step.what === 'operation') this.#operation(step, index)
     else if (step.what === 'begin') this.#begun.set(index, this.#awaited(index, this.#order.awaited(step.awaited)))
     else if (step.what === 'let') this.#letGo(step.operation)
-    else if (step.what === 'wait' || step.what === 'waitLane') this.#streamWait(step, index)
+    else if (step.what === 'wait' || step.what === 'waitStream') this.#streamWait(step, index)
     else follow(this.#order, step)
     this.#pass(step.ended - step.began)
   }
 
-  #streamWait(step: Extract<Step, { readonly what: 'wait' | 'waitLane' }>, index: number): void {
+  #streamWait(step: Extract<Step, { readonly what: 'wait' | 'waitStream' }>, index: number): void {
     if (this.change.without?.has(index) === true) return
     if (this.change.lagging?.has(index) !== true) {
       follow(this.#order, step)
       return
     }
     const now = step.what === 'wait' ? this.#order.orderOf(step.event) : this.#order.before(step.other)
-    this.#order.join(step.lane, this.#awaited(index, now))
+    this.#order.join(step.stream, this.#awaited(index, now))
   }
 
   /** The operations that are really waited for: with one more buffer in the ring, those for which the wait before waited. */
@@ -161,8 +161,8 @@ class Replay implements Steps {
     const order = key === undefined ? this.#order.beforeOperation(step) : (this.#own.get(key) ?? [])
     const byMemory = (data?.get(index) ?? []).flatMap((other) => this.#ends.get(other) ?? [])
     const before = byMemory.length === 0 ? order : [...order, ...byMemory]
-    const queue = queues === undefined ? undefined : queueOf(step.lane, key, queues, this.run.lanes.length)
-    const earlier = queue === undefined ? undefined : this.#stand(queue, before, step.lane)
+    const queue = queues === undefined ? undefined : queueOf(step.stream, key, queues, this.run.streams.length)
+    const earlier = queue === undefined ? undefined : this.#stand(queue, before, step.stream)
     const after = earlier === undefined ? before : [...before, earlier]
     const end = isHeldByHost(step)
       ? this.#heldByHost(step, after)
@@ -171,54 +171,54 @@ class Replay implements Steps {
     if (key === undefined) this.#order.queued(step, end)
     else {
       this.#own.set(key, [end])
-      this.#order.moved(step.lane, end)
+      this.#order.moved(step.stream, end)
     }
   }
 
   /** Lets an operation begin only after all that was queued earlier in the same hardware queue could. */
-  #stand(queue: number, before: readonly SimOperation[], lane: Lane): SimOperation | undefined {
+  #stand(queue: number, before: readonly SimOperation[], stream: RecordedStream): SimOperation | undefined {
     const earlier = this.#queues.get(queue)
     this.#queues.set(
       queue,
-      this.#queue(SimOperationKind.INSTANT, lane, 0, earlier === undefined ? before : [...before, earlier]),
+      this.#queue(SimOperationKind.INSTANT, stream, 0, earlier === undefined ? before : [...before, earlier]),
     )
     return earlier
   }
 
   #timed(step: Operation, index: number, before: readonly SimOperation[], factor: number): SimOperation {
     const works = (this.measured.works[index] ?? 0) * factor
-    if (works === 0 && Number.isNaN(step.end)) return this.#queue(SimOperationKind.INSTANT, step.lane, 0, before)
+    if (works === 0 && Number.isNaN(step.end)) return this.#queue(SimOperationKind.INSTANT, step.stream, 0, before)
     const latency = this.measured.latency[index] ?? 0
     const overhead = this.measured.overhead[index] ?? 0
     const after: SimOperation[] = []
     // A copy without an engine only lets time pass.
-    if (latency > 0) after.push(this.#queue(SimOperationKind.COPY, step.lane, latency, []))
+    if (latency > 0) after.push(this.#queue(SimOperationKind.COPY, step.stream, latency, []))
     const pending = before.filter(({ over }) => !over)
     const sinceOver = this.#scheduler.now - latestEnd(before)
     const rest = pending.length > 0 ? overhead : Math.min(overhead, overhead - sinceOver)
-    if (rest > 0 && before.length > 0) after.push(this.#queue(SimOperationKind.COPY, step.lane, rest, pending))
+    if (rest > 0 && before.length > 0) after.push(this.#queue(SimOperationKind.COPY, step.stream, rest, pending))
     else after.push(...pending)
     if (step.share > 0) return this.#kernel(step, works, after)
-    return this.#queue(SimOperationKind.COPY, step.lane, works, after, this.#workOf(step))
+    return this.#queue(SimOperationKind.COPY, step.stream, works, after, this.#workOf(step))
   }
 
   /** Queues the blocks of a large kernel, which begin as there is room for them, beside those of others. */
-  #kernel({ lane, share }: Operation, works: number, after: readonly SimOperation[]): SimOperation {
+  #kernel({ stream, share }: Operation, works: number, after: readonly SimOperation[]): SimOperation {
     const places = Math.max(1, Math.ceil(share * PLACES))
     const parts: SimOperation[] = []
     for (let left = places; left > 0; left -= PLACES_OF_PART) {
       const work = this.#occupying(undefined, Math.min(left, PLACES_OF_PART))
-      parts.push(this.#queue(SimOperationKind.KERNEL, lane, works, after, work))
+      parts.push(this.#queue(SimOperationKind.KERNEL, stream, works, after, work))
     }
     const [only] = parts
-    return parts.length === 1 && only !== undefined ? only : this.#queue(SimOperationKind.INSTANT, lane, 0, parts)
+    return parts.length === 1 && only !== undefined ? only : this.#queue(SimOperationKind.INSTANT, stream, 0, parts)
   }
 
   #heldByHost(step: Operation, before: readonly SimOperation[]): SimOperation {
-    const held = this.#make(SimOperationKind.LATCH, step.lane, 0)
+    const held = this.#make(SimOperationKind.LATCH, step.stream, 0)
     this.#held.set(step.number, held)
     this.#order.reached.set(step.number, before)
-    const end = this.#queue(SimOperationKind.INSTANT, step.lane, 0, [...before, held])
+    const end = this.#queue(SimOperationKind.INSTANT, step.stream, 0, [...before, held])
     this.#order.hostFunctions.set(step.number, end)
     return end
   }
@@ -231,10 +231,10 @@ class Replay implements Steps {
     if (held !== undefined) this.end(held)
   }
 
-  #workOf({ engine, lane }: Operation): Work | undefined {
+  #workOf({ engine, stream }: Operation): Work | undefined {
     if (engine === undefined) return undefined
-    const { engineToDevice, engineToHost } = this.#device(lane.device)
-    const numbers = { toDevice: engineToDevice, toHost: engineToHost, memory: MEMORY + lane.device }
+    const { engineToDevice, engineToHost } = this.#device(stream.device)
+    const numbers = { toDevice: engineToDevice, toHost: engineToHost, memory: MEMORY + stream.device }
     return this.#occupying(numbers[engine], 1)
   }
 
@@ -248,21 +248,21 @@ class Replay implements Steps {
     return work
   }
 
-  #make(kind: SimOperationKind, lane: Lane, amount: number, work?: Work): SimOperation {
+  #make(kind: SimOperationKind, stream: RecordedStream, nanoseconds: number, work?: Work): SimOperation {
     this.#sequence += 1
-    const operation = new SimOperation(kind, this.#stream(lane), this.#sequence, amount, false)
+    const operation = new SimOperation(kind, this.#simStream(stream), this.#sequence, nanoseconds, false)
     operation.work = work
     return operation
   }
 
   #queue(
     kind: SimOperationKind,
-    lane: Lane,
-    amount: number,
+    stream: RecordedStream,
+    nanoseconds: number,
     before: readonly SimOperation[],
     work?: Work,
   ): SimOperation {
-    const operation = this.#make(kind, lane, amount, work)
+    const operation = this.#make(kind, stream, nanoseconds, work)
     for (const earlier of before) if (!earlier.over) operation.waitFor(earlier)
     this.#start(operation)
     return operation
@@ -283,13 +283,13 @@ class Replay implements Steps {
     return device
   }
 
-  #stream(lane: Lane): SimStream {
-    let stream = this.#streams.get(lane)
-    if (stream === undefined) {
-      stream = new SimStream(this.#device(lane.device), 0 as StreamHandle, 0n, lane.nonBlocking, lane.priority)
-      this.#streams.set(lane, stream)
+  #simStream(stream: RecordedStream): SimStream {
+    let made = this.#simStreams.get(stream)
+    if (made === undefined) {
+      made = new SimStream(this.#device(stream.device), 0 as StreamHandle, 0n, stream.nonBlocking, stream.priority)
+      this.#simStreams.set(stream, made)
     }
-    return stream
+    return made
   }
 
   end(first: SimOperation): void {
@@ -325,8 +325,8 @@ function latestEnd(operations: readonly SimOperation[]): number {
 }
 
 /** The hardware queue of a stream. CUDA gives streams its queues in turn. */
-const queueOf = ({ index }: Lane, key: string | undefined, queues: number, lanes: number): number =>
-  (key === undefined ? index : lanes + hashOf(key)) % queues
+const queueOf = ({ index }: RecordedStream, key: string | undefined, queues: number, streams: number): number =>
+  (key === undefined ? index : streams + hashOf(key)) % queues
 
 const hashOf = (text: string): number =>
   Array.from(text).reduce((sum, letter) => (sum * 31 + letter.charCodeAt(0)) % 65_521, 7)

@@ -2,7 +2,7 @@
  * The order of the operations of a run: the order of each stream, waits, the rules of the null stream, and what the host waits for. It is used in two
  * ways: with the times of the recording, and with operations of the simulator.
  */
-import type { Awaited, Lane, Operation } from './recorded-run.js'
+import type { Awaited, Operation, RecordedStream } from './recorded-run.js'
 
 /** The points that an event's record stands for. */
 interface Recorded<T> {
@@ -11,8 +11,8 @@ interface Recorded<T> {
   readonly all: readonly T[]
 }
 
-interface LaneState<T> {
-  readonly lane: Lane
+interface StreamState<T> {
+  readonly stream: RecordedStream
   /** The points that later work of the stream comes after. */
   frontier: readonly T[]
   /** The points of work that was moved from the stream. */
@@ -20,7 +20,7 @@ interface LaneState<T> {
 }
 
 export class StreamOrder<T> {
-  readonly #lanes = new Map<Lane, LaneState<T>>()
+  readonly #streams = new Map<RecordedStream, StreamState<T>>()
   readonly #events = new Map<number, Recorded<T>>()
   /** The end of the latest launch of each instance of a graph. */
   readonly #launches = new Map<number, T>()
@@ -33,39 +33,39 @@ export class StreamOrder<T> {
   constructor(private readonly reduced: (all: readonly T[]) => readonly T[]) {}
 
   /** The points that work comes after which is queued on the stream now. */
-  before(lane: Lane): readonly T[] {
-    const own = this.#at(lane).frontier
-    if (lane.nonBlocking && !lane.isNull) return own
-    const others = [...this.#lanes.values()].filter(
+  before(stream: RecordedStream): readonly T[] {
+    const own = this.#at(stream).frontier
+    if (stream.nonBlocking && !stream.isNull) return own
+    const others = [...this.#streams.values()].filter(
       (other) =>
-        other.lane !== lane &&
-        other.lane.device === lane.device &&
-        (lane.isNull ? !other.lane.nonBlocking : other.lane.isNull),
+        other.stream !== stream &&
+        other.stream.device === stream.device &&
+        (stream.isNull ? !other.stream.nonBlocking : other.stream.isNull),
     )
     return others.length === 0 ? own : [...own, ...others.flatMap(({ frontier }) => frontier)]
   }
 
   /** The points that this operation comes after, if it is queued on its stream now. */
-  beforeOperation({ lane, instance }: Operation): readonly T[] {
+  beforeOperation({ stream, instance }: Operation): readonly T[] {
     const launch = instance === undefined ? undefined : this.#launches.get(instance)
-    return launch === undefined ? this.before(lane) : [...this.before(lane), launch]
+    return launch === undefined ? this.before(stream) : [...this.before(stream), launch]
   }
 
   /** Notes that the operation was queued on its stream, and is over with this point. */
-  queued({ lane, instance }: Operation, end: T): void {
-    this.#at(lane).frontier = [end]
+  queued({ stream, instance }: Operation, end: T): void {
+    this.#at(stream).frontier = [end]
     if (instance !== undefined) this.#launches.set(instance, end)
   }
 
   /** Notes that work that was queued on the stream has been given a stream of its own. */
-  moved(from: Lane, end: T): void {
+  moved(from: RecordedStream, end: T): void {
     const state = this.#at(from)
     state.moved = this.reduced([...state.moved, end])
   }
 
-  record(lane: Lane, event: number): void {
-    const order = this.before(lane)
-    const { moved } = this.#at(lane)
+  record(stream: RecordedStream, event: number): void {
+    const order = this.before(stream)
+    const { moved } = this.#at(stream)
     this.#events.set(event, { order, all: moved.length === 0 ? order : [...order, ...moved] })
   }
 
@@ -74,36 +74,36 @@ export class StreamOrder<T> {
     this.#events.set(event, { order: all, all })
   }
 
-  wait(lane: Lane, event: number): void {
-    this.#join(lane, this.#events.get(event)?.order ?? [])
+  wait(stream: RecordedStream, event: number): void {
+    this.#join(stream, this.#events.get(event)?.order ?? [])
   }
 
-  waitLane(lane: Lane, other: Lane): void {
-    this.#join(lane, this.before(other))
+  waitStream(stream: RecordedStream, other: RecordedStream): void {
+    this.#join(stream, this.before(other))
   }
 
   orderOf(event: number): readonly T[] {
     return this.#events.get(event)?.order ?? []
   }
 
-  join(lane: Lane, others: readonly T[]): void {
-    this.#join(lane, others)
+  join(stream: RecordedStream, others: readonly T[]): void {
+    this.#join(stream, others)
   }
 
   /** The points that the host waits for. */
   awaited(awaited: Awaited): readonly T[] {
     switch (awaited.of) {
-      case 'lane': {
-        const { lane } = awaited
+      case 'stream': {
+        const { stream } = awaited
         // Work of the null stream is not waited for by a host that waits for another stream.
-        const { frontier, moved } = this.#at(lane)
-        return [...(lane.isNull ? this.before(lane) : frontier), ...moved]
+        const { frontier, moved } = this.#at(stream)
+        return [...(stream.isNull ? this.before(stream) : frontier), ...moved]
       }
       case 'event':
         return this.#events.get(awaited.event)?.all ?? []
       case 'device':
-        return [...this.#lanes.values()]
-          .filter(({ lane }) => lane.device === awaited.device)
+        return [...this.#streams.values()]
+          .filter(({ stream }) => stream.device === awaited.device)
           .flatMap(({ frontier, moved }) => [...frontier, ...moved])
       case 'hostFunctions':
         return [...this.hostFunctions.values()]
@@ -112,17 +112,17 @@ export class StreamOrder<T> {
     }
   }
 
-  #join(lane: Lane, others: readonly T[]): void {
+  #join(stream: RecordedStream, others: readonly T[]): void {
     if (others.length === 0) return
-    const state = this.#at(lane)
+    const state = this.#at(stream)
     state.frontier = this.reduced([...state.frontier, ...others])
   }
 
-  #at(lane: Lane): LaneState<T> {
-    let state = this.#lanes.get(lane)
+  #at(stream: RecordedStream): StreamState<T> {
+    let state = this.#streams.get(stream)
     if (state === undefined) {
-      state = { lane, frontier: [], moved: [] }
-      this.#lanes.set(lane, state)
+      state = { stream, frontier: [], moved: [] }
+      this.#streams.set(stream, state)
     }
     return state
   }

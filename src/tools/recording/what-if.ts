@@ -7,7 +7,7 @@ import { type Checked, checkRecording } from './check.js'
 import { dataOrder } from './data-order.js'
 import { follow, type MeasuredRun, measure } from './measured-run.js'
 import { Reader } from './reader.js'
-import { type Lane, type Operation, type RecordedRun, readRun, STAGING, type Step } from './recorded-run.js'
+import { type Operation, type RecordedRun, type RecordedStream, readRun, STAGING, type Step } from './recorded-run.js'
 import { type Change, playAgain } from './replay.js'
 import { isHeldByHost, StreamOrder } from './stream-order.js'
 
@@ -195,8 +195,8 @@ class Tries {
   /** The key of an operation: its line, on its stream. */
   #keyOf(index: number): string {
     const step = this.run.steps[index]
-    const lane = step !== undefined && 'lane' in step ? step.lane.index : ''
-    return `${step?.site} ${lane}`
+    const stream = step !== undefined && 'stream' in step ? step.stream.index : ''
+    return `${step?.site} ${stream}`
   }
 
   #operation(index: number): Operation | undefined {
@@ -246,8 +246,10 @@ class Tries {
 
   /** Whether there is other work on the streams of the line. */
   #isBesideOthers(line: string): boolean {
-    const lanes = new Set(this.run.steps.flatMap((step) => (isMovable(step) && step.site === line ? [step.lane] : [])))
-    return this.run.steps.some((step) => isMovable(step) && step.site !== line && lanes.has(step.lane))
+    const streams = new Set(
+      this.run.steps.flatMap((step) => (isMovable(step) && step.site === line ? [step.stream] : [])),
+    )
+    return this.run.steps.some((step) => isMovable(step) && step.site !== line && streams.has(step.stream))
   }
 
   #at(line: string, isMeant: (step: Step) => boolean): ReadonlySet<number> {
@@ -281,7 +283,7 @@ class Tries {
 }
 
 /** The number, within each stream, of the latest operation that something comes after. */
-type Clock = ReadonlyMap<Lane, number>
+type Clock = ReadonlyMap<RecordedStream, number>
 
 /** The order of operations, with some waits or without them. */
 class Known {
@@ -296,7 +298,7 @@ class Known {
   queue(operation: Operation, place: number): Clock {
     const { order } = this
     const before = latestOf([this.host, ...order.beforeOperation(operation)])
-    const end = new Map(before).set(operation.lane, place)
+    const end = new Map(before).set(operation.stream, place)
     if (isHeldByHost(operation)) {
       order.reached.set(operation.number, [before])
       order.hostFunctions.set(operation.number, end)
@@ -319,11 +321,11 @@ class Known {
 }
 
 function latestOf(clocks: readonly Clock[]): Clock {
-  const [first = new Map<Lane, number>(), ...others] = clocks
+  const [first = new Map<RecordedStream, number>(), ...others] = clocks
   if (others.length === 0) return first
   const latest = new Map(first)
   for (const clock of others)
-    for (const [lane, place] of clock) if (place > (latest.get(lane) ?? NONE)) latest.set(lane, place)
+    for (const [stream, place] of clock) if (place > (latest.get(stream) ?? NONE)) latest.set(stream, place)
   return latest
 }
 
@@ -335,21 +337,21 @@ const NONE = -1
  */
 function ordersUnknown({ steps, hostMemory }: RecordedRun, skipped: ReadonlySet<number>): boolean {
   const [kept, without] = [new Known(new Set()), new Known(skipped)]
-  const places = new Map<Lane, number>()
+  const places = new Map<RecordedStream, number>()
   /** The numbers of operations, within each stream, whose memory is not known. */
-  const unknown = new Map<Lane, number[]>()
-  const forHost = new Map<Lane, number[]>()
+  const unknown = new Map<RecordedStream, number[]>()
+  const forHost = new Map<RecordedStream, number[]>()
   /** The promises that streams wait for: the program may settle them because it has waited. */
   const promises = new Set<number>()
   for (const [index, step] of steps.entries()) {
     if (step.what === 'operation') {
-      const place = (places.get(step.lane) ?? NONE) + 1
-      places.set(step.lane, place)
+      const place = (places.get(step.stream) ?? NONE) + 1
+      places.set(step.stream, place)
       const [before, still] = [kept.queue(step, place), without.queue(step, place)]
       const isUnknown = hasUnknownMemory(step)
       if (isLost(before, still, isUnknown ? undefined : unknown)) return true
-      if (isUnknown) note(unknown, step.lane, place)
-      if (writesForHost(step, hostMemory)) note(forHost, step.lane, place)
+      if (isUnknown) note(unknown, step.stream, place)
+      if (writesForHost(step, hostMemory)) note(forHost, step.stream, place)
       if (step.kind === 'promise') promises.add(step.number)
     } else {
       kept.follow(step, index)
@@ -364,20 +366,24 @@ function ordersUnknown({ steps, hostMemory }: RecordedRun, skipped: ReadonlySet<
 }
 
 /** Whether there is an operation that only the first clock comes after, among those with these numbers, or among all. */
-function isLost(first: Clock, second: Clock, places: ReadonlyMap<Lane, readonly number[]> | undefined): boolean {
-  for (const [lane, place] of first) {
-    const still = second.get(lane) ?? NONE
+function isLost(
+  first: Clock,
+  second: Clock,
+  places: ReadonlyMap<RecordedStream, readonly number[]> | undefined,
+): boolean {
+  for (const [stream, place] of first) {
+    const still = second.get(stream) ?? NONE
     if (place <= still) continue
     if (places === undefined) return true
-    const latest = places.get(lane)?.findLast((at) => at <= place) ?? NONE
+    const latest = places.get(stream)?.findLast((at) => at <= place) ?? NONE
     if (latest > still) return true
   }
   return false
 }
 
-function note(places: Map<Lane, number[]>, lane: Lane, place: number): void {
-  const known = places.get(lane)
-  if (known === undefined) places.set(lane, [place])
+function note(places: Map<RecordedStream, number[]>, stream: RecordedStream, place: number): void {
+  const known = places.get(stream)
+  if (known === undefined) places.set(stream, [place])
   else known.push(place)
 }
 
@@ -396,7 +402,7 @@ const writesForHost = (operation: Operation, hostMemory: RecordedRun['hostMemory
   )
 
 const isWait = (step: Step): boolean =>
-  step.what === 'wait' || step.what === 'waitLane' || (step.what === 'begin' && step.awaited.of !== 'hostFunctions')
+  step.what === 'wait' || step.what === 'waitStream' || (step.what === 'begin' && step.awaited.of !== 'hostFunctions')
 
 const isMovable = (step: Step): step is Operation =>
   step.what === 'operation' && step.memory !== undefined && !Number.isNaN(step.end) && step.site !== ''

@@ -690,7 +690,7 @@ export class Fixer {
     private readonly order: HappensBefore,
   ) {}
 
-  /** Makes the stream wait for all queued work of the others. Returns false where that is not possible. */
+  /** Makes the stream wait for all queued work of the others. Returns false if that is not possible. */
   queueWaits(stream: TrackedStream, others: Iterable<OperationStream>): boolean {
     return attempted(() => {
       for (const other of others) {
@@ -701,7 +701,7 @@ export class Fixer {
     })
   }
 
-  /** Blocks the JavaScript thread until the streams are idle. Returns false where it cannot wait for them. */
+  /** Blocks the JavaScript thread until the streams are idle. Returns false if it cannot wait for them. */
   waitOnHost(others: Iterable<OperationStream>): boolean {
     const { driver } = this
     return attempted(() => {

@@ -38,7 +38,7 @@ export class Exchange {
     private readonly regions: Regions,
   ) {}
 
-  /** This thread shares an object. Undefined if another sanitizer of the thread watches what it shares. */
+  /** Shares an object with other threads; returns undefined if another sanitizer of this thread watches what it shares. */
   share(words: readonly number[]): WatchedObject | undefined {
     if (!this.#begin()) return undefined
     const known = this.#known(words)
@@ -53,7 +53,7 @@ export class Exchange {
     return watched
   }
 
-  /** This thread uses an object of another. False if no sanitizer watches it there. */
+  /** Receives an object of another thread; returns false if no sanitizer watches it there. */
   receive(words: readonly number[], given: unknown, made: TakenStack | undefined): boolean {
     const watched = watchedObject(given)
     if (watched === undefined || !this.#begin()) return false

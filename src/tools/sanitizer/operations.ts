@@ -5,7 +5,7 @@ import type { StreamHandle, TouchedMemory } from '../../foundation/driver/driver
 
 export type CheckedOperationKind = 'work' | 'allocation' | 'free' | 'javascript'
 
-/** The stream of an operation. */
+/** The facts about a stream that reports of its operations need. */
 export interface OperationStream {
   /** A number that no other stream of the sanitizer has. */
   readonly serial: number

@@ -59,7 +59,7 @@ export interface SanitizerOptions {
    * - `print`: on stderr, when the process ends or at `stop()`
    */
   readonly mode?: SanitizerMode | undefined
-  /** A device of the driver to look at: all devices of that driver are. Default: the default driver, once it is opened. */
+  /** A device of the driver to watch: all devices of that driver are watched. Default: the default driver, once it is opened. */
   readonly device?: Device | number | undefined
   /**
    * The calls whose stacks are taken, which costs more than the rest. `sampled` (default): the first sixteen uses of
@@ -176,7 +176,7 @@ export class Sanitizer implements Disposable {
   /** The reports that a test runner has got already. */
   readonly #told = new Set<SanitizerReport>()
 
-  /** Use `Sanitizer.start()`. */
+  /** Made by `Sanitizer.start()` alone. */
   private constructor(start: Start) {
     if (!(start instanceof Start)) throw invalidType('Sanitizer', 'obtained from Sanitizer.start(options)', start)
     const { mode, fix, causal, device, stacks, suppress, atOnce, exitCode } = start
@@ -312,7 +312,7 @@ export class Sanitizer implements Disposable {
 
 const isUnfixedError = ({ severity, fixed }: SanitizerReport): boolean => severity === 'error' && fixed !== true
 
-/** @internal That of the environment variable, which in 'print' mode fails the tests of a runner. */
+/** @internal Starts the sanitizer of the environment variable, which in 'print' mode fails the tests of a runner. */
 export const startForProcess = (options: SanitizerOptions): Sanitizer =>
   startWatching(options, false, options.mode === 'print')
 

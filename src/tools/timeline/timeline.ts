@@ -63,11 +63,11 @@ export let pageDataOf: (timeline: Timeline) => PageData
 
 /** A recording under way. */
 export class Recording {
-  /** @internal Keeps it from being copied to another thread. */
+  /** @internal Keeps the object from being copied to another thread. */
   protected readonly cloning: symbol = notCloneable()
   readonly #session: Session
 
-  /** Use `Timeline.start()`. */
+  /** Made by `Timeline.start()` alone. */
   private constructor(session: Session) {
     if (!(session instanceof Session)) throw invalidType('Recording', 'obtained from Timeline.start(options)', session)
     this.#session = session
@@ -126,7 +126,7 @@ export class Timeline {
   /** The streams that were used, each at its `index`; also those that only an overlapping recording saw. */
   readonly streams: readonly TimelineStream[]
 
-  /** Use `Timeline.record()`. */
+  /** Made by `Timeline.record()` alone. */
   private constructor(trace: Trace) {
     if (!isTrace(trace)) throw invalidType('Timeline', 'obtained from Timeline.record(fn)', trace)
     this.#trace = trace
