@@ -22,7 +22,7 @@ const MANY = 7
 const MAIN_WINGS = ['foundation', 'core', 'cuda', 'simulator']
 /** Wings, and those of their rooms that have a layer of their own (tests/package/layers.test.ts). */
 const ROOM = /^src\/((?:foundation|tools)\/[^/.]+|[^/.]+)/
-/** A doc comment that begins so has no subject, mostly: tests/docs/doc-comments.test.ts knows better. */
+/** A doc comment that begins so has no subject, mostly: tests/docs/comment-subjects.test.ts has the whole rule. */
 const WITHOUT_SUBJECT = String.raw`/\*\* (Of|By|Where|Those|It|They|Which|With|From|Both) `
 /** A generator of random programs draws numbers and makes steps of them: as records, whose kind is drawn as well, or as text. */
 const GENERATOR =

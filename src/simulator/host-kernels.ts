@@ -100,8 +100,7 @@ export function hostWorkOf(
   setConditional: SetConditional,
 ): Queued {
   const { pieces, names, run } = hostCallOf(host, work, memory, setConditional)
-  const { name } = work.kernel
-  const effect = new HostWork(name, undefined, pieces, names, work.comparesAll === true, run, memory)
+  const effect = new HostWork(work.kernel.name, { pieces, names, run }, work.comparesAll === true, memory, undefined)
   return { nanoseconds: work.kernel.nanoseconds ?? host.nanoseconds, work: effect }
 }
 
@@ -187,15 +186,13 @@ export class HostWork implements Work {
 
   constructor(
     readonly name: string,
-    readonly shape: string | undefined,
-    private readonly pieces: readonly TouchedMemory[],
-    /** The names of the pieces in errors. */
-    private readonly pieceNames: readonly string[],
+    private readonly call: Pick<HostCall, 'pieces' | 'names' | 'run'>,
     /** Whether all memory that the work may not write is compared with what it was before, and not just the ends of long stretches. */
     private readonly comparesAll: boolean,
-    private readonly run: (bytes: readonly Uint8Array[]) => void,
     private readonly memory: SimMemory,
+    readonly shape: string | undefined,
   ) {
+    const { pieces } = call
     this.held = pieces.map(({ pointer, byteLength }) => {
       if (byteLength > LONGEST_ARRAY) throw tooLong(name, byteLength)
       return byteLength === 0 ? undefined : memory.prepareAt(pointer, byteLength, CALL)
@@ -208,11 +205,11 @@ export class HostWork implements Work {
   }
 
   get touches(): readonly Touch[] {
-    return this.pieces.map(({ pointer, byteLength, access }) => ({ pointer, byteLength, writes: access !== 'in' }))
+    return this.call.pieces.map(({ pointer, byteLength, access }) => ({ pointer, byteLength, writes: access !== 'in' }))
   }
 
   effect(): void {
-    const { pieces } = this
+    const { pieces, run } = this.call
     this.#refuseReplaced()
     const all = bytesOf(pieces, this.memory)
     const watched = all.map((bytes, index) => {
@@ -223,7 +220,7 @@ export class HostWork implements Work {
     })
     const changed = watchWrites(watched, this.comparesAll)
     const uses = MemoryBlock.uses
-    surfacing(() => this.run(all))
+    surfacing(() => run(all))
     for (const { pointer, byteLength, access } of pieces) {
       if (access !== 'in' && byteLength > 0) this.memory.writtenAt(pointer, byteLength)
     }
@@ -239,10 +236,11 @@ export class HostWork implements Work {
 
   /** Refuses work on an address that belongs to another block by now, which the work must not touch. Freed memory alone is poison, as for a copy. */
   #refuseReplaced(): void {
-    const at = replacedAmong(this.pieces, this.#blocks, this.memory)
-    const piece = this.pieces[at]
+    const { pieces, names } = this.call
+    const at = replacedAmong(pieces, this.#blocks, this.memory)
+    const piece = pieces[at]
     if (piece === undefined) return
-    const what = `The ${piece.byteLength} bytes of ${this.pieceNames[at]} of ${this.what} were freed before the launch ran`
+    const what = `The ${piece.byteLength} bytes of ${names[at]} of ${this.what} were freed before the launch ran`
     throw new LaunchFault(CUresult.ILLEGAL_ADDRESS, `${what}, and other memory has their address`)
   }
 
@@ -255,10 +253,10 @@ export class HostWork implements Work {
         'The .buffer of a view is the whole allocation: a view of it needs the byteOffset and the length, too'
       throw invalidValue(`${who} outside of the memory that it was given, at byte ${at} of the allocation. ${wayOut}`)
     }
-    const name = this.pieceNames[piece]
+    const { pieces, names } = this.call
     const wayOut = `Say 'inout' or 'out' there if the GPU code writes it, or leave it as it is`
     throw invalidValue(
-      `${who} byte ${at} of the ${this.pieces[piece]?.byteLength} of ${name}, which it may only read. ${wayOut}`,
+      `${who} byte ${at} of the ${pieces[piece]?.byteLength} of ${names[piece]}, which it may only read. ${wayOut}`,
     )
   }
 }

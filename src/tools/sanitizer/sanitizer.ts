@@ -121,25 +121,28 @@ function listen(how: 'on' | 'off'): void {
   for (const signal of SIGNALS) process[how](signal, endBySignal)
 }
 
+/** The checked options of a sanitizer. */
+interface Settings {
+  readonly mode: SanitizerMode
+  readonly fix: boolean
+  readonly causal: boolean
+  readonly device: Device | undefined
+  readonly stacks: StackMode
+  readonly suppress: readonly Suppression[]
+  readonly atOnce: boolean
+  readonly exitCode: number | undefined
+  /** Whether the simulations that the program makes while the sanitizer runs are watched, too, if there is no device. */
+  readonly withSimulations: boolean
+  /**
+   * Whether errors have to fail tests: in a test runner, whose workers' ends and exit codes are lost, each error is an uncaught one, and warnings
+   * are printed at once.
+   */
+  readonly failsTests: boolean
+}
+
 /** The argument that lets only this file make sanitizers. */
 class Start {
-  constructor(
-    readonly mode: SanitizerMode,
-    readonly fix: boolean,
-    readonly causal: boolean,
-    readonly device: Device | undefined,
-    readonly stacks: StackMode,
-    readonly suppress: readonly Suppression[],
-    readonly atOnce: boolean,
-    readonly exitCode: number | undefined,
-    /** Whether the simulations that the program makes while the sanitizer runs are watched, too, if there is no device. */
-    readonly withSimulations: boolean,
-    /**
-     * Whether errors have to fail tests: in a test runner, whose workers' ends and exit codes are lost, each error is an uncaught one, and warnings
-     * are printed at once.
-     */
-    readonly failsTests: boolean,
-  ) {}
+  constructor(readonly settings: Settings) {}
 }
 
 /** The detectors that watch a driver. */
@@ -179,12 +182,13 @@ export class Sanitizer implements Disposable {
   /** Made by `Sanitizer.start()` alone. */
   private constructor(start: Start) {
     if (!(start instanceof Start)) throw invalidType('Sanitizer', 'obtained from Sanitizer.start(options)', start)
-    const { mode, fix, causal, device, stacks, suppress, atOnce, exitCode } = start
+    const { mode, fix, causal, device, stacks, suppress, atOnce, exitCode, withSimulations, failsTests } =
+      start.settings
     this.mode = mode
     this.#prints = mode === 'print' && !atOnce
     this.#exitCode = exitCode
     const onReport = (report: SanitizerReport): void => {
-      if (start.failsTests && !this.#ends && isInTestRunner()) this.#tell(report)
+      if (failsTests && !this.#ends && isInTestRunner()) this.#tell(report)
       else if (atOnce) printError(report.message)
     }
     this.#findings = new Findings({ mode, fix, suppress, onReport })
@@ -192,7 +196,7 @@ export class Sanitizer implements Disposable {
     if (device !== undefined) wrap(driverOf(device))
     else {
       this.#takeBack.push(whenDriverOpens(wrap))
-      if (start.withSimulations) this.#takeBack.push(whenDriverIsMade(wrap))
+      if (withSimulations) this.#takeBack.push(whenDriverIsMade(wrap))
     }
     if (this.#prints || exitCode !== undefined || suppress.length > 0) {
       if (atEnd.size === 0) listen('on')
@@ -319,16 +323,25 @@ export const startForProcess = (options: SanitizerOptions): Sanitizer =>
 function startWatching(options: SanitizerOptions | undefined, withSimulations: boolean, failsTests = false): Sanitizer {
   const given = readOptions(options, KEYS)
   const { mode = 'collect', device, stacks = 'sampled', suppress = [], exitCode } = given
-  const where = device === undefined ? undefined : resolveDevice(device)
-  const wanted = checkChoice(mode, 'options.mode', MODES)
-  const taken = checkChoice(stacks, 'options.stacks', STACK_MODES)
-  const fix = checkBoolean(given.fix, 'options.fix', false)
-  const causal = checkBoolean(given.causal, 'options.causal', false)
+  const settings: Settings = {
+    device: device === undefined ? undefined : resolveDevice(device),
+    mode: checkChoice(mode, 'options.mode', MODES),
+    stacks: checkChoice(stacks, 'options.stacks', STACK_MODES),
+    fix: checkBoolean(given.fix, 'options.fix', false),
+    causal: checkCausal(given.causal),
+    atOnce: checkBoolean(given.atOnce, 'options.atOnce', false),
+    exitCode: exitCode === undefined ? undefined : checkInteger(exitCode, 'options.exitCode', 1, 255),
+    suppress: checkSuppressions(suppress),
+    withSimulations,
+    failsTests,
+  }
+  return makeSanitizer(new Start(settings))
+}
+
+function checkCausal(given: unknown): boolean {
+  const causal = checkBoolean(given, 'options.causal', false)
   if (causal) checkContinuations()
-  const atOnce = checkBoolean(given.atOnce, 'options.atOnce', false)
-  const code = exitCode === undefined ? undefined : checkInteger(exitCode, 'options.exitCode', 1, 255)
-  const checked = checkSuppressions(suppress)
-  return makeSanitizer(new Start(wanted, fix, causal, where, taken, checked, atOnce, code, withSimulations, failsTests))
+  return causal
 }
 
 function checkSuppressions(given: unknown): readonly Suppression[] {

@@ -82,23 +82,30 @@ export class TrackedStream extends Component implements OperationStream {
   /** The shared order, if other threads may use the stream, or if work of theirs may come after it by the null stream's rules. */
   shared: SharedOrder | undefined
 
+  /** Whether another library owns the stream. */
+  readonly foreign: boolean
+  /** Whether the program made the stream by a call that was intercepted, so that its end will be intercepted, too. */
+  readonly ours: boolean
+  readonly made: TakenStack | undefined
+  /** The driver's number of the stream, which no other stream ever gets; undefined if it is not known. */
+  id: bigint | undefined
+  /** Whether the null stream's rules do not apply to the stream. */
+  nonBlocking: boolean
+
   constructor(
     begin: Begin,
     readonly serial: number,
     readonly handle: StreamHandle,
     readonly device: number,
-    /** Whether another library owns the stream. */
-    readonly foreign: boolean,
-    /** Whether the program made the stream by a call that was intercepted, so that its end will be intercepted, too. */
-    readonly ours: boolean,
-    readonly made: TakenStack | undefined,
-    /** The driver's number of the stream, which no other stream ever gets; undefined if it is not known. */
-    public id: bigint | undefined,
-    /** Whether the null stream's rules do not apply to the stream. */
-    public nonBlocking: boolean,
+    { foreign, ours, made, id, nonBlocking }: StreamFacts,
     private readonly driver: StreamNumbers,
   ) {
     super(begin)
+    this.foreign = foreign
+    this.ours = ours
+    this.made = made
+    this.id = id
+    this.nonBlocking = nonBlocking
     if (id !== undefined) this.name = driver.nameOf(handle, id)
   }
 
@@ -577,21 +584,10 @@ export class Streams {
   }
 
   #start(handle: StreamHandle, device: number, facts: StreamFacts): TrackedStream {
-    const { nonBlocking, id, foreign, ours, made } = facts
+    const { nonBlocking, foreign } = facts
     const begin = this.components.begin()
     this.#made += 1
-    const stream = new TrackedStream(
-      begin,
-      this.#made,
-      handle,
-      device,
-      foreign,
-      ours,
-      made,
-      id,
-      nonBlocking,
-      this.#numbers,
-    )
+    const stream = new TrackedStream(begin, this.#made, handle, device, facts, this.#numbers)
     this.#streams.set(canonicalStream(handle), stream)
     this.#last = stream
     if (foreign) this.#foreignCount += 1
