@@ -62,7 +62,7 @@ export interface OtherThreads {
 
 /** What the driver has to say of a stream. */
 interface StreamNumbers {
-  /** Undefined if the driver refuses to tell, since the stream captures. */
+  /** The driver's number of a stream; undefined if the driver refuses to report it, since the stream captures. */
   idOf(handle: StreamHandle): bigint | undefined
   /** The name that the program gave to the stream with this number. */
   nameOf(handle: StreamHandle, id: bigint): string | undefined
