@@ -11,7 +11,6 @@ import {
 import type { Bytes, OwnBytes } from '../foundation/base/bytes.js'
 import { invalidType, refuseReceiver, reportedWhileWaiting, stateError } from '../foundation/base/errors.js'
 import { destroyWhenUnreachable } from '../foundation/base/finalization.js'
-import { implementation } from '../foundation/base/library-object.js'
 import { memoize } from '../foundation/base/memoize.js'
 import { calledFromHere } from '../foundation/base/stack.js'
 import { pollsInVain, warnOfPolling } from '../foundation/base/warnings.js'
@@ -59,6 +58,7 @@ import { giveName } from './stream-names.js'
 import { EVENT_OPTIONS, EventImpl, PLAIN, settingsOf } from './streams/event-impl.js'
 import { greenContextImplOf } from './streams/green-context.js'
 import { hostFunction } from './streams/host-function.js'
+import { eventInAnotherCopy, isEventOfAnotherCopy } from './streams/other-copies.js'
 import { isShared, register, type SharedStream } from './streams/shared.js'
 import {
   checkWrapOptions,
@@ -79,7 +79,7 @@ import type {
   StreamSource,
   WaitEventOptions,
 } from './streams/stream-options.js'
-import { cudaStream, handleOf, isStreamLike } from './streams/stream-options.js'
+import { cudaStream, isStreamLike } from './streams/stream-options.js'
 
 /** How a stream waits for another. */
 export interface WaitStreamOptions extends WaitEventOptions {
@@ -318,9 +318,9 @@ export class Stream extends StreamBase implements CudaStreamLike, AsyncDisposabl
   record(given?: Event | RecordOptions, options?: RecordOptions): Event {
     const impl = open(this)
     // Options are read before anything is opened: a getter may close it.
-    if (given !== undefined && isEvent(given)) {
+    if (given !== undefined && (isEvent(given) || isEventOfAnotherCopy(given))) {
       const settings = options === undefined ? undefined : readOptions(options, RECORD_OPTIONS)
-      recordGiven(impl, given[implementation], settings)
+      recordGiven(impl, eventImplOf(given) ?? eventInAnotherCopy(given, impl.device, 'event'), settings)
       return given
     }
     if (given !== undefined && (typeof given !== 'object' || isStream(given)))
@@ -350,7 +350,7 @@ export class Stream extends StreamBase implements CudaStreamLike, AsyncDisposabl
   /**
    * Makes later work of this stream wait for all work that is queued on another stream now: an event is recorded there,
    * and waited for here. Never blocks.
-   * @param stream A Stream, or a stream of another library by its protocol.
+   * @param stream A Stream, or a stream of another library, or of another copy of this one, by its protocol.
    * @param options `event`: the event to record on the other stream (default: one of the library's own). `external`: as
    * for an event (default false).
    * @throws {Error} ERR_DEVICE_MISMATCH for a stream of another driver, and for `options.event` of another device than
@@ -407,7 +407,9 @@ export class Stream extends StreamBase implements CudaStreamLike, AsyncDisposabl
       impl.waitForStream(openAwaited(impl, awaited))
       return this
     }
-    const own = eventImplOf(target)
+    const own =
+      eventImplOf(target) ??
+      (isEventOfAnotherCopy(target) ? eventInAnotherCopy(target, impl.device, 'target') : undefined)
     // Options are read, and protocols are called, before anything is opened: code of the program runs then.
     if (own !== undefined) {
       const external = options === undefined ? ExternalFlag.NONE : externalFlag(readOptions(options, ['external']))
@@ -425,7 +427,8 @@ export class Stream extends StreamBase implements CudaStreamLike, AsyncDisposabl
       return this
     }
     const { event, external } = readOptions(options, WAIT_OPTIONS)
-    if (event !== undefined && !isEvent(event)) throw invalidType('options.event', 'an Event', event)
+    if (event !== undefined && !isEvent(event) && !isEventOfAnotherCopy(event))
+      throw invalidType('options.event', 'an Event', event)
     const isExternal = checkBoolean(external, 'options.external', false)
     const other = isStream(target) ? target : this.#wrapped(target)
     const from = openAwaited(impl, implOf(other))
@@ -1071,7 +1074,7 @@ export class Stream extends StreamBase implements CudaStreamLike, AsyncDisposabl
 
   /** The stream of another library that has the stream protocol. */
   #wrapped(target: unknown): Stream {
-    if (isStreamLike(target)) return new Stream(StreamImpl.wrapHandle(handleOf(target), this.device))
+    if (isStreamLike(target)) return new Stream(StreamImpl.wrapSource(target, this.device))
     const expected = 'an Event, a Stream, a Device, a promise or an object with a stream protocol'
     throw invalidType('target', expected, target)
   }

@@ -127,6 +127,25 @@ describe('on a fake GPU', { skip, concurrency: 2 }, () => {
     ])
   })
 
+  test('two copies of the package wait for the streams and events of each other', async () => {
+    const { code, output } = await run([fileOf('./copies.js')])
+    assert.equal(code, 0, howItEnded({ code, output }))
+    assert.deepEqual(output.trim().split('\n'), [
+      'stream.wait(stream): waited',
+      'stream.wait(Stream.from(stream)): waited',
+      'stream.wait(new ExternalStream(stream)): waited',
+      'stream.wait(event): waited',
+      'stream.wait(event, options): waited',
+      'stream.wait(stream, { event }): waited',
+      'stream.record(event): waited',
+      'Stream.null: true',
+      'Stream.perThread: true',
+      'a closed event: ERR_CLOSED',
+      'memory: ERR_INVALID_ARG_TYPE',
+      'a closed stream: ERR_CLOSED',
+    ])
+  })
+
   test('a driver before CUDA 12.8 has no else and no switch, which says so', async () => {
     const { code, output } = await run([fileOf('./old-conditionals.js')], { FAKE_VERSION: '12060' })
     assert.equal(code, 0, howItEnded({ code, output }))

@@ -1,23 +1,13 @@
 /** Two copies of the package in one program, as two of its dependencies may bring them: messages say which object is of which. */
 import assert from 'node:assert/strict'
-import { cpSync, mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { after, it } from 'node:test'
-import { pathToFileURL } from 'node:url'
+import { it } from 'node:test'
 import * as ours from 'cuda-streams'
 import { simulate } from 'cuda-streams/sim'
 import { PTX, SIGNATURE } from '../catalogue/adding.js'
 import { refused } from '../conformance/expect.js'
-import { root } from '../helpers/root.js'
+import { anotherCopy } from '../helpers/another-copy.js'
 
-const folder = mkdtempSync(join(tmpdir(), 'cuda-streams-copy-'))
-after(() => rmSync(folder, { recursive: true, force: true }))
-for (const path of ['package.json', 'dist/src', 'dist/native'])
-  cpSync(join(root, path), join(folder, path), { recursive: true })
-
-const load = (name: string): Promise<unknown> =>
-  import(pathToFileURL(join(folder, 'dist', 'src', 'entry-points', name)).href)
+const load = anotherCopy()
 
 it('an object of another copy is refused with the files of both', async () => {
   const theirs = (await load('index.js')) as typeof ours
@@ -42,9 +32,28 @@ it('an object of another copy is refused with the files of both', async () => {
   }
   for (const [name, use] of Object.entries(uses)) {
     const says = new RegExp(
-      `a ${name} of another copy of cuda-streams, which is file:.*cuda-streams-copy-.*, and this is file:.*one copy$`,
+      `a ${name} of another copy of cuda-streams, which is file:.*copy-.*, and this is file:.*one copy$`,
     )
     refused(use, 'ERR_INVALID_ARG_TYPE', says)
+  }
+  // What is simulated has no handle beyond its copy, not even a default stream, whose handle each copy has.
+  const simulated: Readonly<Record<string, readonly (() => unknown)[]>> = {
+    Stream: [
+      () => stream.wait(away),
+      () => stream.wait(away, { external: true }),
+      () => ours.Stream.from(away),
+      () => new ours.ExternalStream(away, { device }),
+      () => device.createStream(away),
+      () => ours.Stream.from(other.defaultStream),
+      () => stream.wait(other.defaultStream),
+    ],
+    Event: [() => stream.wait(event), () => stream.record(event), () => stream.wait(stream, { event })],
+  }
+  for (const [name, calls] of Object.entries(simulated)) {
+    const says = new RegExp(
+      `not a ${name} of another copy.* file:.* and this is file:.*: what is simulated stays in its copy; `,
+    )
+    for (const call of calls) refused(call, 'ERR_INVALID_ARG_TYPE', says)
   }
   refused(
     () => ours.Stream.prototype.fill.call(away as never, memory, 1),

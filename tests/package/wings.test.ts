@@ -56,6 +56,7 @@ const WINGS: Readonly<Record<string, Wing>> = {
       'memory/staging',
       'streams/awaited-uses',
       'streams/host-function',
+      'streams/other-copies',
       'sync-check',
     ],
   },

@@ -27,6 +27,7 @@ import { type CaptureRecord, captureEnded, capturesUnderWay, noteRecord, recordO
 import type { EventImpl } from './event-impl.js'
 import { type GreenContext, greenContextImplOf } from './green-context.js'
 import { isInsideHostFunction } from './host-function.js'
+import { deviceInAnotherCopy } from './other-copies.js'
 import type { SharedStream, WrappedLifetime } from './shared.js'
 import {
   checkFact,
@@ -161,6 +162,16 @@ export class StreamImpl extends NativeResource {
     return new StreamImpl(device, context, stream, 'wrapped', held, inGreen)
   }
 
+  /**
+   * A stream by its handle or protocol. A default stream of another copy of the package, whose handle does not say on which device it is, is of
+   * the device that it has there.
+   */
+  static wrapSource(source: StreamSource, wanted: Device | number | undefined, held?: StreamImpl['held']): StreamImpl {
+    const near = resolveDevice(wanted)
+    const there = deviceInAnotherCopy(source, near, 'source', 'a stream')
+    return StreamImpl.wrapHandle(handleOf(source), there ?? wanted, held)
+  }
+
   /** A stream that another library or thread hands over. */
   static wrap(source: StreamSource | SharedStream, options: ExternalStreamOptions | undefined): StreamImpl {
     const given = readOptions(options, WRAP_OPTIONS)
@@ -180,7 +191,7 @@ export class StreamImpl extends NativeResource {
   ): StreamImpl {
     const known = streamImplOf(source)
     if (known !== undefined) return known.wrapAgain(held)
-    if (!isShared(source)) return StreamImpl.wrapHandle(handleOf(source), wanted, held)
+    if (!isShared(source)) return StreamImpl.wrapSource(source, wanted, held)
     const { owner, device, cudaHandle, id, follow } = receiveStream(source)
     const own = streamImplOf(owner)
     if (own !== undefined) return own.wrapAgain(held)

@@ -35,13 +35,39 @@ interface Closable {
 const COPY = Symbol.for('cuda-streams.copy')
 const HERE: unknown = import.meta.url
 
-/** An object that another copy of the package has made, as messages have it; undefined for any other value. */
-function ofAnotherCopy(given: unknown): string | undefined {
+/** What the public members of an object say that another copy of the package has made. */
+export interface ObjectOfAnotherCopy {
+  /** The file of that copy which makes its objects what they are. */
+  readonly file: string
+  /** The name of its class. */
+  readonly name: string
+  /** The driver of its device, and the number of that; undefined for an object without a device. */
+  readonly driver: unknown
+  readonly ordinal: unknown
+}
+
+/** Undefined for an object of this copy, and for any other value. */
+export function objectOfAnotherCopy(given: unknown): ObjectOfAnotherCopy | undefined {
   if (typeof given !== 'object' || given === null || given instanceof LibraryObject) return undefined
   const file: unknown = Reflect.get(given, COPY)
   if (typeof file !== 'string') return undefined
-  const name = printable(String(Reflect.get(given, Symbol.toStringTag)))
-  return `a ${name} of another copy of cuda-streams, which is ${printable(file)}, and this is ${HERE}: objects go from one copy to the other by their handles; let the program have one copy`
+  const name = String(Reflect.get(given, Symbol.toStringTag))
+  const device: unknown = name === 'Device' ? given : Reflect.get(given, 'device')
+  const [driver, ordinal] =
+    typeof device === 'object' && device !== null
+      ? [Reflect.get(device, 'driver'), Reflect.get(device, 'ordinal')]
+      : [undefined, undefined]
+  return { file, name, driver, ordinal }
+}
+
+/** As messages have it. */
+function describedOfAnotherCopy(given: unknown): string | undefined {
+  const other = objectOfAnotherCopy(given)
+  if (other === undefined) return undefined
+  const { file, name, driver } = other
+  const way =
+    driver === 'sim' ? 'what is simulated stays in its copy' : 'objects go from one copy to the other by handles'
+  return `a ${printable(name)} of another copy of cuda-streams, which is ${printable(file)}, and this is ${HERE}: ${way}; let the program have one copy`
 }
 
 /** The key under which a public object has its implementation object, which the rest of the library works with. */
@@ -70,7 +96,9 @@ export abstract class LibraryObject {
     Object.defineProperty(LibraryObject.prototype, inspect.custom, { configurable: true, writable: true, value })
     Object.defineProperty(LibraryObject.prototype, COPY, { value: String(HERE) })
     describeObjectsBy((given) =>
-      given instanceof LibraryObject && given[implementation] !== undefined ? String(given) : ofAnotherCopy(given),
+      given instanceof LibraryObject && given[implementation] !== undefined
+        ? String(given)
+        : describedOfAnotherCopy(given),
     )
   }
 }
