@@ -583,6 +583,8 @@ const placesOf = (work: Work | undefined): string | undefined =>
 function placeOf(work: SimNodeWork): string {
   if (work.kind !== 'work') return ''
   const { operation, device, partition, work: memory } = work
-  if (operation !== SimOperationKind.KERNEL) return memory instanceof FillEffect ? `on ${device.ordinal}` : ''
-  return `on ${device.ordinal} in ${memory?.shape === undefined ? partition?.context : undefined}`
+  const isKernel = operation === SimOperationKind.KERNEL
+  if (isKernel && memory?.shape === undefined) return `on ${device.ordinal} in ${partition?.context}`
+  // The work of another library that is taken for a fill is updated as one.
+  return isKernel || memory instanceof FillEffect ? `on ${device.ordinal}` : ''
 }

@@ -573,6 +573,31 @@ onEveryBackend('graphs', (bench) => {
     await Promise.all([here.finished(), there.finished()])
   })
 
+  test('G10 update() puts a fill in the place of one that another library queued, and the other way round', async () => {
+    using stream = bench.stream()
+    using buffer = device.alloc(64)
+    const fills: Readonly<Record<string, (value: number) => void>> = {
+      own: (value) => void stream.fill(buffer, value),
+      'of another library': (value) =>
+        void stream.external(
+          { name: 'memset', memory: [{ buffer, access: 'out' }], simulate: ([bytes]) => void bytes?.fill(value) },
+          (handle) => assert.equal(bench.foreignFill(handle, buffer, value), 0),
+        ),
+    }
+    for (const before of Object.values(fills)) {
+      for (const [name, after] of Object.entries(fills)) {
+        using exec = stream.capture(() => before(1)).instantiate()
+        using graph = stream.capture(() => after(7))
+        exec.update(graph).launch(stream)
+        const bytes = await stream.download(buffer)
+        assert.ok(
+          bytes.every((byte) => byte === 7),
+          name,
+        )
+      }
+    }
+  })
+
   test('G10 update() changes what is copied or filled, but not between which kinds of memory', async () => {
     using stream = bench.stream()
     const four = <B>(make: () => B): B[] => [0, 1, 2, 3].map(make)
