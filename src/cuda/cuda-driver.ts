@@ -531,18 +531,25 @@ export class CudaDriver implements Driver {
   }
 
   streamWaitEvent(stream: StreamHandle, event: EventHandle, external: ExternalFlag): void {
-    const joinsCapture = this.#hostFunctions.tracksOrder && this.#hostFunctions.joinsCapture(stream, event)
-    if (joinsCapture) this.parts.blocking.beforeCapture()
-    const awaited = this.parts.pool.interprocess.size > 0 ? this.#waitable(stream, event) : event
-    let isCaptured = joinsCapture
-    if (stream < DEFAULT_STREAM_LIMIT || external !== 0)
-      isCaptured = this.#waitWith(stream, awaited, external) || joinsCapture
-    else {
-      const result = this.#cuStreamWaitEvent(stream, awaited, 0)
-      if (result !== 0) throw cudaError('cuStreamWaitEvent', result)
+    if (this.#hostFunctions.tracksOrder) {
+      this.#waitInOrder(stream, event, external)
+      return
     }
+    const awaited = this.parts.pool.interprocess.size > 0 ? this.#waitable(stream, event) : event
+    if (stream < DEFAULT_STREAM_LIMIT || external !== 0) {
+      this.#waitWith(stream, awaited, external)
+      return
+    }
+    const result = this.#cuStreamWaitEvent(stream, awaited, 0)
+    if (result !== 0) throw cudaError('cuStreamWaitEvent', result)
+  }
+
+  #waitInOrder(stream: StreamHandle, event: EventHandle, external: ExternalFlag): void {
+    const joinsCapture = this.#hostFunctions.joinsCapture(stream, event)
+    if (joinsCapture) this.parts.blocking.beforeCapture()
+    const isNode = this.#waitWith(stream, this.#waitable(stream, event), external)
     // A wait that is refused, or captured, orders no work of the stream.
-    if (this.#hostFunctions.tracksOrder && !isCaptured) this.#hostFunctions.waitedForEvent(stream, event)
+    if (!joinsCapture && !isNode) this.#hostFunctions.waitedForEvent(stream, event)
   }
 
   /** The event, or another in its place if it is one of another device that other processes may share. */
