@@ -46,7 +46,7 @@ export interface ObjectOfAnotherCopy {
   readonly ordinal: unknown
 }
 
-/** Undefined for an object of this copy, and for any other value. */
+/** The facts of an object of another copy of the package; undefined for an object of this copy, and for any other value. */
 export function objectOfAnotherCopy(given: unknown): ObjectOfAnotherCopy | undefined {
   if (typeof given !== 'object' || given === null || given instanceof LibraryObject) return undefined
   const file: unknown = Reflect.get(given, COPY)
