@@ -45,6 +45,21 @@ export function decode(instruction: Instruction): Decoded {
   throw ptxError('ERR_COMPILATION', `'${opcode}' does not take ${operands.length} operands`, instruction)
 }
 
+/** The error of an instruction that the parser accepts and the compiler cannot write. */
+export function errorAt(message: string, decoded: Decoded): Error {
+  return ptxError('ERR_COMPILATION', message, decoded.instruction)
+}
+
+/**
+ * The operand with this name.
+ * @throws ERR_COMPILATION if the instruction has none
+ */
+export function operandOf(decoded: Decoded, name: string): Operand {
+  const operand = decoded.operands[name]
+  if (operand === undefined) throw errorAt(`'${decoded.instruction.opcode}' lacks an operand`, decoded)
+  return operand
+}
+
 /** Gives operands their names; if there are too few, the last of those that may be missing are missing. */
 function nameOperands({ form, modifiers }: Match, given: readonly Operand[]): Decoded['operands'] | undefined {
   const { operands: slots } = form

@@ -236,7 +236,7 @@ export class FunctionWriter {
     body.release('i32', count)
     body.if()
     this.#labels.push({ kind: 'other', block: -1 })
-    this.#instructions.ranges = ranges
+    this.#instructions.addresses.ranges = ranges
     if (ranges.guard !== undefined) {
       ranges.checkGuard(end)
       body.if()
@@ -253,7 +253,7 @@ export class FunctionWriter {
       this.#labels.pop()
       body.end()
     }
-    this.#instructions.ranges = undefined
+    this.#instructions.addresses.ranges = undefined
     body.else()
     threads()
     this.#labels.pop()
@@ -631,7 +631,7 @@ export class FunctionWriter {
 
   #writeContent(block: Block): void {
     if (block.receives !== undefined) this.#receive(block.receives)
-    this.#instructions.groupAccesses(block.instructions)
+    this.#instructions.addresses.groupAccesses(block.instructions)
     for (const decoded of block.instructions) this.#instruction(decoded)
   }
 
@@ -674,7 +674,7 @@ export class FunctionWriter {
         this.#meet(terminator.at, terminator.next)
         return
       case 'call':
-        this.#instructions.callStopping(terminator.at)
+        this.#instructions.calls.callStopping(terminator.at)
         body.set(this.#state)
         this.#stopAtBlock(terminator.next, terminator.at)
     }
@@ -745,7 +745,7 @@ export class FunctionWriter {
 
   #receive(decoded: Decoded): void {
     if (decoded.form.meaning.kind !== 'meeting') {
-      this.#instructions.receiveResults(decoded)
+      this.#instructions.calls.receiveResults(decoded)
       return
     }
     const stop = [...this.fn.stopAt.values()].find((each) => each.at === decoded && each.kind === 'meeting')

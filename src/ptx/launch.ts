@@ -7,83 +7,32 @@ import { outOfRange } from '../foundation/base/errors.js'
 import { monotonicTime } from '../foundation/base/event-loop.js'
 import { type BlockWorkers, memoryOf, mergeInto, taskFor } from './block-workers.js'
 import { regionFrom } from './control-flow.js'
-import { type Decoded, describeInstruction } from './decoding.js'
-import {
-  type DeviceBlock,
-  type DeviceMemory,
-  ENGINE_BEGIN,
-  OutOfMachineMemory,
-  type TouchedBlock,
-} from './device-memory.js'
-import { type FaultCode, KernelFault, type KernelFinding, type Triple } from './faults.js'
-import { BlockOrder, type GlobalRace, GlobalRaces, type SiteFacts } from './global-races.js'
-import type { KernelCode, RunTime } from './kernel-code.js'
+import type { Decoded } from './decoding.js'
+import { type DeviceMemory, ENGINE_BEGIN, OutOfMachineMemory } from './device-memory.js'
+import { BlockOrder, GlobalRaces } from './global-races.js'
+import type { KernelCode } from './kernel-code.js'
+import { LaunchMatrices } from './launch-matrices.js'
+import type { LaunchOptions } from './launch-options.js'
+import { LaunchReports } from './launch-reports.js'
+import { LaunchRunTime } from './launch-run-time.js'
 import {
   align,
   BLOCK,
-  BOUNCE,
   EXITED,
   FRAME,
   LAUNCH,
   type LaunchConfiguration,
-  LOCAL_WINDOW,
   MIXED,
   MULTIPROCESSORS,
-  PARAMETER_WINDOW,
   RESERVED_SHARED_BYTES,
-  ROUTES,
-  SHADOW,
-  SHARED_WINDOW,
 } from './layout.js'
-import { MATRIX_OPERATIONS, type MatrixMemory } from './matrices.js'
-import { formatPrintf, readString } from './printf.js'
+import { MATRIX_OPERATIONS } from './matrices.js'
 import type { PreparedFunction, Stop } from './program.js'
 import { programOrder } from './program-order.js'
-import { SharedRaces } from './shared-races.js'
-import { FAILURES } from './value-writer.js'
+import { type RecordedAccesses, takeMarks } from './recorded-accesses.js'
+import type { Resident } from './resident.js'
+import { Shuffles } from './shuffles.js'
 import { Gathering, maskOperand, WARP_OPERATIONS } from './warp-operations.js'
-
-export interface LaunchOptions {
-  /** Receives the text that kernels print. Default: the text is dropped. */
-  readonly print?: (text: string) => void
-  /** Sets the value of a graph's condition. Default: kernels have no condition to set. */
-  readonly setConditional?: (handle: bigint, value: number) => void
-  /**
-   * Picks one of so many blocks that could run next, and of the warps of a block. Default: in order, and in turns where blocks
-   * wait. With it, and with `report`, shared memory that nothing wrote has a pattern.
-   */
-  readonly choose?: (count: number) => number
-  /** Whether the launch may write the memory with these addresses: only there are races between blocks and warps looked for. Default: no memory. */
-  readonly mayWrite?: (begin: number, byteLength: number) => boolean
-  /** The number of instructions, about, after which the launch ends with CUDA_ERROR_LAUNCH_TIMEOUT. Default: 2e11. */
-  readonly instructionLimit?: number
-  /** The number of blocks that are on the device at once. Default: as many as 132 multiprocessors of 2048 threads hold. */
-  readonly residentBlocks?: number
-  /** The clock that %globaltimer reads, in nanoseconds. Default: a clock that advances with the instructions. */
-  readonly now?: () => number
-  /** Receives what the checks find. Without it nothing is checked, even in code that was compiled for checks. */
-  readonly report?: (finding: KernelFinding) => void
-  /** The workers that run blocks of a long launch, if that changes nothing but the time. Default: this thread runs all blocks. */
-  readonly workers?: BlockWorkers | undefined
-  /** The value of %gridid. Default: a number that no other launch has. */
-  readonly gridId?: bigint
-}
-
-/** The bytes from the address `from` up to, and without, the address `to` of the machine. */
-export interface ByteRange {
-  readonly from: number
-  readonly to: number
-}
-
-/** The accesses of a launch to one block of memory. */
-export interface RecordedAccesses {
-  /** The address at which the block of memory begins. */
-  readonly block: number
-  readonly reads: readonly ByteRange[]
-  readonly writes: readonly ByteRange[]
-  /** The bytes that atomics accessed; `reads` and `writes` contain them, too. */
-  readonly atomics: readonly ByteRange[]
-}
 
 /** The work that a launch did, for a model of time. */
 export interface LaunchStatistics {
@@ -131,41 +80,6 @@ const UPCOMING = 32
 /** The byte that fills shared memory, where a read of bytes that nothing wrote shall be noticed: a large number in each type. */
 const UNWRITTEN = 0x7f
 
-interface Resident {
-  /** The address of the block's cells (BLOCK in layout.ts). */
-  readonly cells: number
-  readonly shared: number
-  readonly frames: number
-  /** The state that all threads have in common, or MIXED. */
-  uniform: number
-  /** The state of each thread, while `uniform` is MIXED. */
-  readonly status: Uint8Array
-  /** The number of threads that arrived at each barrier without waiting; keys are the barriers' numbers. */
-  readonly arrived: Map<number, number>
-  /** The turns for which each warp's lanes that meet without a mask have waited for lanes that used up their turn. */
-  readonly patience: Uint8Array
-  races: SharedRaces | undefined
-  order: BlockOrder | undefined
-}
-
-/** The place of an operand of a shuffle: the index of its word within the frame, or -1 if it is the constant. */
-interface CellPlace {
-  readonly at: number
-  readonly constant: number
-}
-
-interface Shuffle {
-  readonly value: CellPlace
-  readonly distance: CellPlace
-  readonly control: CellPlace
-  readonly mask: CellPlace
-  readonly mode: number
-  readonly result: number
-  readonly inside: number
-  /** The lane from which each lane reads, then whether each of these lies within its segment; undefined if that may differ from warp to warp. */
-  readonly routes: Int32Array | undefined
-}
-
 /** The properties of a stop that decide what its threads wait for. */
 interface StopFacts {
   readonly status: number
@@ -184,13 +98,7 @@ interface BarrierGroup {
   readonly stops: Set<Stop>
 }
 
-interface Pending {
-  readonly block: DeviceBlock
-  readonly offset: number
-  readonly bytes: number
-}
-
-export class KernelLaunch implements RunTime {
+export class KernelLaunch {
   readonly #memory: DeviceMemory
   readonly #threads: number
   readonly #total: number
@@ -207,8 +115,6 @@ export class KernelLaunch implements RunTime {
   #started = 0
   #finished = 0
   #at = 0
-  #current: Resident | undefined
-  #instructions = 0
   #stopped = 0
   readonly #turn: number
   /** Whether blocks start in the order of their numbers, since they may wait in a loop for blocks before them. */
@@ -222,15 +128,13 @@ export class KernelLaunch implements RunTime {
   #end: number
   /** The effort at which another block, or another warp of the block, has its turn. */
   #turnEnd = 0
-  #reads = 0
-  #slept = 0
-  #pending: Pending | undefined
   #closed = false
   readonly #costs: number[] = []
-  readonly #shuffles: (Shuffle | undefined)[] = []
+  readonly #shuffles: Shuffles
   readonly #stopFacts: (StopFacts | undefined)[] = []
-  readonly #reported = new Set<string>()
-  readonly #matrixMemory: MatrixMemory
+  readonly #reports: LaunchReports
+  readonly #runTime: LaunchRunTime
+  readonly #matrixMemory: LaunchMatrices
   static #workspaces = 0
 
   /** @throws OutOfMachineMemory, and ERR_OUT_OF_RANGE for an invalid grid, block or list of parameters */
@@ -281,7 +185,16 @@ export class KernelLaunch implements RunTime {
     if (configuration.cooperative) this.#memory.add(this.#workspace, 256, { initialised: true })
     this.#writeCells(dynamicSharedBytes)
     this.#gathering = new Gathering(this.#memory.words)
-    this.#matrixMemory = this.#makeMatrixMemory()
+    this.#shuffles = new Shuffles(code)
+    const [cells, sharedBytes, globalRaces] = [this.#cells, this.#sharedBytes, this.#globalRaces]
+    this.#reports = new LaunchReports(code, configuration, options)
+    this.#runTime = new LaunchRunTime(
+      code,
+      options,
+      { cells, sharedBytes, ownSharedBytes: ownShared, globalRaces },
+      this.#reports,
+    )
+    this.#matrixMemory = new LaunchMatrices(code, this.#reports, this.#runTime)
   }
 
   #allocate(byteLength: number): number {
@@ -317,7 +230,7 @@ export class KernelLaunch implements RunTime {
    */
   run(budget = Number.POSITIVE_INFINITY): 'done' | 'more' {
     if (this.#closed) return 'done'
-    if (this.#advance(this.#instructions + budget) === 'more') return 'more'
+    if (this.#advance(this.#runTime.instructions + budget) === 'more') return 'more'
     this.close()
     return 'done'
   }
@@ -331,7 +244,7 @@ export class KernelLaunch implements RunTime {
   }
 
   #advance(until: number): 'done' | 'more' {
-    this.code.runTime = this
+    this.code.runTime = this.#runTime
     try {
       this.#memory.updateTable()
       this.code.renewWindows()
@@ -340,7 +253,7 @@ export class KernelLaunch implements RunTime {
         if (this.#runsThrough) this.#runSeveral(until, clock?.blocks ?? MOST_BLOCKS)
         else this.#step()
         if (this.#effort > this.#limit) this.#endless()
-        if (this.#instructions >= until && this.#finished < this.#end) return 'more'
+        if (this.#runTime.instructions >= until && this.#finished < this.#end) return 'more'
         if (clock !== undefined && this.#workers !== undefined && this.#resident.length === 0) {
           const spent = monotonicTime() - clock.start
           if (spent >= SPREAD.after) this.#spread(this.#workers, spent / (this.#finished - clock.finished))
@@ -381,7 +294,7 @@ export class KernelLaunch implements RunTime {
       code.runsAlone = true
       return
     }
-    this.#instructions += instructions
+    this.#runTime.instructions += instructions
     this.#stopped += stops
     this.#started = this.#end
     this.#finished = this.#end
@@ -389,16 +302,16 @@ export class KernelLaunch implements RunTime {
 
   /** The instructions and stops of the launch so far. */
   get effort(): { readonly instructions: number; readonly stops: number } {
-    return { instructions: this.#instructions, stops: this.#stopped }
+    return { instructions: this.#runTime.instructions, stops: this.#stopped }
   }
 
   /** Converts an error that WebAssembly itself throws to a fault of the kernel. */
   #asFault(error: unknown): unknown {
     if (error instanceof RangeError && /call stack/i.test(error.message)) {
-      return this.#fault('CUDA_ERROR_HARDWARE_STACK_ERROR', 'A recursion of the kernel goes too deep', -1, 0)
+      return this.#reports.fault('CUDA_ERROR_HARDWARE_STACK_ERROR', 'A recursion of the kernel goes too deep', -1, 0)
     }
     if (error instanceof Error && error.name === 'RuntimeError') {
-      return this.#fault('CUDA_ERROR_LAUNCH_FAILED', `The code of the kernel failed (${error.message})`, -1, 0)
+      return this.#reports.fault('CUDA_ERROR_LAUNCH_FAILED', `The code of the kernel failed (${error.message})`, -1, 0)
     }
     return error
   }
@@ -416,8 +329,8 @@ export class KernelLaunch implements RunTime {
 
   get statistics(): LaunchStatistics {
     const threads = this.#threads * this.#finished
-    const bytes = this.#instructions * this.#bytesPerInstruction()
-    return { instructions: this.#instructions, bytes, blocks: this.#finished, threads }
+    const bytes = this.#runTime.instructions * this.#bytesPerInstruction()
+    return { instructions: this.#runTime.instructions, bytes, blocks: this.#finished, threads }
   }
 
   // Blocks --------------------------------------------------------------------------------------------------------------
@@ -434,11 +347,11 @@ export class KernelLaunch implements RunTime {
     if (index >= this.#resident.length) index = this.#start()
     const resident = this.#resident[index]
     if (resident === undefined) throw new Error('There is no block to run')
-    this.#current = resident
+    this.#reports.current = resident
     const done = this.#round(resident)
     this.#account(resident)
     if (done) {
-      this.#reportEarlyReads(resident)
+      this.#reports.reportEarlyReads(resident)
       this.#finished++
       if (index === this.#resident.length - 1) this.#resident.pop()
       else this.#resident.splice(index, 1)
@@ -499,25 +412,10 @@ export class KernelLaunch implements RunTime {
     const { words } = this.#memory
     const cells = resident.cells >> 2
     const ctaid = cells + (BLOCK.ctaid >> 2)
-    words.set(this.#tripleOf(number), ctaid)
+    words.set(this.#reports.tripleOf(number), ctaid)
     words[cells + (BLOCK.smid >> 2)] = number % MULTIPROCESSORS
     words[cells + (BLOCK.spent >> 2)] = 0
     words[cells + (BLOCK.spent >> 2) + 1] = 0
-  }
-
-  /** The coordinates in the grid of the block with this number. */
-  #tripleOf(number: number): Triple {
-    const { grid } = this.configuration
-    const row = Math.floor(number / grid[0])
-    return [number - row * grid[0], row % grid[1], Math.floor(row / grid[1])]
-  }
-
-  /** The coordinates in the grid of a resident block. */
-  #ctaid(resident: Resident | undefined): Triple {
-    if (resident === undefined) return [0, 0, 0]
-    const at = (resident.cells + BLOCK.ctaid) >> 2
-    const [x = 0, y = 0, z = 0] = this.#memory.words.subarray(at, at + 3)
-    return [x, y, z]
   }
 
   /** Whether blocks run one after the other, each from its start to its end. */
@@ -531,13 +429,13 @@ export class KernelLaunch implements RunTime {
   #runSeveral(until: number, most: number): void {
     const resident = this.#idle.pop() ?? this.#newResident()
     this.#place(resident, this.#finished)
-    this.#current = resident
+    this.#reports.current = resident
     const cost = this.#cost(0) * this.#threads
-    const ofBudget = Math.ceil((until - this.#instructions) / cost)
+    const ofBudget = Math.ceil((until - this.#runTime.instructions) / cost)
     const ofLimit = Math.floor((this.#limit - this.#effort) / (cost + STOP_EFFORT))
     const count = Math.min(this.#end - this.#finished, most, Math.max(1, Math.min(ofBudget, ofLimit)))
     this.#stopped += count
-    this.#instructions += count * cost
+    this.#runTime.instructions += count * cost
     if (this.#effort > this.#limit) this.#endless()
     this.code.blocks(resident.cells, this.#threads, count)
     this.#account(resident)
@@ -579,7 +477,7 @@ export class KernelLaunch implements RunTime {
     if (spent === 0) return
     words[at] = 0
     words[at + 1] = 0
-    this.#instructions += spent
+    this.#runTime.instructions += spent
   }
 
   #share: number | undefined
@@ -622,13 +520,13 @@ export class KernelLaunch implements RunTime {
   #run(resident: Resident, stop: number, from: number, to: number): number {
     const cost = this.#cost(stop) * (to - from)
     this.#stopped++
-    this.#instructions += cost
+    this.#runTime.instructions += cost
     if (this.#effort > this.#limit) this.#endless()
     const state = this.code.entry(stop)(resident.cells, from, to)
     // Between meetings it is enough to add up what a whole round took: a loop that used up its turn must count at once.
     if (state === MIXED || (state !== EXITED && this.code.program.stops[state]?.kind === 'turn'))
       this.#account(resident)
-    if (this.#unsettled !== undefined) this.#settleWrite()
+    this.#runTime.settleWrite()
     return state
   }
 
@@ -663,7 +561,7 @@ export class KernelLaunch implements RunTime {
   }
 
   get #effort(): number {
-    return this.#instructions + STOP_EFFORT * this.#stopped
+    return this.#runTime.instructions + STOP_EFFORT * this.#stopped
   }
 
   get #isTurnOver(): boolean {
@@ -791,24 +689,16 @@ export class KernelLaunch implements RunTime {
   }
 
   #passBarrier(resident: Resident): void {
-    this.#reportEarlyReads(resident)
+    this.#reports.reportEarlyReads(resident)
     resident.races?.barrier()
     resident.order?.barrier()
-  }
-
-  #reportEarlyReads(resident: Resident): void {
-    if (resident.races === undefined) return
-    for (const { address, bytes, thread, at } of resident.races.takeEarlyReads()) {
-      const message = `${bytes} bytes at byte ${address} of shared memory are read, and nothing wrote them: they are what a block before left there`
-      this.#find('uninitialised-read', message, [thread], at, resident)
-    }
   }
 
   /** Lets the threads of whole warps, or all that are left of one warp, meet at an operation of warps; false if a lane is missing. */
   #meetRange(resident: Resident, stop: Stop, from: number, to: number): boolean {
     const maskName = stop.at === undefined ? undefined : maskOperand(stop.at)
     if (this.#comesTogether(stop) && !this.#haveSameCallers(resident, stop, from, to)) return false
-    if (this.#operationOf(stop) === 'shfl' && this.#shuffleRange(resident, stop, maskName, from, to)) return true
+    if (this.#operationOf(stop) === 'shfl' && this.#shuffles.run(resident, stop, maskName, from, to)) return true
     const gathering = this.#gathering
     gathering.words = this.#memory.words
     const gather = (begin: number): number => {
@@ -832,146 +722,21 @@ export class KernelLaunch implements RunTime {
     return true
   }
 
-  readonly #values = new Int32Array(32)
-  /** The lane from which each lane reads; `#insides` says whether that lane lies within the segment of the reading one. */
-  readonly #sources = new Int32Array(32)
-  readonly #insides = new Int32Array(32)
-
-  #route(mode: number, lane: number, b: number, c: number): void {
-    const distance = b & 31
-    const segment = (c >>> 8) & 31
-    const last = (lane & segment) | (c & 31 & ~segment)
-    const source =
-      mode === 0
-        ? lane - distance
-        : mode === 1
-          ? lane + distance
-          : mode === 2
-            ? lane ^ distance
-            : (lane & segment) | (distance & ~segment)
-    const inside = mode === 0 ? source >= last : source <= last
-    this.#sources[lane] = inside ? source : lane
-    this.#insides[lane] = inside ? 1 : 0
-  }
-
-  /** Carries out a shuffle of whole warps without gathering their values first, since no other meeting is as frequent. */
-  #shuffleRange(resident: Resident, stop: Stop, maskName: string | undefined, from: number, to: number): boolean {
-    if (from % 32 !== 0 || to % 32 !== 0) return false
-    const { words } = this.#memory
-    const stride = this.code.program.threadBytes >> 2
-    const base = resident.frames >> 2
-    const shuffle = this.#shuffleOf(stop, maskName)
-    const { value, distance, control, mask, mode, result, inside, routes } = shuffle
-    if (value.at < 0) return false
-    if (mask.at >= 0) {
-      for (let thread = from; thread < to; thread++) if (words[base + thread * stride + mask.at] !== -1) return false
-    } else if (mask.constant !== -1) return false
-    const start = resident.frames + from * this.code.program.threadBytes
-    if (routes !== undefined) {
-      // If the lane to read from is the same for all warps, compiled code moves the values.
-      words.set(routes, ROUTES >> 2)
-      this.code.shuffle(start, (to - from) >> 5, 4 * value.at, result, inside)
-    } else
-      this.#shuffleByLane(start >> 2, (to - from) >> 5, mode, value.at, distance, control, result >> 2, inside >> 2)
-    return true
-  }
-
-  /** The places of a shuffle's operands and results, computed once for each stop. */
-  #shuffleOf(stop: Stop, maskName: string | undefined): Shuffle {
-    const known = this.#shuffles[stop.id]
-    if (known !== undefined) return known
-    const cellOf = (name: string): CellPlace => {
-      const cell = stop.cells?.sources.find((each) => each.name === name)
-      const constant = Number(BigInt.asIntN(32, cell?.constant ?? 0n))
-      return { at: cell?.offset === undefined ? -1 : cell.offset >> 2, constant }
-    }
-    const [value, distance, control] = [cellOf('a'), cellOf('b'), cellOf('c')]
-    const mask = maskName === undefined ? { at: -1, constant: -1 } : cellOf(maskName)
-    const mode = ['up', 'down', 'bfly', 'idx'].indexOf(stop.at?.modifiers['M'] ?? '')
-    const result = stop.cells?.results[0]?.offset ?? -1
-    const inside = stop.cells?.results[1]?.offset ?? -1
-    let routes: Int32Array | undefined
-    if (distance.at < 0 && control.at < 0) {
-      for (let lane = 0; lane < 32; lane++) this.#route(mode, lane, distance.constant, control.constant)
-      routes = Int32Array.from([...this.#sources, ...this.#insides])
-    }
-    const shuffle = { value, distance, control, mask, mode, result, inside, routes }
-    this.#shuffles[stop.id] = shuffle
-    return shuffle
-  }
-
-  #shuffleByLane(
-    start: number,
-    warps: number,
-    mode: number,
-    value: number,
-    distance: CellPlace,
-    control: CellPlace,
-    result: number,
-    inside: number,
-  ): void {
-    const { words } = this.#memory
-    const stride = this.code.program.threadBytes >> 2
-    const [values, sources, insides] = [this.#values, this.#sources, this.#insides]
-    for (let warp = 0; warp < warps; warp++) {
-      const first = start + 32 * warp * stride
-      for (let lane = 0, at = first + value; lane < 32; lane++, at += stride) values[lane] = words[at] ?? 0
-      for (let lane = 0, frame = first; lane < 32; lane++, frame += stride) {
-        const b = distance.at < 0 ? distance.constant : (words[frame + distance.at] ?? 0)
-        const c = control.at < 0 ? control.constant : (words[frame + control.at] ?? 0)
-        this.#route(mode, lane, b, c)
-        if (result >= 0) words[frame + result] = values[sources[lane] ?? 0] ?? 0
-        if (inside >= 0) words[frame + inside] = insides[lane] ?? 0
-      }
-    }
-  }
-
   #perform(resident: Resident, gathering: Gathering, first: number): void {
     const { decoded, operation } = gathering
     const apply = WARP_OPERATIONS[operation]
     if (apply !== undefined) {
       apply(gathering, (kind, lane, other) => {
         const message = `Lane ${lane} reads from lane ${other}, which does not take part: the value is undefined on a GPU`
-        this.#find(kind, message, [first + lane], decoded, resident)
+        this.#reports.find(kind, message, [first + lane], decoded, resident)
       })
       return
     }
     const matrix = MATRIX_OPERATIONS[operation]
     if (matrix === undefined) throw new Error(`Nothing is known of '${operation}'`)
-    this.#warp = first
+    this.#matrixMemory.warp = first
     matrix(gathering, this.#matrixMemory)
     gathering.words = this.#memory.words
-  }
-
-  #warp = 0
-
-  #makeMatrixMemory(): MatrixMemory {
-    const spaceOf = (decoded: Decoded, address: number): number =>
-      (decoded.modifiers['space'] ?? '').startsWith('shared') ? address + Number(SHARED_WINDOW) : address
-    return {
-      read: (lane, address, bytes, decoded) => {
-        const at = this.#locate(spaceOf(decoded, address), bytes, SHADOW.read, lane, decoded)
-        const { view } = this.#memory
-        if (bytes === 8) return view.getFloat64(at, true)
-        return bytes === 4 ? view.getInt32(at, true) : bytes === 2 ? view.getUint16(at, true) : view.getUint8(at)
-      },
-      write: (lane, address, bytes, value, decoded) => {
-        const at = this.#locate(spaceOf(decoded, address), bytes, SHADOW.written, lane, decoded)
-        const { view } = this.#memory
-        if (bytes === 8) view.setFloat64(at, value, true)
-        else if (bytes === 4) view.setInt32(at, value, true)
-        else if (bytes === 2) view.setUint16(at, value, true)
-        else view.setUint8(at, value)
-        this.flush()
-      },
-    }
-  }
-
-  #locate(address: number, bytes: number, access: number, lane: number, decoded: Decoded): number {
-    const resident = this.#current
-    const thread = this.#warp + lane
-    const frame = resident === undefined ? 0 : this.#frame(resident, thread)
-    return this.#translate(address, bytes, access, frame, thread, decoded, 0)
   }
 
   // Threads in different states -----------------------------------------------------------------------------------------
@@ -1175,7 +940,7 @@ export class KernelLaunch implements RunTime {
       const { mask: constant } = this.#factsOf(state)
       const mask = constant ?? this.#cellValue(resident, thread, stop, name) ?? -1
       if (((mask >>> lane) & 1) === 0) {
-        this.#find(
+        this.#reports.find(
           'lane-not-in-mask',
           `Lane ${lane} is not in the mask of its own operation`,
           [thread],
@@ -1268,7 +1033,7 @@ export class KernelLaunch implements RunTime {
       if (stops.size > 1) {
         const lines = [...stops].map(({ at }) => at?.instruction.line).join(' and ')
         const at = [...stops][0]?.at
-        this.#find(
+        this.#reports.find(
           'diverging-barrier',
           `Threads wait at barriers of lines ${lines} for each other`,
           threads,
@@ -1317,49 +1082,6 @@ export class KernelLaunch implements RunTime {
 
   // Faults and findings -----------------------------------------------------------------------------------------------------
 
-  #tid(thread: number): Triple {
-    const [x, y] = this.configuration.block
-    return [thread % x, Math.floor(thread / x) % y, Math.floor(thread / (x * y))]
-  }
-
-  #fault(code: FaultCode, what: string, site: number, thread: number, address?: number): KernelFault {
-    return this.#faultAt(code, what, this.code.sites[site], thread, address)
-  }
-
-  #faultAt(code: FaultCode, what: string, at: Decoded | undefined, thread: number, address?: number): KernelFault {
-    const place = {
-      kernel: this.code.program.kernel.fn.name,
-      block: this.#ctaid(this.#current),
-      thread: this.#tid(thread),
-      at,
-    }
-    return new KernelFault(code, what, place, address)
-  }
-
-  #find(
-    kind: KernelFinding['kind'],
-    message: string,
-    threads: readonly number[],
-    at: Decoded | undefined,
-    resident: Resident | undefined,
-  ): void {
-    const { report } = this.options
-    const line = at?.instruction.line ?? 0
-    if (report === undefined || this.#reported.has(`${kind},${line}`)) return
-    this.#reported.add(`${kind},${line}`)
-    const block = this.#ctaid(resident)
-    const where = at === undefined ? '' : `, by ${describeInstruction(at.instruction)}`
-    report({
-      kind,
-      message: `${message}. In block (${block.join()})${where}`,
-      kernel: this.code.program.kernel.fn.name,
-      block,
-      threads,
-      line,
-      source: at?.instruction.source,
-    })
-  }
-
   /** Ends the launch with a fault, since threads wait and none can go on. */
   #deadlock(resident: Resident): never {
     const places = new Map<string, number[]>()
@@ -1376,8 +1098,8 @@ export class KernelLaunch implements RunTime {
     const gone = resident.status.filter((each) => each === GONE).length
     const where = [...places].map(([key, list]) => `${list.length} threads (${list[0]}, …) at ${key}`).join(', ')
     const message = `The block waits forever: ${where}; ${gone} threads have ended`
-    this.#find('diverging-barrier', message, [...places.values()].flat(), at, resident)
-    throw this.#faultAt('CUDA_ERROR_LAUNCH_TIMEOUT', message, at, [...places.values()][0]?.[0] ?? 0)
+    this.#reports.find('diverging-barrier', message, [...places.values()].flat(), at, resident)
+    throw this.#reports.faultAt('CUDA_ERROR_LAUNCH_TIMEOUT', message, at, [...places.values()][0]?.[0] ?? 0)
   }
 
   #endless(): never {
@@ -1389,370 +1111,11 @@ export class KernelLaunch implements RunTime {
         if (state === EXITED) continue
         at = this.code.program.stops[state]?.at
         thread = each
-        this.#current = resident
+        this.#reports.current = resident
       }
     }
     const message = `The kernel does not end: it ran more than ${this.#limit} instructions`
-    throw this.#faultAt('CUDA_ERROR_LAUNCH_TIMEOUT', message, at, thread)
-  }
-
-  fail(site: number, kind: number, thread: number): never {
-    switch (FAILURES[kind]) {
-      case 'trap':
-        throw this.#fault('CUDA_ERROR_LAUNCH_FAILED', 'The kernel ended itself with trap', site, thread)
-      case 'overflow':
-        throw this.#fault('CUDA_ERROR_HARDWARE_STACK_ERROR', 'The stack of a thread is full', site, thread)
-      case 'endless':
-        throw this.#fault('CUDA_ERROR_LAUNCH_TIMEOUT', 'A loop in a function does not end', site, thread)
-      case 'pointer':
-        throw this.#fault('CUDA_ERROR_INVALID_PC', 'A function is called through an address that is none', site, thread)
-      default:
-        throw this.#fault('CUDA_ERROR_ILLEGAL_INSTRUCTION', 'A function that was called ends its thread', site, thread)
-    }
-  }
-
-  // Memory --------------------------------------------------------------------------------------------------------------
-
-  resolve(
-    low: number,
-    high: number,
-    site: number,
-    window: number,
-    bytes: number,
-    access: number,
-    frame: number,
-    thread: number,
-  ): number {
-    const address = (low >>> 0) + (high >>> 0) * 2 ** 32
-    return this.#translate(address, bytes, access, frame, thread, this.code.sites[site], window)
-  }
-
-  #translate(
-    address: number,
-    bytes: number,
-    access: number,
-    frame: number,
-    thread: number,
-    at: Decoded | undefined,
-    window: number,
-  ): number {
-    if (address >= Number(SHARED_WINDOW)) {
-      const found = this.#inWindow(address, bytes, frame)
-      if (found !== undefined && address % bytes === 0) {
-        if (this.code.options.checked && address < Number(LOCAL_WINDOW)) {
-          this.#shared(at, address - Number(SHARED_WINDOW), bytes, access, thread)
-        }
-        return found
-      }
-      if (found === undefined) throw this.#outside(address, bytes, access, at, thread)
-    }
-    if (address % bytes !== 0) {
-      const what = `${this.#participle(access)} ${bytes} bytes at ${hex(address)}, which is not a multiple of ${bytes}`
-      throw this.#faultAt('CUDA_ERROR_MISALIGNED_ADDRESS', what, at, thread, address)
-    }
-    const block = this.#memory.find(address)
-    if (block === undefined || address + bytes > block.begin + block.byteLength) {
-      throw this.#outside(address, bytes, access, at, thread)
-    }
-    const offset = address - block.begin
-    if (block.external !== undefined) {
-      this.#pending = { block, offset, bytes }
-      if (this.code.options.recorded) {
-        block.marks ??= new Uint8Array(align(block.byteLength, 4))
-        this.#memory.marksTouched(block, offset, bytes)
-        for (let index = offset; index < offset + bytes; index++)
-          block.marks[index] = (block.marks[index] ?? 0) | access
-      }
-      if (this.#isLookedAt(block)) this.#global(address, bytes, access, thread, at, undefined, block)
-      const { bytes: all } = this.#memory
-      all.set(block.external().subarray(offset, offset + bytes), BOUNCE)
-      return BOUNCE
-    }
-    if (!this.#memory.makeResident(block) || block.base === undefined) {
-      throw new OutOfMachineMemory(`the block at ${hex(block.begin)} of ${block.byteLength} bytes`)
-    }
-    this.#memory.updateTable()
-    if (window !== 0) this.#moveWindow(window, block, bytes)
-    this.#noteInShadow(block, offset, bytes, access, at, thread)
-    if (this.#isLookedAt(block)) this.#global(address, bytes, access, thread, at, undefined, block)
-    return block.base + offset
-  }
-
-  #inWindow(address: number, bytes: number, frame: number): number | undefined {
-    const inside = (begin: bigint, length: number, base: number, least = 0): number | undefined => {
-      const distance = address - Number(begin)
-      return distance >= least && distance + bytes <= length ? base + distance : undefined
-    }
-    const resident = this.#current
-    return (
-      inside(SHARED_WINDOW, this.#sharedBytes, resident?.shared ?? 0) ??
-      inside(LOCAL_WINDOW, this.code.program.threadBytes, frame, FRAME.cells) ??
-      inside(PARAMETER_WINDOW, this.code.program.parameters.byteLength, this.#cells + LAUNCH.parameters)
-    )
-  }
-
-  #moveWindow(window: number, block: DeviceBlock, bytes: number): void {
-    // A block of memory that is not aligned itself keeps its window closed: each access to it is looked up.
-    if (block.begin % bytes !== 0) return
-    const { view } = this.#memory
-    view.setBigUint64(window, BigInt(block.begin), true)
-    view.setBigUint64(window + 8, BigInt(Math.floor(block.byteLength / bytes)), true)
-    view.setInt32(window + 16, block.base ?? 0, true)
-    view.setInt32(window + 20, block.shadow ?? 0, true)
-    view.setInt32(window + 28, this.#isLookedAt(block) ? 1 : 0, true)
-  }
-
-  #noteInShadow(
-    block: DeviceBlock,
-    offset: number,
-    bytes: number,
-    access: number,
-    at: Decoded | undefined,
-    thread: number,
-  ): void {
-    const { shadow } = block
-    if (shadow === undefined || !this.code.options.recorded) return
-    const marks = access & SHADOW.written ? access | SHADOW.initialised : access
-    const all = this.#memory.bytes
-    this.#memory.shadowTouched(shadow + offset, bytes)
-    let fresh = true
-    for (let index = shadow + offset; index < shadow + offset + bytes; index++) {
-      if (((all[index] ?? 0) & SHADOW.initialised) === 0) fresh = false
-      all[index] = (all[index] ?? 0) | marks
-    }
-    if (!fresh && (access & SHADOW.read) !== 0) this.#uninitialisedAt(at, block.begin + offset, bytes, thread)
-  }
-
-  uninitialised(site: number, low: number, high: number, bytes: number, thread: number): void {
-    this.#uninitialisedAt(this.code.sites[site], (low >>> 0) + (high >>> 0) * 2 ** 32, bytes, thread)
-  }
-
-  #uninitialisedAt(at: Decoded | undefined, address: number, bytes: number, thread: number): void {
-    const message = `${bytes} bytes at ${hex(address)} are read, and nothing wrote them`
-    this.#find('uninitialised-read', message, [thread], at, this.#current)
-  }
-
-  #participle(access: number): string {
-    return (access & SHADOW.written) === 0
-      ? 'A load reads'
-      : (access & SHADOW.atomic) !== 0
-        ? 'An atomic changes'
-        : 'A store writes'
-  }
-
-  #outside(address: number, bytes: number, access: number, at: Decoded | undefined, thread: number): KernelFault {
-    let near = ''
-    if (address >= Number(SHARED_WINDOW) && address < Number(LOCAL_WINDOW)) {
-      near = `: byte ${address - Number(SHARED_WINDOW)} of shared memory, of which the block has ${this.#sharedBytes}`
-    } else if (address >= Number(LOCAL_WINDOW) && address < Number(PARAMETER_WINDOW)) near = ', outside of local memory'
-    else if (address < 4096) near = ', a null pointer'
-    else {
-      const { before, behind } = this.#memory.around(address)
-      if (before !== undefined) {
-        const past = address - before.begin - before.byteLength
-        const where = past < 0 ? `reaching ${bytes + past} bytes beyond` : `${past} bytes behind the end of`
-        near = `, ${where} the block at ${hex(before.begin)} of ${before.byteLength} bytes`
-      }
-      const gap = behind === undefined ? Number.POSITIVE_INFINITY : behind.begin - address
-      const past = before === undefined ? Number.POSITIVE_INFINITY : address - before.begin - before.byteLength
-      if (behind !== undefined && gap < past) {
-        near = `, ${gap} bytes before the block at ${hex(behind.begin)} of ${behind.byteLength} bytes`
-      }
-    }
-    const what = `${this.#participle(access)} ${bytes} bytes at ${hex(address)}${near}`
-    return this.#faultAt('CUDA_ERROR_ILLEGAL_ADDRESS', what, at, thread, address)
-  }
-
-  /** Copies what was written to the bounce cells to the memory that they stand for. */
-  flush(): void {
-    const pending = this.#pending
-    if (pending === undefined) return
-    this.#pending = undefined
-    const { block, offset, bytes } = pending
-    block.external?.().set(this.#memory.bytes.subarray(BOUNCE, BOUNCE + bytes), offset)
-  }
-
-  shared(site: number, address: number, bytes: number, access: number, thread: number): void {
-    this.#shared(this.code.sites[site], address, bytes, access, thread)
-  }
-
-  #shared(at: Decoded | undefined, address: number, bytes: number, access: number, thread: number): void {
-    const resident = this.#current
-    if (resident === undefined || this.options.report === undefined) return
-    this.#settleWrite()
-    resident.races ??= new SharedRaces(this.#sharedBytes)
-    // Reserved shared memory is not checked: CUDA's own headers use it, as it is meant to be used.
-    if (address < this.#ownSharedBytes) {
-      resident.races.noteContents(address, bytes, isInitialisation(at) ? SHADOW.written : access, thread, at)
-    }
-    // A thread that waits at an mbarrier is ordered after all that arrived there. Which threads did is not followed, so it counts as a barrier of the
-    // block.
-    if (at?.form.opcode === 'mbarrier' && /_wait$/.test(at.modifiers['op'] ?? '')) resident.races.barrier()
-    const race = resident.races.access(address, bytes, access, thread, at)
-    if (race === undefined) return
-    const { other, before, isOfWrites } = race
-    const message = `Threads ${other} and ${thread} access byte ${address} of shared memory without a barrier between them${firstBy(before)}`
-    const report = (): void => this.#find('shared-memory-race', message, [other, thread], at, resident)
-    if (isOfWrites) this.#reportIfChanged(resident.shared + address, bytes, report)
-    else report()
-  }
-
-  readonly #lookedAt = new Map<DeviceBlock, boolean>()
-
-  /** Whether races are looked for in a block of memory: there are none where the launch cannot write. */
-  #isLookedAt(block: DeviceBlock): boolean {
-    if (this.#globalRaces === undefined) return false
-    const known = this.#lookedAt.get(block)
-    if (known !== undefined) return known
-    const { begin, byteLength } = block
-    const isLookedAt = begin >= ENGINE_BEGIN || (this.options.mayWrite?.(begin, byteLength) ?? false)
-    this.#lookedAt.set(block, isLookedAt)
-    return isLookedAt
-  }
-
-  global(site: number, low: number, high: number, bytes: number, access: number, thread: number): void {
-    const address = (low >>> 0) + (high >>> 0) * 2 ** 32
-    const at = this.code.sites[site]
-    this.#siteFacts[site] ??= this.#globalRaces?.factsOf(at)
-    this.#global(address, bytes, access, thread, at, this.#siteFacts[site], undefined)
-  }
-
-  /** The facts about each place in the code that accesses memory; indices are the places' numbers. */
-  readonly #siteFacts: (SiteFacts | undefined)[] = []
-
-  #global(
-    address: number,
-    bytes: number,
-    access: number,
-    thread: number,
-    at: Decoded | undefined,
-    facts: SiteFacts | undefined,
-    within: DeviceBlock | undefined,
-  ): void {
-    const [order, races] = [this.#current?.order, this.#globalRaces]
-    if (order === undefined || races === undefined) return
-    this.#settleWrite()
-    const race = races.access(order, thread >> 5, address, bytes, access, facts ?? races.factsOf(at))
-    if (race !== undefined) this.#foundInGlobal(race, address, bytes, thread, at, within)
-  }
-
-  #foundInGlobal(
-    race: GlobalRace,
-    address: number,
-    bytes: number,
-    thread: number,
-    at: Decoded | undefined,
-    within: DeviceBlock | undefined,
-  ): void {
-    const resident = this.#current
-    const { other, before, isOfWrites } = race
-    const block = within ?? this.#memory.find(address)
-    const where = block === undefined ? '' : `, ${address - block.begin} bytes behind the start of its block`
-    const earlier = this.#tripleOf(other.block).join()
-    const pair =
-      other.block === resident?.order?.number
-        ? `Warps ${other.warp} and ${thread >> 5} of one block`
-        : `Warp ${other.warp} of block (${earlier}) and warp ${thread >> 5} of another block`
-    const message = `${pair} access ${bytes} bytes of global memory at ${hex(address)}${where}, and nothing orders them${firstBy(before)}`
-    const report = (): void => this.#find('global-memory-race', message, [thread], at, resident)
-    if (!isOfWrites) report()
-    else if (block?.base !== undefined) this.#reportIfChanged(block.base + address - block.begin, bytes, report)
-  }
-
-  fence(): void {
-    const order = this.#current?.order
-    if (order !== undefined) this.#globalRaces?.release(order)
-  }
-
-  /** A write under way that races with an earlier one. It is reported only if it changes the bytes. */
-  #unsettled: { readonly at: number; readonly before: Uint8Array; readonly report: () => void } | undefined
-
-  #reportIfChanged(at: number, bytes: number, report: () => void): void {
-    this.#unsettled = { at, before: this.#memory.bytes.slice(at, at + bytes), report }
-  }
-
-  /** Reports the race of the write before, unless it left the bytes as they were: threads that write the same values do no harm. */
-  #settleWrite(): void {
-    const unsettled = this.#unsettled
-    if (unsettled === undefined) return
-    this.#unsettled = undefined
-    const { at, before, report } = unsettled
-    const { bytes } = this.#memory
-    if (before.some((byte, index) => byte !== bytes[at + index])) report()
-  }
-
-  // Services ------------------------------------------------------------------------------------------------------------
-
-  clock(which: number): number {
-    this.#reads++
-    const cycles = this.#instructions + 64 * this.#reads + this.#slept * 1.75
-    if (which === 0) return Math.floor(cycles)
-    return Math.floor(this.options.now?.() ?? cycles / 1.75)
-  }
-
-  sleep(nanoseconds: number): void {
-    this.#slept += nanoseconds
-  }
-
-  host(name: string, site: number, parameters: number, results: number, frame: number, thread: number): void {
-    const { view } = this.#memory
-    const pointer = (index: number): number => Number(view.getBigUint64(parameters + 8 * index, true))
-    const at = this.code.sites[site]
-    const byte = (address: number): number => {
-      const found = this.#translate(address, 1, SHADOW.read, frame, thread, at, 0)
-      return this.#memory.bytes[found] ?? 0
-    }
-    if (name === 'vprintf') {
-      const list = pointer(1)
-      const read = (offset: number, bytes: number): number =>
-        this.#translate(list + offset, bytes, SHADOW.read, frame, thread, at, 0)
-      const { text, count } = formatPrintf(readString(pointer(0), byte), {
-        byte,
-        int32: (offset) => this.#memory.view.getInt32(read(offset, 4), true),
-        int64: (offset) => this.#memory.view.getBigInt64(read(offset, 8), true),
-        double: (offset) => this.#memory.view.getFloat64(read(offset, 8), true),
-      })
-      this.options.print?.(text)
-      this.#memory.view.setInt32(results, count, true)
-    } else if (name === '__assertfail') {
-      const [condition, file, fn] = [pointer(0), pointer(1), pointer(3)].map((each) => readString(each, byte))
-      const line = view.getInt32(parameters + 16, true)
-      const text = `${file}:${line}: ${fn}: Assertion \`${condition}\` failed.`
-      const [x, y, z] = this.#ctaid(this.#current)
-      const tid = this.#tid(thread).join()
-      this.options.print?.(
-        `${file}:${line}: ${fn}: block: [${x},${y},${z}], thread: [${tid}] Assertion \`${condition}\` failed.\n`,
-      )
-      throw this.#faultAt('CUDA_ERROR_ASSERT', text, at, thread)
-    } else if (name === 'cudaGraphSetConditional') {
-      this.options.setConditional?.(view.getBigUint64(parameters, true), view.getUint32(parameters + 8, true))
-    } else if (name === 'malloc') {
-      const size = pointer(0)
-      view.setBigUint64(results, BigInt(this.#allocateForKernel(size)), true)
-    } else if (name === 'free') this.#freeForKernel(pointer(0), at, thread)
-  }
-
-  static #heap = ENGINE_BEGIN + 2 ** 24
-
-  #allocateForKernel(byteLength: number): number {
-    if (byteLength === 0 || byteLength > 2 ** 30) return 0
-    const begin = KernelLaunch.#heap
-    if (begin + byteLength > 2 ** 47) return 0
-    KernelLaunch.#heap += align(byteLength, 256) + 256
-    this.#memory.add(begin, byteLength)
-    return begin
-  }
-
-  #freeForKernel(address: number, at: Decoded | undefined, thread: number): void {
-    if (address === 0) return
-    const block = this.#memory.find(address)
-    if (block === undefined || block.begin !== address || address < ENGINE_BEGIN) {
-      const what = `free() of ${hex(address)}, which malloc() did not give`
-      throw this.#faultAt('CUDA_ERROR_ILLEGAL_ADDRESS', what, at, thread, address)
-    }
-    this.#memory.remove(address)
-    this.#memory.updateTable()
-    this.code.renewWindows()
+    throw this.#reports.faultAt('CUDA_ERROR_LAUNCH_TIMEOUT', message, at, thread)
   }
 
   /** Whether races in global memory were looked for in a part of the launch only, since it has more barriers and releases than are kept. */
@@ -1775,67 +1138,6 @@ export class KernelLaunch implements RunTime {
   }
 }
 
-/** Collects the marks in parts of a shadow and clears them. Words without marks are skipped. */
-function takeMarks(words: Int32Array, shadow: number, parts: TouchedBlock['parts'], begin: number): RecordedAccesses {
-  const kinds = [SHADOW.read, SHADOW.written, SHADOW.atomic].map((mask) => ({
-    mask,
-    from: -1,
-    ranges: [] as ByteRange[],
-  }))
-  const end = (at: number): void => {
-    for (const kind of kinds) {
-      if (kind.from >= 0) kind.ranges.push({ from: begin + kind.from, to: begin + at })
-      kind.from = -1
-    }
-  }
-  for (const { from, to } of parts) {
-    // A word of four equal bytes is kept here: while equal words follow it, no range begins or ends.
-    let same = -1
-    for (let at = from; at < to; at += 4) {
-      const word = words[(shadow + at) >>> 2] ?? 0
-      const isMarked = (word & ~ALL_INITIALISED) !== 0
-      if (isMarked) words[(shadow + at) >>> 2] = word & ALL_INITIALISED
-      if (word === same) continue
-      same = word === Math.imul(word & 0xff, 0x01010101) ? word : -1
-      if (!isMarked) {
-        end(at)
-        continue
-      }
-      for (let byte = at; byte < Math.min(at + 4, to); byte++) {
-        const marks = word >> (8 * (byte - at))
-        for (const kind of kinds) {
-          const marked = (marks & kind.mask) !== 0
-          if (marked && kind.from < 0) kind.from = byte
-          else if (!marked && kind.from >= 0) {
-            kind.ranges.push({ from: begin + kind.from, to: begin + byte })
-            kind.from = -1
-          }
-        }
-      }
-    }
-    end(to)
-  }
-  const [reads = [], writes = [], atomics = []] = kinds.map(({ ranges }) => ranges)
-  return { block: begin, reads, writes, atomics }
-}
-
-/** The part of a message about a race that names the earlier of its two instructions, if that is known. */
-function firstBy(before: Decoded | undefined): string {
-  return before === undefined ? '' : `, first by ${describeInstruction(before.instruction)}`
-}
-
-/** Whether an instruction only writes its memory, although others with the same opcode also read theirs. */
-function isInitialisation(at: Decoded | undefined): boolean {
-  return at?.form.opcode === 'mbarrier' && at.modifiers['op'] === 'init'
-}
-
-/** The bits of a shadow word which say that its bytes have been written, and nothing else. */
-const ALL_INITIALISED = 0x01010101 * SHADOW.initialised
-
 function pickFrom(count: number, choose: (count: number) => number): number {
   return Math.min(count - 1, Math.max(0, Math.trunc(choose(count))))
-}
-
-function hex(address: number): string {
-  return `0x${address.toString(16)}`
 }

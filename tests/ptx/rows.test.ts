@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { KernelFault, type KernelFinding, type Triple } from '../../src/ptx/faults.js'
-import type { RecordedAccesses } from '../../src/ptx/launch.js'
+import type { RecordedAccesses } from '../../src/ptx/recorded-accesses.js'
 import { faultOf } from './faults.js'
 import { Machine, randomNumbers, type TestLaunch } from './machine.js'
 
