@@ -180,9 +180,10 @@ function findingOf(report: sanitizer.SanitizerReport): Finding {
   const { kind, severity, first, second, advice, message } = report
   const places = {
     captured: advice.includes('inside the capture') ? second.capturedAt[0] : undefined,
-    queued: advice.includes('host function is queued') ? second.queuedAt[0] : undefined,
+    queued: advice.includes(' is queued') ? second.queuedAt[0] : undefined,
+    launched: / is launched (.+)$/.exec(advice)?.[1],
   }
-  const before = places.captured ?? places.queued ?? second.stack[0]
+  const before = places.captured ?? places.queued ?? places.launched ?? second.stack[0]
   return {
     kind,
     severity,
