@@ -13,4 +13,4 @@ await build({
   plugins: [cuEsbuild()],
 })
 // What calls the driver of a GPU. The simulator does without.
-cpSync(fileURLToPath(new URL('../native', import.meta.resolve('cuda-streams'))), 'out/native', { recursive: true })
+cpSync(fileURLToPath(new URL('../../native', import.meta.resolve('cuda-streams'))), 'out/native', { recursive: true })
