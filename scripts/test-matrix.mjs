@@ -15,7 +15,7 @@ import { testFiles, tests } from './test-files.mjs'
 const AT_ONCE = 2
 const LONGEST_FILE = 600_000
 /** What is of the native interface and of the event loop: with `--run-time`, all that those of BETWEEN play. */
-const OF_EVERY_NODE = /^(native|driver\/cuda\/waiting|fake-driver)\//
+const OF_EVERY_NODE = /^(foundation\/native|cuda\/waiting|fake-driver)\//
 const COUNTS = ['passed', 'failed', 'skipped', 'lacking']
 
 const given = process.argv.slice(2)

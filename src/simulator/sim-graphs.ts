@@ -438,10 +438,10 @@ function updatedBy(nodes: Nodes, others: Nodes): Nodes | undefined {
   const pairs = paired(nodes, others)
   if (pairs === undefined) return undefined
   const updated: CapturedNode<SimNodeWork>[] = []
-  for (const { index, after, work: before } of nodes) {
-    const behind = after.flatMap((one) => updated[one.index] ?? [])
-    const work = others[pairs.get(index) ?? -1]?.work ?? before
-    updated.push({ index, after: behind, work: withBodiesOf(before, work) })
+  for (const node of nodes) {
+    const behind = node.after.flatMap((one) => updated[one.index] ?? [])
+    const work = others[pairs.get(node.index) ?? -1]?.work ?? node.work
+    updated.push({ ...node, after: behind, work: withBodiesOf(node.work, work) })
   }
   return updated
 }
@@ -516,7 +516,8 @@ function flattened(nodes: Nodes): Nodes {
 
 /**
  * The place in the graph from which an update takes the work of each place in an instance; undefined if the graphs differ. CUDA pairs the nodes
- * that nothing comes after, in the order of capture, and then what these come after, in the order in which they came to.
+ * that nothing comes after, in the order in which the origin of the capture came to be behind them, and then what these come after, in the order
+ * in which they came to.
  */
 function paired(nodes: Nodes, others: Nodes): ReadonlyMap<number, number> | undefined {
   if (nodes.length !== others.length) return undefined
@@ -540,10 +541,11 @@ function paired(nodes: Nodes, others: Nodes): ReadonlyMap<number, number> | unde
 
 const indexesOf = (nodes: Nodes): readonly number[] => nodes.map(({ index }) => index)
 
-/** The indices of the nodes that no other comes after. */
+/** The indices of the nodes that no other comes after, in the order in which an update pairs them. */
 function lastOf(nodes: Nodes): readonly number[] {
   const followed = new Set(nodes.flatMap(({ after }) => indexesOf(after)))
-  return indexesOf(nodes).filter((index) => !followed.has(index))
+  const last = nodes.filter(({ index }) => !followed.has(index))
+  return indexesOf(last.sort((a, b) => (a.rank ?? a.index) - (b.rank ?? b.index)))
 }
 
 function isSameKind(work: SimNodeWork, other: SimNodeWork): boolean {

@@ -141,6 +141,36 @@ onEveryBackend('graphs', (bench) => {
     }
   })
 
+  test('G10 an update pairs nodes that nothing comes after as the origin came to be behind them, not as they were captured', () => {
+    using stream = bench.stream()
+    const branches = [bench.stream(), bench.stream()] as const
+    const [one, two] = branches
+    using buffer = device.alloc(64, { stream })
+    using pinned = device.allocPinned(64)
+    const copy = (): Stream => one.copy(buffer.subarray(0, 16), pinned.subarray(0, 16))
+    const fill = (): Stream => two.fill(buffer.subarray(16, 32), 1)
+    const captured = (queue: () => void, joined: readonly Stream[]): Graph =>
+      stream.capture(() => {
+        for (const branch of branches) branch.wait(stream)
+        queue()
+        for (const branch of joined) stream.wait(branch)
+      })
+    using first = captured(() => void [copy(), fill()], [one, two])
+    using fillFirst = captured(() => void [fill(), copy()], [one, two])
+    using joinedLater = captured(() => void [copy(), fill()], [two, one])
+    using through = captured(() => void [copy(), fill(), two.wait(one)], [two])
+    using exec = first.instantiate()
+    exec.update(fillFirst)
+    exec.update(first)
+    refusedByDriver(() => exec.update(joinedLater), 910)
+    refusedByDriver(() => exec.update(through), 910)
+    using another = joinedLater.instantiate()
+    another.update(through)
+    another.launch(stream)
+    stream.synchronize()
+    for (const branch of branches) branch.close()
+  })
+
   test('G10 an update pairs nodes by what they come after, in the order in which they came to', () => {
     using stream = bench.stream()
     using other = bench.stream()

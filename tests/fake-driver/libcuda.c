@@ -89,6 +89,7 @@ struct Op {
   struct Exec *exec; int node; struct Graph *child; /* of a graph within a graph: the copy of that */
   struct Event *event;
   int index, after[WIDEST], nafter; /* its place in its graph, and those that it comes after */
+  int rank; /* its place among those that nothing comes after, if it was one of them at the end of a capture; else 0 */
   Context *green; /* of the stream that it was captured on */
   void *function;
   double *time;
@@ -613,7 +614,7 @@ static int isUnjoined(Capture *c) {
 API R cuStreamEndCapture(void *h, void **out) { nap(); LOCK; Stream *s = streamOf(h, "cuStreamEndCapture"); R r = OK; *out = 0; if (implicit(s)) { UNLOCK; return CAPTURE_IMPLICIT; }
   pthread_mutex_lock(&g); Capture *c = s->capture;
   if (!c) r = ILLEGAL_STATE; else if (c->origin != s) { c->valid = 0; r = CAPTURE_UNMATCHED; }
-  else { c->graph->branches += c->branches; r = c->mode != 2 && !pthread_equal(c->thread, pthread_self()) ? CAPTURE_WRONG_THREAD : !c->valid ? CAPTURE_INVALIDATED : isUnjoined(c) ? CAPTURE_UNJOINED : OK; if (!r) { *out = c->graph; if (!c->adds) count(GRAPHS, 1); } else lose(c); leave(c); perThread.capture = perThread.capture == c ? 0 : perThread.capture; for (int i = 0; i < nstreams; i++) if (streams[i]->capture == c) streams[i]->capture = 0; }
+  else { c->graph->branches += c->branches; r = c->mode != 2 && !pthread_equal(c->thread, pthread_self()) ? CAPTURE_WRONG_THREAD : !c->valid ? CAPTURE_INVALIDATED : isUnjoined(c) ? CAPTURE_UNJOINED : OK; if (!r) { *out = c->graph; for (int i = 0; i < s->front.n; i++) if (!s->front.nodes[i]->op.rank) s->front.nodes[i]->op.rank = c->graph->count + i; if (!c->adds) count(GRAPHS, 1); } else lose(c); leave(c); perThread.capture = perThread.capture == c ? 0 : perThread.capture; for (int i = 0; i < nstreams; i++) if (streams[i]->capture == c) streams[i]->capture = 0; }
   pthread_mutex_unlock(&g); UNLOCK; return r; }
 API R cuStreamGetCaptureInfo_v3(void *h, int *status, u64 *id, void **graph, void ***deps, void **edges, size_t *n) {
   Stream *s = streamOf(h, "cuStreamGetCaptureInfo"); if (refuseToTell(s)) return CAPTURE_IMPLICIT; Capture *c = s->capture;
@@ -702,8 +703,15 @@ static Op **opsOf(Graph *graph) { Op **ops = calloc((size_t)graph->count + 1, si
 /* Pairs two nodes, and those before them in the order in which they came to be that: `pair` has for each node of `a` that of `b`, or -1. */
 static int pairNodes(Op **a, Op **b, int i, int j, int *pair) { if (pair[i] >= 0) return pair[i] == j; if (a[i]->nafter != b[j]->nafter || !isAlike(a[i], b[j])) return 0; pair[i] = j; for (int k = 0; k < a[i]->nafter; k++) if (!pairNodes(a, b, a[i]->after[k], b[j]->after[k], pair)) return 0; return 1; }
 static int isLast(Op **ops, int n, int index) { for (int i = 0; i < n; i++) for (int k = 0; k < ops[i]->nafter; k++) if (ops[i]->after[k] == index) return 0; return 1; }
-/* Those that nothing comes after are paired in the order of capture. */
-static int pairAll(Op **a, int na, Op **b, int nb, int *pair) { if (na != nb) return 0; for (int i = 0; i < na; i++) pair[i] = -1; int j = -1; for (int i = 0; i < na; i++) { if (!isLast(a, na, i)) continue; do j++; while (j < nb && !isLast(b, nb, j)); if (j >= nb || !pairNodes(a, b, i, j, pair)) return 0; } for (j++; j < nb; j++) if (isLast(b, nb, j)) return 0; return 1; }
+/* Those that nothing comes after are paired in the order in which the origin of the capture came to be behind them. */
+static int rankOf(Op *o) { return o->rank ? o->rank : o->index; }
+static int lastsOf(Op **ops, int n, int *lasts) { int count = 0; for (int i = 0; i < n; i++) { if (!isLast(ops, n, i)) continue; int at = count++; for (; at > 0 && rankOf(ops[lasts[at - 1]]) > rankOf(ops[i]); at--) lasts[at] = lasts[at - 1]; lasts[at] = i; } return count; }
+static int pairAll(Op **a, int na, Op **b, int nb, int *pair) {
+  if (na != nb) return 0;
+  int *x = calloc((size_t)na + 1, sizeof *x), *y = calloc((size_t)na + 1, sizeof *y), count = lastsOf(a, na, x), alike = lastsOf(b, nb, y) == count;
+  for (int i = 0; i < na; i++) pair[i] = -1;
+  for (int i = 0; alike && i < count; i++) alike = pairNodes(a, b, x[i], y[i], pair);
+  free(x); free(y); return alike; }
 static int areAlike(Graph *a, Graph *b) { Op **x = opsOf(a), **y = opsOf(b); int *pair = calloc((size_t)a->count + 1, sizeof *pair); int alike = pairAll(x, a->count, y, b->count, pair); free(x); free(y); free(pair); return alike; }
 /* Of a fill of rows only the value can be changed, and where it is. */
 static int isSameFill(Op *a, Op *b) { return a->toRow == b->toRow && a->rows == b->rows && a->bytes == b->bytes && a->width == b->width; }
@@ -723,7 +731,7 @@ API R cuGraphExecUpdate_v2(Exec *x, Graph *graph, void *info) { (void)info; LOCK
   R r = pairAll(was, x->count, now, graph->count, pair) ? OK : 910;
   if (r == OK) {
     Op *before = x->ops, *ops = calloc((size_t)x->count + 1, sizeof *ops);
-    for (int i = 0; i < x->count; i++) { ops[i] = *now[pair[i]]; ops[i].index = before[i].index; memcpy(ops[i].after, before[i].after, sizeof ops[i].after); fillOp(&ops[i]); }
+    for (int i = 0; i < x->count; i++) { ops[i] = *now[pair[i]]; ops[i].index = before[i].index; ops[i].rank = before[i].rank; memcpy(ops[i].after, before[i].after, sizeof ops[i].after); fillOp(&ops[i]); }
     memcpy(x->conditions, graph->conditions, sizeof x->conditions);
     x->ops = ops; if (x->launched == x->done) free(before);
   }

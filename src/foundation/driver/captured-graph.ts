@@ -11,6 +11,11 @@ export interface CapturedNode<Work> {
   readonly index: number
   readonly after: readonly CapturedNode<Work>[]
   readonly work: Work
+  /**
+   * Where the node stands among those that nothing comes after, if a capture ended with it: an update pairs these in the order in
+   * which the stream that began the capture came to be behind them, whichever of them was captured first.
+   */
+  readonly rank?: number
 }
 
 /**
@@ -113,10 +118,14 @@ export class CapturedGraph<
    */
   end(): readonly CapturedNode<Work>[] {
     this.#over = true
+    const nodes = this.#nodes
+    const followed = new Set(nodes.flatMap(({ after }) => after))
+    for (const [place, node] of this.frontierOf(this.origin).entries()) {
+      if (!followed.has(node)) nodes[node.index] = { ...node, rank: nodes.length + place }
+    }
     for (const stream of this.#frontiers.keys()) stream.capture = undefined
     this.#frontiers.clear()
     this.#records.clear()
-    const nodes = this.#nodes
     this.#nodes = []
     return nodes
   }
