@@ -14,14 +14,15 @@ const SHOWN = 25
 const given = process.env.CUDA_STREAMS_TEST_DAY
 const day = given && given !== 'all' ? Number(given) : Math.floor(Date.now() / 86_400_000)
 /** Run times by the days on which they have their turn. */
-const RUN_TIMES = ['node24 bun deno', 'node22 node26']
+const RUN_TIMES = ['node24', 'bun deno', 'node22 node26']
 const runTimes = given === 'all' ? RUN_TIMES.join(' ') : RUN_TIMES[day % RUN_TIMES.length]
 
 const JOBS = {
-  tests: ['node scripts/test.mjs --without=site/'],
+  // All but the long files of other days: `npm test` plays them all.
+  tests: ['node scripts/test.mjs --without=site/ --of-the-day'],
   // One after the other, since both write the playground. Its tests are skipped where there is no site.
   site: ['node site/build.mjs --built', 'node scripts/test.mjs site/', 'npm --prefix site run test:playground'],
-  // What each does in its own way; the tests have tried the rest on this Node. Each has its turn within two days.
+  // What each does in its own way; the tests have tried the rest on this Node. Each has its turn within three days.
   'run times': [`node scripts/test-matrix.mjs --run-time ${runTimes}`],
   // Projects with kernels in CUDA C++, bundled and run with what `npm pack` packs.
   examples: ['node scripts/examples.mjs'],

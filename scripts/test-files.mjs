@@ -71,6 +71,30 @@ const LONGEST_FIRST = [
   'tools/timeline/page',
   'site/site',
 ]
+
+/**
+ * Files that take more than four seconds of a core, the longest first, but for those that play a part of a table each day as it is. With
+ * `ofTheDay` each is played on one day of DAYS, and on the others left out.
+ */
+const LONG_FILES = [
+  ...['soak/soak', 'tools/cli/doctor', 'fake-driver/waiting', 'simulator/what-lives', 'ptx/forms/forms'],
+  ...['docs/guides', 'core/default-driver', 'tools/explore/explore', 'conformance/silent-waits', 'ptx/rows'],
+  ...['bench/server', 'tools/timeline/page', 'tools/sanitizer/modes', 'package/tarball', 'tools/recording/check'],
+  ...['ptx/fuzz', 'ptx/cores', 'core/memory/forgotten', 'package/own-lines', 'differential/replay'],
+  ...['simulator/random-faults', 'conformance/driver-choice', 'tools/explore/turns', 'tools/sanitizer/ranks'],
+  ...['properties/exploration', 'tools/timeline/outputs', 'tools/recording/what-if', 'processes/ranks'],
+  ...['tools/timeline/cupti/everything', 'ptx/endless', 'differential/corpus', 'tools/sanitizer/random'],
+  ...['tools/sanitizer/causal', 'tools/recording/recording', 'simulator/refused-frees'],
+  ...['libraries/nccl/communicator', 'tools/explore/native-jobs', 'tools/sanitizer/random-threads'],
+  ...['simulator/missing-waits', 'foundation/native/timer', 'python/pairings', 'package/declarations'],
+  ...['tools/sanitizer/bounded', 'processes/simulated-threads', 'tools/sanitizer/kernel-code'],
+  ...['tools/recording/damaged', 'simulator/scale', 'properties/anything', 'package/quickstart'],
+  ...['differential/forced', 'package/package', 'differential/fake-driver', 'conformance/process-life'],
+  ...['processes/ipc', 'tools/sanitizer/explored', 'simulator/names', 'bench/bench'],
+  ...['tools/process-trace/process-trace'],
+]
+const DAYS = 3
+
 const rankOf = (name) =>
   (LONGEST_FIRST.indexOf(name.replace('.test.js', '')) + LONGEST_FIRST.length + 1) % (LONGEST_FIRST.length + 1)
 
@@ -116,9 +140,16 @@ export function inProcesses(files, use) {
   }
 }
 
+/** The long files that are left to other days, of all paths of test files. */
+export async function leftToOtherDays() {
+  const { ofTheDay } = await import(pathToFileURL(join(tests, 'helpers', 'of-the-day.js')).href)
+  const today = ofTheDay(LONG_FILES, DAYS)
+  return LONG_FILES.filter((file) => !today.includes(file)).map((file) => `${file}.test.js`)
+}
+
 /** Paths below dist/tests, with `/`, in the order in which they should begin. The set is `all`, `quick`, `run-time` or `gpu`. */
 export function testFiles({ words, without, set }) {
-  const named = [...SLOW_FILES, ...RUN_TIME_FILES, ...LONGEST_FIRST]
+  const named = [...SLOW_FILES, ...RUN_TIME_FILES, ...LONGEST_FIRST, ...LONG_FILES]
   const gone = named.filter((file) => !existsSync(join(tests, `${file}.test.js`)))
   if (gone.length > 0) throw new Error(`${import.meta.url} names what is not there: ${gone.join(', ')}`)
   const files = readdirSync(tests, { recursive: true, encoding: 'utf8' })

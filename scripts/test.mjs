@@ -1,17 +1,22 @@
 // Runs the compiled tests: all of them, or those whose path below tests/ contains one of the words given. `--quick`: few, with
 // few combinations; `--nightly`: all combinations, on two seeds of the simulator, and the playground, which takes an hour. `--gpu`: those that
-// use a GPU, on that alone. `--without=WORD`: but not those whose path contains this word. `--reporter=failures`: only the tests that failed, each as a line of JSON.
+// use a GPU, on that alone. `--without=WORD`: but not those whose path contains this word. `--of-the-day`: of the long files a third, by the day
+// (CUDA_STREAMS_TEST_DAY), which is printed. `--reporter=failures`: only the tests that failed, each as a line of JSON.
 import { spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
-import { inProcesses, root, testFiles } from './test-files.mjs'
+import { inProcesses, leftToOtherDays, root, testFiles } from './test-files.mjs'
 
 const given = process.argv.slice(2)
 const effort = ['quick', 'nightly'].find((name) => given.includes(`--${name}`))
 const words = given.filter((word) => !word.startsWith('--'))
 const onGpu = given.includes('--gpu')
 const without = given.find((word) => word.startsWith('--without='))?.slice('--without='.length)
-const files = testFiles({ words, without, set: onGpu ? 'gpu' : effort === 'quick' ? 'quick' : 'all' })
+const left = given.includes('--of-the-day') ? await leftToOtherDays() : []
+if (left.length > 0) console.log(`left to other days, or to \`npm test\`: ${left.join(' ')}`)
+const files = testFiles({ words, without, set: onGpu ? 'gpu' : effort === 'quick' ? 'quick' : 'all' }).filter(
+  (file) => !left.includes(file),
+)
 // On a GPU each process has a context for every device: a few at a time are enough.
 const reporter = given.includes('--reporter=failures') ? join(import.meta.dirname, 'failures.mjs') : 'spec'
 const options = ['--expose-gc', '--test', `--test-concurrency=${onGpu ? 4 : 3}`, `--test-reporter=${reporter}`]

@@ -12,8 +12,8 @@ export interface CapturedNode<Work> {
   readonly after: readonly CapturedNode<Work>[]
   readonly work: Work
   /**
-   * Where the node stands among those that nothing comes after, if a capture ended with it: an update pairs these in the order in
-   * which the stream that began the capture came to be behind them, whichever of them was captured first.
+   * The node's place among those that nothing comes after, if a capture ended with it: an update pairs these in the order in which
+   * the stream that began the capture came to be behind them, whichever of them was captured first.
    */
   readonly rank?: number
 }
