@@ -6,6 +6,7 @@ import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { findChromium, NO_CHROMIUM } from '../../../dist/tests/helpers/chromium.js'
+import { ofTheDay } from '../../../dist/tests/helpers/of-the-day.js'
 import { launch, serve } from './serve.mjs'
 
 const skip = findChromium() === undefined ? NO_CHROMIUM : false
@@ -148,7 +149,8 @@ describe('the playground, in Chromium', { skip, timeout: 300_000 }, () => {
   const failing = () => page.locator('#checks .fails').allInnerTexts()
   const holding = () => page.locator('#checks .holds').count()
 
-  for (const [slug, way] of LESSONS) {
+  // Each has its day of three.
+  for (const [slug, way] of ofTheDay(LESSONS, 3)) {
     it(`the lesson ${slug}: its bug is found, and fixed by the ${way}`, async () => {
       await show(`#lesson=${slug}`)
       assert.doesNotMatch(await run(), /Fixed/)
@@ -442,12 +444,13 @@ throw new Error('it went wrong')
   })
 
   // Each pair of lesson, colours and width once.
-  for (const [slug, scheme, viewport] of [
+  const looks = [
     ['two-streams', 'light', DESKTOP],
     ['two-streams', 'dark', PHONE],
     ['out-of-bounds', 'light', PHONE],
     ['out-of-bounds', 'dark', DESKTOP],
-  ]) {
+  ]
+  for (const [slug, scheme, viewport] of ofTheDay(looks, 2)) {
     const { width } = viewport
     it(`axe-core has nothing to say, ${slug}, ${scheme}, ${width} wide, and nothing is cut off`, async () => {
       await show(`#lesson=${slug}`, viewport, scheme)

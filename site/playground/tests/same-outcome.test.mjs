@@ -4,6 +4,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { findChromium, NO_CHROMIUM } from '../../../dist/tests/helpers/chromium.js'
+import { ofTheDay } from '../../../dist/tests/helpers/of-the-day.js'
 import { buildRunner, inNode } from './in-node.mjs'
 import { OUTCOMES, PROGRAMS } from './programs.mjs'
 import { RANDOM_PROGRAMS, randomProgram } from './random-program.mjs'
@@ -13,6 +14,9 @@ const skip = findChromium() === undefined ? NO_CHROMIUM : false
 
 /** Each takes half a second in both; all of them at night. */
 const COMPARED = process.env.CUDA_STREAMS_TEST_EFFORT === 'nightly' ? RANDOM_PROGRAMS : 16
+
+/** Days within which each program is played. */
+const DAYS = 3
 
 /** Where addresses begin depends on the thread. */
 const withoutBase = (text) => text.replaceAll(/0x[0-9a-f]{4}(?=[0-9a-f]{8})/g, '0x…')
@@ -68,14 +72,14 @@ describe('the same in Node and in the page', { skip, timeout: 600_000 }, () => {
   const lessons = readdirSync(join(dist, '..', 'lessons')).filter(
     (name) => name.endsWith('.ts') && !NO_PROGRAMS.includes(name),
   )
-  for (const name of lessons) {
+  for (const name of ofTheDay(lessons, DAYS)) {
     it(`the program ${name}`, async () => {
       const code = readFileSync(join(dist, '..', 'lessons', name), 'utf8')
       for (const what of ['run', 'explore']) same(await inPage(what, code), plain(await inNode(what, code)))
     })
   }
 
-  for (const [name, code] of Object.entries(PROGRAMS)) {
+  for (const [name, code] of ofTheDay(Object.entries(PROGRAMS), DAYS)) {
     it(name, async () => {
       const ways = name.startsWith('time:') ? ['explore'] : ['run', 'explore']
       for (const what of ways) same(await inPage(what, code), plain(await inNode(what, code)))
