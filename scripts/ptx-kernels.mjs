@@ -1,7 +1,8 @@
 // Compiles the kernels that stand here as CUDA C++ to PTX, by NVRTC: `npm run build && node scripts/cuda-toolkit.mjs && node
 // scripts/ptx-kernels.mjs [names]`. The PTX is checked in, so that nobody needs NVRTC: tests/ptx/kernels/*.cu for sm_75 and sm_90; those of
 // the examples (`pipeline`, `ranks`) and of the playground's lessons (`lessons`) for every GPU and driver that the library works with.
-// PTX of Triton and Numba: `python tests/ptx/kernels/python/triton_kernels.py tests/ptx/kernels`, likewise numba_kernels.py.
+// PTX of Triton and Numba: `python tests/ptx/kernels/python/triton_kernels.py tests/ptx/kernels`, likewise numba_kernels.py. What stands in
+// tests/ptx/kernels then is stored by `node scripts/ptx-store.mjs`.
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { root } from './test-files.mjs'

@@ -1,13 +1,13 @@
 /** PTX of Triton and of Numba, against plain loops. */
 import assert from 'node:assert/strict'
 import { onEachMachine } from './kernel-test.js'
-import { floats, integers, type NumericArray, type TestLaunch } from './machine.js'
+import { architecturesOf, floats, integers, type NumericArray, type TestLaunch } from './machine.js'
 import { halfBitsOf, halfValue } from './small-floats.js'
 
 type Run<P> = (options: TestLaunch, ...parameters: (number | P)[]) => void
 
 function triton(name: string, check: (run: Run<NumericArray>) => void): void {
-  for (const architecture of [80, 90]) {
+  for (const architecture of architecturesOf(`triton_${name}`)) {
     // Two pointers to scratch memory stand behind the parameters.
     onEachMachine(`triton_${name}.sm_${architecture}`, undefined, architecture, ({ launch }) =>
       check((options, ...parameters) => launch({ block: 128, ...options }, ...parameters, 0, 0)),
@@ -30,7 +30,7 @@ class Shaped {
 }
 
 function numba(name: string, check: (run: Run<Shaped>) => void): void {
-  for (const architecture of [75, 90]) {
+  for (const architecture of architecturesOf(`numba_${name}`)) {
     onEachMachine(`numba_${name}.sm_${architecture}`, undefined, architecture, ({ launch }) =>
       check((options, ...parameters) =>
         launch(options, ...parameters.flatMap((each) => (each instanceof Shaped ? each.parameters : [each]))),

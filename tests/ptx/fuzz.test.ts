@@ -9,9 +9,9 @@ const SOURCES = [
   'atomics.sm_90',
   'language.sm_75',
   'images.sm_75',
-  'triton_softmax.sm_90',
+  'triton_softmax.sm_80',
   'numba_sum.sm_75',
-  'science.sm_90',
+  'science.sm_75',
 ]
 const ROUNDS = runs({ quick: 25, normal: 25, nightly: 40 })
 

@@ -1,7 +1,7 @@
 /** Tests of kernels against references of their own: on the engine, whose results must be those that a GPU gave, and on a GPU. */
 import { test } from 'node:test'
 import { GpuMachine } from './gpu-machine.js'
-import { Machine, type NumericArray, ptxOf, type TestLaunch } from './machine.js'
+import { architecturesOf, Machine, type NumericArray, ptxOf, type TestLaunch } from './machine.js'
 import { Results } from './recorded.js'
 
 const gpu = GpuMachine.open()
@@ -78,14 +78,14 @@ export interface KernelTestOptions {
   readonly gpu?: 'same bits' | 'any order' | 'not played'
 }
 
-/** Tests one kernel of a file, as NVRTC compiled it for sm_75 and for sm_90. */
+/** Tests one kernel of a file, as NVRTC compiled it for sm_75 and, where that is other code, for sm_90. */
 export function kernelTest(
   file: string,
   kernel: string,
   check: (scene: Scene) => void,
   options: KernelTestOptions = {},
 ): void {
-  for (const architecture of options.architectures ?? [75, 90]) {
+  for (const architecture of options.architectures ?? architecturesOf(file)) {
     onEachMachine(`${file}.sm_${architecture}`, kernel, architecture, check, options)
   }
 }

@@ -1,6 +1,7 @@
 /** A simulated machine for tests of src/ptx alone: memory, modules of checked-in PTX, and launches. */
-import { readFileSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { brotliDecompressSync } from 'node:zlib'
 import { DeviceMemory } from '../../src/ptx/device-memory.js'
 import type { Triple } from '../../src/ptx/faults.js'
 import { KernelLaunch } from '../../src/ptx/launch.js'
@@ -122,11 +123,20 @@ export function parameterBytes(
 }
 
 const texts = new Map<string, string>()
+const fileOf = (name: string): string => join(root, 'tests/ptx/kernels', `${name}.ptx.br`)
 
+/** The architectures for which the file is stored: one, where a compiler wrote the same code for all. */
+export function architecturesOf(file: string): readonly number[] {
+  const architectures = [75, 80, 90].filter((each) => existsSync(fileOf(`${file}.sm_${each}`)))
+  if (architectures.length === 0) throw new Error(`No PTX of ${file} is stored`)
+  return architectures
+}
+
+/** The PTX of a stored file, as a compiler wrote it. */
 export function ptxOf(name: string): string {
   const known = texts.get(name)
   if (known !== undefined) return known
-  const text = readFileSync(join(root, 'tests/ptx/kernels', `${name}.ptx`), 'utf8')
+  const text = brotliDecompressSync(readFileSync(fileOf(name))).toString()
   texts.set(name, text)
   return text
 }
