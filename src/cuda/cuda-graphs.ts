@@ -5,28 +5,26 @@ import { join } from 'node:path'
 import { stateError } from '../foundation/base/errors.js'
 import { fillOfRowsIsOn, notInBody } from '../foundation/driver/captured-graph.js'
 import { CUresult, cudaError } from '../foundation/driver/cuda-results.js'
+import { EventFlag, type ExternalFlag } from '../foundation/driver/event-driver.js'
 import {
   type CaptureMode,
   type ConditionalFacts,
   type ConditionalPlace,
   ConditionalType,
-  type ContextHandle,
-  EventFlag,
-  type EventHandle,
-  type ExternalFlag,
-  type FillWork,
   type GraphDriver,
-  type GraphExecHandle,
-  type GraphHandle,
-  type HostFunction,
-  isDefaultStream,
-  type KernelWork,
   type NewConditional,
   type NodeFacts,
+} from '../foundation/driver/graph-driver.js'
+import {
+  type ContextHandle,
+  type EventHandle,
+  type GraphExecHandle,
+  type GraphHandle,
+  isDefaultStream,
   type NodeHandle,
-  type NodeWork,
   type StreamHandle,
-} from '../foundation/driver/driver.js'
+} from '../foundation/driver/handle-types.js'
+import type { FillWork, HostFunction, KernelWork, NodeWork } from '../foundation/driver/queued-work.js'
 import { type CFunction, own } from '../foundation/native/c-functions.js'
 import { NativeMemory } from '../foundation/native/native-memory.js'
 import type { CudaGreenContexts, Greens } from './cuda-green-contexts.js'

@@ -5,13 +5,10 @@
 
 import { CUresult, cudaError } from '../foundation/driver/cuda-results.js'
 import { SPLITTING } from '../foundation/driver/deadlocks.js'
-import {
-  type ContextHandle,
-  type GreenContextPart,
-  StreamFlag,
-  type StreamHandle,
-} from '../foundation/driver/driver.js'
+import type { GreenContextPart } from '../foundation/driver/device-driver.js'
+import type { ContextHandle, StreamHandle } from '../foundation/driver/handle-types.js'
 import { multiprocessorGroups } from '../foundation/driver/multiprocessor-groups.js'
+import { StreamFlag } from '../foundation/driver/stream-driver.js'
 import { NativeMemory } from '../foundation/native/native-memory.js'
 import type { SpareStreams } from './handles/spare-streams.js'
 import type { StreamRecord } from './handles/stream-records.js'

@@ -5,22 +5,24 @@ import { LOADING } from '../foundation/driver/deadlocks.js'
 import {
   type ContextHandle,
   isDefaultStream,
-  type KernelDriver,
   type KernelHandle,
+  type ModuleHandle,
+  type Pointer,
+  type StreamHandle,
+} from '../foundation/driver/handle-types.js'
+import {
+  type KernelDriver,
   type KernelLimits,
   type KernelSource,
   type LaunchArgument,
   type LaunchShape,
   LIMITS_OF_ANY,
-  type ModuleHandle,
   type ModuleImage,
   type PassedType,
-  type Pointer,
-  type QueuedKernel,
-  type StreamHandle,
-} from '../foundation/driver/driver.js'
+} from '../foundation/driver/kernel-driver.js'
 import { bytesOfPassed, checkParameterSizes } from '../foundation/driver/kernel-parameters.js'
 import { tooMuchLocalMemory } from '../foundation/driver/local-memory.js'
+import type { QueuedKernel } from '../foundation/driver/queued-work.js'
 import type { CFunction } from '../foundation/native/c-functions.js'
 import { layer } from '../foundation/native/layer.js'
 import { NativeMemory } from '../foundation/native/native-memory.js'

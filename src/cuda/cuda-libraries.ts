@@ -2,17 +2,19 @@
 
 import { CUresult, cudaError } from '../foundation/driver/cuda-results.js'
 import {
-  type CallOfLibrary,
   type ContextHandle,
   cudaHandleOf,
   isDefaultStream,
+  type StreamHandle,
+} from '../foundation/driver/handle-types.js'
+import {
+  type CallOfLibrary,
   LIBRARY_ENTRIES,
   type LibraryCall,
   type LibraryDriver,
-  type QueuedLibraryCalls,
-  type StreamHandle,
   type ThreadedCalls,
-} from '../foundation/driver/driver.js'
+} from '../foundation/driver/library-driver.js'
+import type { QueuedLibraryCalls } from '../foundation/driver/queued-work.js'
 import { NativeCalls, NativeThread } from '../foundation/native/native-thread.js'
 import type { PendingHostFunctions } from './host-functions/pending-host-functions.js'
 import type { LibcudaParts } from './libcuda/driver-calls.js'

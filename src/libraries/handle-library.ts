@@ -14,7 +14,7 @@ import { invalidReceiver, invalidType, LibraryError, stateError } from '../found
 import { destroyWhenUnreachable, NativeResource } from '../foundation/base/finalization.js'
 import { ClosableObject, implementation, nextSerial } from '../foundation/base/library-object.js'
 import { memoize } from '../foundation/base/memoize.js'
-import { type HostImplementation, LIBRARY_ENTRIES, MOST_LIBRARY_ENTRIES } from '../foundation/driver/driver.js'
+import { type HostImplementation, LIBRARY_ENTRIES, MOST_LIBRARY_ENTRIES } from '../foundation/driver/library-driver.js'
 import type { CFunction } from '../foundation/native/c-functions.js'
 import { NativeMemory } from '../foundation/native/native-memory.js'
 import { loadLibrary } from '../foundation/native/shared-library.js'

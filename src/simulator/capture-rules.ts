@@ -2,7 +2,8 @@
 import type { CudaError } from '../foundation/base/errors.js'
 import type { CapturedNode } from '../foundation/driver/captured-graph.js'
 import { CUresult, cudaError } from '../foundation/driver/cuda-results.js'
-import { CaptureMode, EventFlag } from '../foundation/driver/driver.js'
+import { EventFlag } from '../foundation/driver/event-driver.js'
+import { CaptureMode } from '../foundation/driver/graph-driver.js'
 import {
   type CapturedInto,
   SimCapture,

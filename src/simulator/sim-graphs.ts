@@ -5,20 +5,19 @@ import {
   type CaptureMode,
   type ConditionalPlace,
   ConditionalType,
-  type ContextHandle,
   type GraphDriver,
-  type GraphExecHandle,
-  type GraphHandle,
   type NewConditional,
   type NodeFacts,
-  type NodeHandle,
   type NodeKind,
-  type NodeWork,
-  type QueuedChildGraph,
-  type QueuedGraph,
-  type QueuedGraphUpload,
-  type StreamHandle,
-} from '../foundation/driver/driver.js'
+} from '../foundation/driver/graph-driver.js'
+import type {
+  ContextHandle,
+  GraphExecHandle,
+  GraphHandle,
+  NodeHandle,
+  StreamHandle,
+} from '../foundation/driver/handle-types.js'
+import type { NodeWork, QueuedChildGraph, QueuedGraph, QueuedGraphUpload } from '../foundation/driver/queued-work.js'
 import type { CaptureRules } from './capture-rules.js'
 import type { ConditionalWork } from './machine/conditionals.js'
 import type { Machine } from './machine/machine.js'

@@ -1,5 +1,7 @@
 /** Things that the GPU may still use, which are given back when its work with them is complete. */
-import { type Driver, giveBackEvent, type InternalEvent, type MemoryDriver } from './driver.js'
+import type { Driver } from './driver.js'
+import { giveBackEvent, type InternalEvent } from './event-driver.js'
+import type { MemoryDriver } from './memory-driver.js'
 
 interface Leaving<T> {
   readonly thing: T

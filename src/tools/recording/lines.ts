@@ -2,14 +2,10 @@
  * The lines of a recording. The first is the header; each other one is JSON: an array for a call that was made, an object for
  * what calls refer to. docs/guides/recording.md describes them for other programs.
  */
-import type {
-  CopiedBytes,
-  FillWidth,
-  KernelMistakeKind,
-  MemoryRows,
-  QueuedCopy,
-  TouchedMemory,
-} from '../../foundation/driver/driver.js'
+
+import type { KernelMistakeKind } from '../../foundation/driver/kernel-driver.js'
+import type { FillWidth, QueuedCopy } from '../../foundation/driver/queued-work.js'
+import type { CopiedBytes, MemoryRows, TouchedMemory } from '../../foundation/driver/touched-memory.js'
 import type { Comparison } from '../../foundation/driver/values.js'
 
 /** The version of the format: a reader refuses others. */

@@ -3,22 +3,18 @@
  */
 import { atNextTurn, type Turn } from '../../foundation/base/event-loop.js'
 import type { Epoch, References } from '../../foundation/base/vector-clock.js'
+import type { Driver } from '../../foundation/driver/driver.js'
+import { EventFlag, type InternalEvent } from '../../foundation/driver/event-driver.js'
 import {
   type ContextHandle,
   cudaHandleOf,
-  type Driver,
-  EventFlag,
-  type InternalEvent,
-  type KernelMistakeKind,
-  type LaunchObserver,
   type NodeHandle,
   type Pointer,
-  type QueuedFill,
-  type QueuedFree,
   type StreamHandle,
-  type TouchedMemory,
-  touching,
-} from '../../foundation/driver/driver.js'
+} from '../../foundation/driver/handle-types.js'
+import type { KernelMistakeKind, LaunchObserver } from '../../foundation/driver/kernel-driver.js'
+import type { QueuedFill, QueuedFree } from '../../foundation/driver/queued-work.js'
+import { type TouchedMemory, touching } from '../../foundation/driver/touched-memory.js'
 import type { Comparison, MemoryValue } from '../../foundation/driver/values.js'
 import { watchedEra } from '../../foundation/driver/watched-threads.js'
 import { Exchange } from './exchange.js'
