@@ -7,13 +7,8 @@ import { stateError } from '../foundation/base/errors.js'
 import { CUresult, cudaError, hasLostContext } from '../foundation/driver/cuda-results.js'
 import type { GreenContextPart } from '../foundation/driver/device-driver.js'
 import type { Driver } from '../foundation/driver/driver.js'
-import {
-  type Cancel,
-  EventFlag,
-  type ExternalFlag,
-  isRecordWork,
-  type Settle,
-} from '../foundation/driver/event-driver.js'
+import { EventFlag, type ExternalFlag, isRecordWork, StreamFlag } from '../foundation/driver/driver-constants.js'
+import type { Cancel, Settle } from '../foundation/driver/event-driver.js'
 import { noEvent, refusedHandle } from '../foundation/driver/handle-errors.js'
 import { HandleMap } from '../foundation/driver/handle-tables.js'
 import {
@@ -35,7 +30,7 @@ import type {
   QueuedPromiseWait,
   QueuedWork,
 } from '../foundation/driver/queued-work.js'
-import { StreamFlag, type WrappedStream, type Wrapper } from '../foundation/driver/stream-driver.js'
+import type { WrappedStream, Wrapper } from '../foundation/driver/stream-driver.js'
 import type { CFunction } from '../foundation/native/c-functions.js'
 import type { NativeMemory } from '../foundation/native/native-memory.js'
 import { CudaGraphs } from './cuda-graphs.js'

@@ -5,15 +5,18 @@ import { join } from 'node:path'
 import { stateError } from '../foundation/base/errors.js'
 import { fillOfRowsIsOn, notInBody } from '../foundation/driver/captured-graph.js'
 import { CUresult, cudaError } from '../foundation/driver/cuda-results.js'
-import { EventFlag, type ExternalFlag } from '../foundation/driver/event-driver.js'
 import {
   type CaptureMode,
-  type ConditionalFacts,
-  type ConditionalPlace,
   ConditionalType,
-  type GraphDriver,
-  type NewConditional,
-  type NodeFacts,
+  EventFlag,
+  type ExternalFlag,
+} from '../foundation/driver/driver-constants.js'
+import type {
+  ConditionalFacts,
+  ConditionalPlace,
+  GraphDriver,
+  NewConditional,
+  NodeFacts,
 } from '../foundation/driver/graph-driver.js'
 import {
   type ContextHandle,

@@ -2,6 +2,7 @@
 import { CudaError, stateError } from '../foundation/base/errors.js'
 import { CUresult, cudaError } from '../foundation/driver/cuda-results.js'
 import { LOADING } from '../foundation/driver/deadlocks.js'
+import { LIMITS_OF_ANY } from '../foundation/driver/driver-constants.js'
 import {
   type ContextHandle,
   isDefaultStream,
@@ -10,15 +11,14 @@ import {
   type Pointer,
   type StreamHandle,
 } from '../foundation/driver/handle-types.js'
-import {
-  type KernelDriver,
-  type KernelLimits,
-  type KernelSource,
-  type LaunchArgument,
-  type LaunchShape,
-  LIMITS_OF_ANY,
-  type ModuleImage,
-  type PassedType,
+import type {
+  KernelDriver,
+  KernelLimits,
+  KernelSource,
+  LaunchArgument,
+  LaunchShape,
+  ModuleImage,
+  PassedType,
 } from '../foundation/driver/kernel-driver.js'
 import { bytesOfPassed, checkParameterSizes } from '../foundation/driver/kernel-parameters.js'
 import { tooMuchLocalMemory } from '../foundation/driver/local-memory.js'

@@ -12,14 +12,9 @@ import { SPLITTING } from '../foundation/driver/deadlocks.js'
 import { DEVICE_ATTRIBUTES as A } from '../foundation/driver/device-attributes.js'
 import type { GreenContextPart } from '../foundation/driver/device-driver.js'
 import type { Driver } from '../foundation/driver/driver.js'
+import { EventFlag, type ExternalFlag, isRecordWork, StreamFlag } from '../foundation/driver/driver-constants.js'
 import { EscapedStreams } from '../foundation/driver/escaped-streams.js'
-import {
-  type Cancel,
-  EventFlag,
-  type ExternalFlag,
-  isRecordWork,
-  type Settle,
-} from '../foundation/driver/event-driver.js'
+import type { Cancel, Settle } from '../foundation/driver/event-driver.js'
 import {
   type ContextHandle,
   defaultStream,
@@ -28,7 +23,7 @@ import {
   type StreamHandle,
 } from '../foundation/driver/handle-types.js'
 import type { QueuedHostFunction, QueuedPromiseWait, QueuedWork } from '../foundation/driver/queued-work.js'
-import { StreamFlag, type WrappedStream, type Wrapper } from '../foundation/driver/stream-driver.js'
+import type { WrappedStream, Wrapper } from '../foundation/driver/stream-driver.js'
 import { CaptureRules } from './capture-rules.js'
 import { type ComputeCapability, DEFAULT_COMPUTE_CAPABILITY, parseComputeCapability } from './compute-capability.js'
 import { Ranges, rangeOf } from './handles.js'

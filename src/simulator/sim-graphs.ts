@@ -1,14 +1,13 @@
 /** Graphs of the simulated GPU. */
 import { type CapturedNode, fillOfRowsIsOn, notInBody } from '../foundation/driver/captured-graph.js'
 import { CUresult, cudaError } from '../foundation/driver/cuda-results.js'
-import {
-  type CaptureMode,
-  type ConditionalPlace,
-  ConditionalType,
-  type GraphDriver,
-  type NewConditional,
-  type NodeFacts,
-  type NodeKind,
+import { type CaptureMode, ConditionalType } from '../foundation/driver/driver-constants.js'
+import type {
+  ConditionalPlace,
+  GraphDriver,
+  NewConditional,
+  NodeFacts,
+  NodeKind,
 } from '../foundation/driver/graph-driver.js'
 import type {
   ContextHandle,

@@ -7,18 +7,18 @@ import { isLater } from '../foundation/base/versions.js'
 import { CUresult, cudaError } from '../foundation/driver/cuda-results.js'
 import { LOADING } from '../foundation/driver/deadlocks.js'
 import { DEVICE_ATTRIBUTES as A } from '../foundation/driver/device-attributes.js'
+import { LIMITS_OF_ANY } from '../foundation/driver/driver-constants.js'
 import type { ContextHandle, KernelHandle, ModuleHandle, Pointer } from '../foundation/driver/handle-types.js'
-import {
-  type HostKernel,
-  type HostModule,
-  type KernelDriver,
-  type KernelLimits,
-  type KernelSource,
-  type LaunchShape,
-  LIMITS_OF_ANY,
-  type ModuleImage,
-  type PassedType,
-  type SetConditional,
+import type {
+  HostKernel,
+  HostModule,
+  KernelDriver,
+  KernelLimits,
+  KernelSource,
+  LaunchShape,
+  ModuleImage,
+  PassedType,
+  SetConditional,
 } from '../foundation/driver/kernel-driver.js'
 import type { LibraryCall } from '../foundation/driver/library-driver.js'
 import type { KernelWork, QueuedKernel } from '../foundation/driver/queued-work.js'

@@ -22,8 +22,8 @@ import type {
   QueuedValueWrite,
 } from '../foundation/driver/queued-work.js'
 import type { ExportedMemory, ImportedMemory } from '../foundation/driver/sharing-driver.js'
+import type { MemoryValue } from '../foundation/driver/touched-memory.js'
 import { type CopiedBytes, extentOf } from '../foundation/driver/touched-memory.js'
-import type { MemoryValue } from '../foundation/driver/values.js'
 import { Contents, MemoryFile } from '../foundation/native/memory-file.js'
 import type * as Ptx from '../ptx/ptx.js'
 import { pinnedMemory } from './limits.js'

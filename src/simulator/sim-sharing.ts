@@ -7,7 +7,8 @@ import type { OwnBytes } from '../foundation/base/bytes.js'
 import { stateError } from '../foundation/base/errors.js'
 import { isSharedMemory } from '../foundation/base/shared-memory.js'
 import { CUresult, cudaError } from '../foundation/driver/cuda-results.js'
-import { EventFlag, type InternalEvent } from '../foundation/driver/event-driver.js'
+import { EventFlag } from '../foundation/driver/driver-constants.js'
+import type { InternalEvent } from '../foundation/driver/event-driver.js'
 import { memoryIsNoEvent, noEvent } from '../foundation/driver/handle-errors.js'
 import {
   type ContextHandle,

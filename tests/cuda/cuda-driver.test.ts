@@ -9,8 +9,7 @@ import { type Contexts, StreamCalls } from '../../src/cuda/libcuda/driver-calls.
 import type { Library } from '../../src/cuda/libcuda/libcuda.js'
 import { EventPool } from '../../src/cuda/waiting/event-pool.js'
 import { CUresult, noteLoss } from '../../src/foundation/driver/cuda-results.js'
-import { EventFlag } from '../../src/foundation/driver/event-driver.js'
-import { CaptureMode } from '../../src/foundation/driver/graph-driver.js'
+import { CaptureMode, EventFlag } from '../../src/foundation/driver/driver-constants.js'
 import {
   type ContextHandle,
   defaultStream,

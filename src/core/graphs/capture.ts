@@ -4,7 +4,7 @@ import { CudaError, explained, invalidType, invalidValue } from '../../foundatio
 import { shortCallSite } from '../../foundation/base/stack.js'
 import { warnOnce } from '../../foundation/base/warnings.js'
 import { CUresult } from '../../foundation/driver/cuda-results.js'
-import { CaptureMode } from '../../foundation/driver/graph-driver.js'
+import { CaptureMode } from '../../foundation/driver/driver-constants.js'
 import { isNullStream } from '../../foundation/driver/handle-types.js'
 import { freeDeferred } from '../memory/allocation-stream.js'
 import { captureBegan, captureEnded, captureWrapperClosed, takeRecord } from '../streams/capture-record.js'

@@ -1,6 +1,7 @@
 /** The nodes of a graph, as programs have them. */
 import { implementation, LibraryObject, nextSerial, notCloneable } from '../../foundation/base/library-object.js'
-import { ConditionalType, type NodeFacts, type NodeKind } from '../../foundation/driver/graph-driver.js'
+import { ConditionalType } from '../../foundation/driver/driver-constants.js'
+import type { NodeFacts, NodeKind } from '../../foundation/driver/graph-driver.js'
 import type { ContextHandle, GraphHandle, NodeHandle } from '../../foundation/driver/handle-types.js'
 import type { LaunchShape } from '../../foundation/driver/kernel-driver.js'
 import type { DefinedKernel } from '../kernels/defined-kernel.js'

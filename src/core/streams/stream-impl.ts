@@ -9,7 +9,8 @@ import { destroyWhenUnreachable, NativeResource } from '../../foundation/base/fi
 import { ClosableObject, implementation, nextSerial } from '../../foundation/base/library-object.js'
 import { memoize } from '../../foundation/base/memoize.js'
 import type { Driver } from '../../foundation/driver/driver.js'
-import type { ExternalFlag } from '../../foundation/driver/event-driver.js'
+import type { ExternalFlag } from '../../foundation/driver/driver-constants.js'
+import { StreamFlag } from '../../foundation/driver/driver-constants.js'
 import type { ContextHandle, StreamHandle } from '../../foundation/driver/handle-types.js'
 import {
   canonicalStream,
@@ -21,7 +22,6 @@ import {
 import { joined, NO_PROMISES, PromiseWait } from '../../foundation/driver/promise-waits.js'
 import type { QueuedPromiseWait } from '../../foundation/driver/queued-work.js'
 import type { Wrapper } from '../../foundation/driver/stream-driver.js'
-import { StreamFlag } from '../../foundation/driver/stream-driver.js'
 import { driverForHandle } from '../default-driver.js'
 import { type Context, contextOf, type Device, deviceOf, driverOf, elsewhere, resolveDevice } from '../device.js'
 import { defaultStreamName, givenName, numberedStream } from '../stream-names.js'

@@ -5,6 +5,7 @@
  */
 import { CUresult, cudaError } from '../../foundation/driver/cuda-results.js'
 import type { GreenContextPart } from '../../foundation/driver/device-driver.js'
+import { StreamFlag } from '../../foundation/driver/driver-constants.js'
 import { HandleMap } from '../../foundation/driver/handle-tables.js'
 import {
   type ContextHandle,
@@ -14,7 +15,7 @@ import {
   isDefaultStream,
   type StreamHandle,
 } from '../../foundation/driver/handle-types.js'
-import { StreamFlag, type Wrapper } from '../../foundation/driver/stream-driver.js'
+import type { Wrapper } from '../../foundation/driver/stream-driver.js'
 import type { StreamSemaphore } from '../host-functions/semaphores.js'
 
 /** A capture that a stream began here, and that was not ended since, as far as this thread knows. */

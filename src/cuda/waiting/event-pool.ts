@@ -1,6 +1,6 @@
 /** Internal events: for waits between streams, for promises, for times, and for checking whether a context is alive. */
 import { hasLostContext } from '../../foundation/driver/cuda-results.js'
-import { EventFlag } from '../../foundation/driver/event-driver.js'
+import { EventFlag } from '../../foundation/driver/driver-constants.js'
 import { HandleMap } from '../../foundation/driver/handle-tables.js'
 import type { ContextHandle, EventHandle } from '../../foundation/driver/handle-types.js'
 import type { SpareStreams } from '../handles/spare-streams.js'

@@ -7,7 +7,8 @@
 
 import type { OwnBytes } from '../base/bytes.js'
 import type { GreenContextPart } from './device-driver.js'
-import type { Cancel, ExternalFlag, Settle } from './event-driver.js'
+import type { ExternalFlag } from './driver-constants.js'
+import type { Cancel, Settle } from './event-driver.js'
 import type { GraphDriver } from './graph-driver.js'
 import type { ContextHandle, EventHandle, StreamHandle } from './handle-types.js'
 import type { KernelDriver } from './kernel-driver.js'

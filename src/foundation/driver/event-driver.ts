@@ -2,18 +2,6 @@
 
 import type { ContextHandle, EventHandle } from './handle-types.js'
 
-export const EventFlag = { DEFAULT: 0, BLOCKING_SYNC: 1, DISABLE_TIMING: 2, INTERPROCESS: 4 } as const
-
-/**
- * True if a record of an event with these flags counts as work of its stream. Only a record of a plain event without
- * timing does not.
- */
-export const isRecordWork = (flags: number): boolean => flags !== EventFlag.DISABLE_TIMING
-
-/** CU_EVENT_RECORD_EXTERNAL and CU_EVENT_WAIT_EXTERNAL. */
-export const ExternalFlag = { NONE: 0, EXTERNAL: 1 } as const
-export type ExternalFlag = (typeof ExternalFlag)[keyof typeof ExternalFlag]
-
 /** How a wait ends: called once, with nothing when the work is done, or with the reason why it never will be. */
 export type Settle = (error?: unknown) => void
 
@@ -31,15 +19,4 @@ export interface InternalEvent {
    * Gives the event back; called instead of recycling it by the one that takes it over, because others wait for it, too.
    */
   readonly release?: () => void
-}
-
-/** The method of the driver that takes internal events back. */
-interface EventRecycler {
-  eventRecycle(context: ContextHandle, event: EventHandle): void
-}
-
-/** Gives back an event that was taken over. */
-export function giveBackEvent(driver: EventRecycler, { context, event, release }: InternalEvent): void {
-  if (release === undefined) driver.eventRecycle(context, event)
-  else release()
 }

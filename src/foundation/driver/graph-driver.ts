@@ -1,11 +1,8 @@
 /** The driver interface for captures and graphs. */
 
+import type { CaptureMode, ConditionalType } from './driver-constants.js'
 import type { ContextHandle, GraphExecHandle, GraphHandle, NodeHandle, StreamHandle } from './handle-types.js'
 import type { NodeWork } from './queued-work.js'
-
-/** CUstreamCaptureMode. */
-export const CaptureMode = { GLOBAL: 0, THREAD_LOCAL: 1, RELAXED: 2 } as const
-export type CaptureMode = (typeof CaptureMode)[keyof typeof CaptureMode]
 
 /**
  * The kind of a node, from CUgraphNodeType. Memory operations that stand for a host function are one node of that kind.
@@ -23,10 +20,6 @@ export type NodeKind =
   | 'alloc'
   | 'free'
   | 'other'
-
-/** CUgraphConditionalNodeType. */
-export const ConditionalType = { IF: 0, WHILE: 1, SWITCH: 2 } as const
-export type ConditionalType = (typeof ConditionalType)[keyof typeof ConditionalType]
 
 /**
  * The place at which a conditional node is added: behind the captured work of a stream, or behind the nodes of a body.

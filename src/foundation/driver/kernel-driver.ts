@@ -76,9 +76,6 @@ export interface KernelSource {
   readonly compares?: boolean
 }
 
-/** The limits of a kernel whose code has none of its own. */
-export const LIMITS_OF_ANY: KernelLimits = { maxThreads: 1024, staticSharedBytes: 0 }
-
 /** What the code of a kernel leaves for its launches. */
 export interface KernelLimits {
   /** The most threads of a block: the code's own bound, such as `__launch_bounds__`, or fewer if its registers allow no more. */

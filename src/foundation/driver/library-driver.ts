@@ -40,15 +40,6 @@ export interface LibraryDriver {
   waitUntil(isDone: () => boolean, what: string): void
 }
 
-/**
- * Entries of a hardware queue that one call of a library takes at most, unless the call says more: a few kernels, and what they copy
- * and clear before.
- */
-export const LIBRARY_ENTRIES = 8
-
-/** The most that are reserved for one call: about half of what a hardware queue holds. */
-export const MOST_LIBRARY_ENTRIES = 500
-
 /** Work in JavaScript, in place of a library's GPU code. */
 export interface HostImplementation {
   /** Virtual nanoseconds that it takes. */

@@ -1,5 +1,6 @@
 /** The work that streams are given, and the memory that it touches. */
 
+import type { Comparison } from './driver-constants.js'
 import type { InternalEvent } from './event-driver.js'
 import type { ContextHandle, GraphExecHandle, GraphHandle, Pointer, PoolHandle, StreamHandle } from './handle-types.js'
 import {
@@ -10,8 +11,8 @@ import {
   type LaunchShape,
 } from './kernel-driver.js'
 import type { LibraryCall } from './library-driver.js'
+import type { MemoryValue } from './touched-memory.js'
 import { type CopiedBytes, type MemoryRows, type TouchedMemory, touching, touchingRows } from './touched-memory.js'
-import type { Comparison, MemoryValue } from './values.js'
 
 /** A host function as the driver runs it: `status` is 0, or the CUresult of the fault that came before it. */
 export interface HostFunction {

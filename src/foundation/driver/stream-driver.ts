@@ -3,8 +3,6 @@
 import type { GreenContextPart } from './device-driver.js'
 import type { ContextHandle, StreamHandle } from './handle-types.js'
 
-export const StreamFlag = { NON_BLOCKING: 1 } as const
-
 /** A wrapper of a stream. The stream lives while the wrapper is open, unless its owner destroys it too early. */
 export interface Wrapper {
   isOpen: boolean

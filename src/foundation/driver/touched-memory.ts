@@ -1,5 +1,6 @@
-/** The memory that queued work touches, byte ranges and rows. */
+/** The memory that queued work touches, byte ranges, rows and words. */
 
+import { Comparison } from './driver-constants.js'
 import type { Pointer } from './handle-types.js'
 
 /** The ordinals of two different devices. */
@@ -66,4 +67,20 @@ export const touching = (pointer: Pointer, byteLength: number, access: Access): 
 export function touchingRows(pointer: Pointer, rows: MemoryRows, access: Access): TouchedMemory {
   const isDense = rows.rowDistance === rows.rowLength && rows.matrixDistance === rows.rows * rows.rowLength
   return { pointer, byteLength: extentOf(rows), access, argument: undefined, rows: isDense ? undefined : rows }
+}
+
+/** A word of 4 or 8 bytes: `value` is what is written there, or what it is compared with, and not negative. */
+export interface MemoryValue {
+  /** A CUdeviceptr. */
+  readonly pointer: number
+  readonly bits: 32 | 64
+  readonly value: bigint
+}
+
+/** Does a word that holds `held` satisfy the wait? The first comparison is of signed differences, so that counters may wrap. */
+export function isMet(held: bigint, compare: Comparison, { bits, value }: MemoryValue): boolean {
+  if (compare === Comparison.GEQ) return BigInt.asIntN(bits, held - value) >= 0n
+  if (compare === Comparison.EQ) return held === value
+  if (compare === Comparison.AND) return (held & value) !== 0n
+  return BigInt.asUintN(bits, ~(held | value)) !== 0n
 }

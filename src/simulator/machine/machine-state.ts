@@ -6,8 +6,8 @@
 import { explained } from '../../foundation/base/errors.js'
 import { CapturedGraph, type CapturedNode } from '../../foundation/driver/captured-graph.js'
 import { cudaError } from '../../foundation/driver/cuda-results.js'
+import type { CaptureMode, ConditionalType } from '../../foundation/driver/driver-constants.js'
 import type { Settle } from '../../foundation/driver/event-driver.js'
-import type { CaptureMode, ConditionalType } from '../../foundation/driver/graph-driver.js'
 import {
   type ContextHandle,
   defaultStream,

@@ -3,10 +3,10 @@
  * what calls refer to. docs/guides/recording.md describes them for other programs.
  */
 
+import type { Comparison } from '../../foundation/driver/driver-constants.js'
 import type { KernelMistakeKind } from '../../foundation/driver/kernel-driver.js'
 import type { FillWidth, QueuedCopy } from '../../foundation/driver/queued-work.js'
 import type { CopiedBytes, MemoryRows, TouchedMemory } from '../../foundation/driver/touched-memory.js'
-import type { Comparison } from '../../foundation/driver/values.js'
 
 /** The version of the format: a reader refuses others. */
 export const VERSION = 1

@@ -4,8 +4,8 @@ import { driverOf } from '../../core/device.js'
 import { simulate } from '../../core/simulation.js'
 import { nextTurn } from '../../foundation/base/event-loop.js'
 import type { Driver } from '../../foundation/driver/driver.js'
+import { ConditionalType } from '../../foundation/driver/driver-constants.js'
 import type { InternalEvent } from '../../foundation/driver/event-driver.js'
-import { ConditionalType } from '../../foundation/driver/graph-driver.js'
 import {
   type ContextHandle,
   canonicalStream,

@@ -2,6 +2,8 @@
  * Answers calls as the driver did when they were recorded, and plays what happened meanwhile. It is used behind interceptors, to which a recording
  * looks like the program that it is of.
  */
+
+import { StreamFlag } from '../../foundation/driver/driver-constants.js'
 import type { Cancel, Settle } from '../../foundation/driver/event-driver.js'
 import type { GraphDriver } from '../../foundation/driver/graph-driver.js'
 import type {
@@ -16,7 +18,7 @@ import type {
 import type { MemoryDriver } from '../../foundation/driver/memory-driver.js'
 import type { QueuedWork } from '../../foundation/driver/queued-work.js'
 import type { SharingDriver } from '../../foundation/driver/sharing-driver.js'
-import { StreamFlag, type WrappedStream } from '../../foundation/driver/stream-driver.js'
+import type { WrappedStream } from '../../foundation/driver/stream-driver.js'
 import type { Interceptor } from '../../foundation/driver/wrappable-driver.js'
 import type { Header, StreamFacts } from './lines.js'
 import type { TimedCall } from './reader.js'

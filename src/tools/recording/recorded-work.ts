@@ -18,8 +18,7 @@ import {
   type NodeWork,
   type QueuedWork,
 } from '../../foundation/driver/queued-work.js'
-import type { CopiedBytes, TouchedMemory } from '../../foundation/driver/touched-memory.js'
-import type { MemoryValue } from '../../foundation/driver/values.js'
+import type { CopiedBytes, MemoryValue, TouchedMemory } from '../../foundation/driver/touched-memory.js'
 import type { RecordedNodeWork, RecordedWord, RecordedWork } from './lines.js'
 
 const bytesOf = ({ destination, source, byteLength, route, rows }: CopiedBytes): CopiedBytes => {

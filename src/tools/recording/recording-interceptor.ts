@@ -3,7 +3,8 @@
 import { givenName } from '../../core/stream-names.js'
 import { atNextTurn, type Turn } from '../../foundation/base/event-loop.js'
 import type { Driver } from '../../foundation/driver/driver.js'
-import type { Cancel, ExternalFlag, InternalEvent, Settle } from '../../foundation/driver/event-driver.js'
+import type { ExternalFlag } from '../../foundation/driver/driver-constants.js'
+import type { Cancel, InternalEvent, Settle } from '../../foundation/driver/event-driver.js'
 import type { GraphDriver } from '../../foundation/driver/graph-driver.js'
 import type {
   ContextHandle,

@@ -2,13 +2,8 @@
 import { calledFromHere } from '../../foundation/base/stack.js'
 import type { Epoch } from '../../foundation/base/vector-clock.js'
 import type { Driver } from '../../foundation/driver/driver.js'
-import {
-  type Cancel,
-  EventFlag,
-  type ExternalFlag,
-  type InternalEvent,
-  type Settle,
-} from '../../foundation/driver/event-driver.js'
+import { EventFlag, type ExternalFlag } from '../../foundation/driver/driver-constants.js'
+import type { Cancel, InternalEvent, Settle } from '../../foundation/driver/event-driver.js'
 import type { GraphDriver } from '../../foundation/driver/graph-driver.js'
 import type {
   ContextHandle,

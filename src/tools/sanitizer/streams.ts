@@ -12,6 +12,8 @@ import {
 } from '../../foundation/base/vector-clock.js'
 import { CapturedGraph, type CapturedNode } from '../../foundation/driver/captured-graph.js'
 import type { Driver } from '../../foundation/driver/driver.js'
+import type { Comparison } from '../../foundation/driver/driver-constants.js'
+import { StreamFlag } from '../../foundation/driver/driver-constants.js'
 import {
   type ContextHandle,
   canonicalStream,
@@ -24,9 +26,7 @@ import {
   type NodeHandle,
   type StreamHandle,
 } from '../../foundation/driver/handle-types.js'
-import { StreamFlag } from '../../foundation/driver/stream-driver.js'
-import type { TouchedMemory } from '../../foundation/driver/touched-memory.js'
-import type { Comparison, MemoryValue } from '../../foundation/driver/values.js'
+import type { MemoryValue, TouchedMemory } from '../../foundation/driver/touched-memory.js'
 import type { Mailbox } from './mailboxes.js'
 import type { CapturedPlace, GraphLaunch, NodePlace, OperationStream, TakenStack } from './operations.js'
 import type { PendingWaits } from './pending.js'

@@ -1,7 +1,8 @@
 /** Intercepts the calls that queue work or wait for it, and writes an event record for each. */
 
 import type { Driver } from '../../foundation/driver/driver.js'
-import type { Cancel, ExternalFlag, Settle } from '../../foundation/driver/event-driver.js'
+import type { ExternalFlag } from '../../foundation/driver/driver-constants.js'
+import type { Cancel, Settle } from '../../foundation/driver/event-driver.js'
 import type { GraphDriver } from '../../foundation/driver/graph-driver.js'
 import type { ContextHandle, EventHandle, GraphExecHandle, StreamHandle } from '../../foundation/driver/handle-types.js'
 import type { HostFunction, QueuedWork } from '../../foundation/driver/queued-work.js'

@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict'
 import { it } from 'node:test'
 import { type StreamRecord, StreamRecords } from '../../../src/cuda/handles/stream-records.js'
+import { StreamFlag } from '../../../src/foundation/driver/driver-constants.js'
 import { type ContextHandle, defaultStream, type StreamHandle } from '../../../src/foundation/driver/handle-types.js'
-import { StreamFlag } from '../../../src/foundation/driver/stream-driver.js'
 import { refusedByDriver } from '../../conformance/expect.js'
 
 const CONTEXT = 1 as ContextHandle

@@ -5,7 +5,7 @@ import { type Device, Stream } from 'cuda-streams'
 import { simulate } from 'cuda-streams/sim'
 import { driverOf } from '../../../src/core/device.js'
 import type { Driver } from '../../../src/foundation/driver/driver.js'
-import type { ExternalFlag } from '../../../src/foundation/driver/event-driver.js'
+import type { ExternalFlag } from '../../../src/foundation/driver/driver-constants.js'
 import type { EventHandle, StreamHandle } from '../../../src/foundation/driver/handle-types.js'
 import { backendOf, type Interceptor, type WrappableDriver } from '../../../src/foundation/driver/wrappable-driver.js'
 
