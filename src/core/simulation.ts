@@ -13,7 +13,7 @@ import { invalidType, invalidValue, outOfRange, stateError } from '../foundation
 import { memoize } from '../foundation/base/memoize.js'
 import { shortCallSite } from '../foundation/base/stack.js'
 import { CUresult } from '../foundation/driver/cuda-results.js'
-import type { StreamHandle } from '../foundation/driver/driver.js'
+import type { StreamHandle } from '../foundation/driver/handle-types.js'
 import { backendOf, driverIsMade, wrappableOf } from '../foundation/driver/wrappable-driver.js'
 import { type ComputeCapability, parseComputeCapability } from '../simulator/compute-capability.js'
 import { FAILING_CALLS, type FailingCall, type PlannedFault } from '../simulator/machine/fault-plan.js'

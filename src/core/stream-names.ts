@@ -1,13 +1,13 @@
 /** What reports, timelines and errors call a stream: the name that the program gave it, or else 'stream 3', by its number. */
 import { printable } from '../foundation/base/printable.js'
+import type { Driver } from '../foundation/driver/driver.js'
 import {
   canonicalStream,
   cudaHandleOf,
-  type Driver,
   deviceOfDefaultStream,
   isDefaultStream,
   type StreamHandle,
-} from '../foundation/driver/driver.js'
+} from '../foundation/driver/handle-types.js'
 import { backendOf, type WrappableDriver, wrappableOf } from '../foundation/driver/wrappable-driver.js'
 
 /** A stream that has been given a name. */

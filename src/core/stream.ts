@@ -15,15 +15,11 @@ import { memoize } from '../foundation/base/memoize.js'
 import { calledFromHere } from '../foundation/base/stack.js'
 import { pollsInVain, warnOfPolling } from '../foundation/base/warnings.js'
 import { CUresult, cudaError } from '../foundation/driver/cuda-results.js'
-import {
-  canonicalStream,
-  cudaHandleOf,
-  EventFlag,
-  ExternalFlag,
-  type HostFunction,
-} from '../foundation/driver/driver.js'
+import { EventFlag, ExternalFlag } from '../foundation/driver/driver-constants.js'
 import { finished, type WaitOptions, whenAborted } from '../foundation/driver/finished.js'
+import { canonicalStream, cudaHandleOf } from '../foundation/driver/handle-types.js'
 import { following, followingResult, promisesOn, throwRejected } from '../foundation/driver/promise-waits.js'
+import type { HostFunction } from '../foundation/driver/queued-work.js'
 import type { Context } from './device.js'
 import { another, contextAt, contextOf, Device, driverOf, elsewhere, isDevice, resolveDevice } from './device.js'
 import { Event, eventImplOf, isEvent } from './event.js'

@@ -9,7 +9,8 @@ import { stateError } from '../foundation/base/errors.js'
 import { atNextTurn } from '../foundation/base/event-loop.js'
 import { programLines, takeStack } from '../foundation/base/stack.js'
 import { warnOnce } from '../foundation/base/warnings.js'
-import type { Driver, ModuleImage } from '../foundation/driver/driver.js'
+import type { Driver } from '../foundation/driver/driver.js'
+import type { ModuleImage } from '../foundation/driver/kernel-driver.js'
 import type { Interceptor, WrappableDriver } from '../foundation/driver/wrappable-driver.js'
 
 const FRAMES = 40

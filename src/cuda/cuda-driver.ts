@@ -5,35 +5,32 @@
 import type { OwnBytes } from '../foundation/base/bytes.js'
 import { stateError } from '../foundation/base/errors.js'
 import { CUresult, cudaError, hasLostContext } from '../foundation/driver/cuda-results.js'
+import type { GreenContextPart } from '../foundation/driver/device-driver.js'
+import type { Driver } from '../foundation/driver/driver.js'
+import { EventFlag, type ExternalFlag, isRecordWork, StreamFlag } from '../foundation/driver/driver-constants.js'
+import type { Cancel, Settle } from '../foundation/driver/event-driver.js'
+import { noEvent, refusedHandle } from '../foundation/driver/handle-errors.js'
+import { HandleMap } from '../foundation/driver/handle-tables.js'
 import {
-  type Cancel,
   type ContextHandle,
   cudaHandleOf,
   DEFAULT_STREAM_LIMIT,
-  type Driver,
   defaultStream,
   deviceOfDefaultStream,
-  EventFlag,
   type EventHandle,
-  type ExternalFlag,
-  type GreenContextPart,
   isDefaultStream,
   isNullStream,
-  isRecordWork,
-  type QueuedCopy,
-  type QueuedFill,
-  type QueuedHostFunction,
-  type QueuedKernel,
-  type QueuedPromiseWait,
-  type QueuedWork,
-  type Settle,
-  StreamFlag,
   type StreamHandle,
-  type WrappedStream,
-  type Wrapper,
-} from '../foundation/driver/driver.js'
-import { noEvent, refusedHandle } from '../foundation/driver/handle-errors.js'
-import { HandleMap } from '../foundation/driver/handle-tables.js'
+} from '../foundation/driver/handle-types.js'
+import type {
+  QueuedCopy,
+  QueuedFill,
+  QueuedHostFunction,
+  QueuedKernel,
+  QueuedPromiseWait,
+  QueuedWork,
+} from '../foundation/driver/queued-work.js'
+import type { WrappedStream, Wrapper } from '../foundation/driver/stream-driver.js'
 import type { CFunction } from '../foundation/native/c-functions.js'
 import type { NativeMemory } from '../foundation/native/native-memory.js'
 import { CudaGraphs } from './cuda-graphs.js'

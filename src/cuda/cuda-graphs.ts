@@ -7,26 +7,27 @@ import { fillOfRowsIsOn, notInBody } from '../foundation/driver/captured-graph.j
 import { CUresult, cudaError } from '../foundation/driver/cuda-results.js'
 import {
   type CaptureMode,
-  type ConditionalFacts,
-  type ConditionalPlace,
   ConditionalType,
-  type ContextHandle,
   EventFlag,
-  type EventHandle,
   type ExternalFlag,
-  type FillWork,
-  type GraphDriver,
+} from '../foundation/driver/driver-constants.js'
+import type {
+  ConditionalFacts,
+  ConditionalPlace,
+  GraphDriver,
+  NewConditional,
+  NodeFacts,
+} from '../foundation/driver/graph-driver.js'
+import {
+  type ContextHandle,
+  type EventHandle,
   type GraphExecHandle,
   type GraphHandle,
-  type HostFunction,
   isDefaultStream,
-  type KernelWork,
-  type NewConditional,
-  type NodeFacts,
   type NodeHandle,
-  type NodeWork,
   type StreamHandle,
-} from '../foundation/driver/driver.js'
+} from '../foundation/driver/handle-types.js'
+import type { FillWork, HostFunction, KernelWork, NodeWork } from '../foundation/driver/queued-work.js'
 import { type CFunction, own } from '../foundation/native/c-functions.js'
 import { NativeMemory } from '../foundation/native/native-memory.js'
 import type { CudaGreenContexts, Greens } from './cuda-green-contexts.js'

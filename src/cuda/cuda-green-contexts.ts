@@ -5,12 +5,9 @@
 
 import { CUresult, cudaError } from '../foundation/driver/cuda-results.js'
 import { SPLITTING } from '../foundation/driver/deadlocks.js'
-import {
-  type ContextHandle,
-  type GreenContextPart,
-  StreamFlag,
-  type StreamHandle,
-} from '../foundation/driver/driver.js'
+import type { GreenContextPart } from '../foundation/driver/device-driver.js'
+import { StreamFlag } from '../foundation/driver/driver-constants.js'
+import type { ContextHandle, StreamHandle } from '../foundation/driver/handle-types.js'
 import { multiprocessorGroups } from '../foundation/driver/multiprocessor-groups.js'
 import { NativeMemory } from '../foundation/native/native-memory.js'
 import type { SpareStreams } from './handles/spare-streams.js'

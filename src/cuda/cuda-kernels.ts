@@ -2,25 +2,27 @@
 import { CudaError, stateError } from '../foundation/base/errors.js'
 import { CUresult, cudaError } from '../foundation/driver/cuda-results.js'
 import { LOADING } from '../foundation/driver/deadlocks.js'
+import { LIMITS_OF_ANY } from '../foundation/driver/driver-constants.js'
 import {
   type ContextHandle,
   isDefaultStream,
-  type KernelDriver,
   type KernelHandle,
-  type KernelLimits,
-  type KernelSource,
-  type LaunchArgument,
-  type LaunchShape,
-  LIMITS_OF_ANY,
   type ModuleHandle,
-  type ModuleImage,
-  type PassedType,
   type Pointer,
-  type QueuedKernel,
   type StreamHandle,
-} from '../foundation/driver/driver.js'
+} from '../foundation/driver/handle-types.js'
+import type {
+  KernelDriver,
+  KernelLimits,
+  KernelSource,
+  LaunchArgument,
+  LaunchShape,
+  ModuleImage,
+  PassedType,
+} from '../foundation/driver/kernel-driver.js'
 import { bytesOfPassed, checkParameterSizes } from '../foundation/driver/kernel-parameters.js'
 import { tooMuchLocalMemory } from '../foundation/driver/local-memory.js'
+import type { QueuedKernel } from '../foundation/driver/queued-work.js'
 import type { CFunction } from '../foundation/native/c-functions.js'
 import { layer } from '../foundation/native/layer.js'
 import { NativeMemory } from '../foundation/native/native-memory.js'

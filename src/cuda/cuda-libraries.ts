@@ -1,18 +1,15 @@
 /** The work of other libraries on a real GPU. They are called with CUDA's own handles, and queue what they like. */
 
 import { CUresult, cudaError } from '../foundation/driver/cuda-results.js'
+import { LIBRARY_ENTRIES } from '../foundation/driver/driver-constants.js'
 import {
-  type CallOfLibrary,
   type ContextHandle,
   cudaHandleOf,
   isDefaultStream,
-  LIBRARY_ENTRIES,
-  type LibraryCall,
-  type LibraryDriver,
-  type QueuedLibraryCalls,
   type StreamHandle,
-  type ThreadedCalls,
-} from '../foundation/driver/driver.js'
+} from '../foundation/driver/handle-types.js'
+import type { CallOfLibrary, LibraryCall, LibraryDriver, ThreadedCalls } from '../foundation/driver/library-driver.js'
+import type { QueuedLibraryCalls } from '../foundation/driver/queued-work.js'
 import { NativeCalls, NativeThread } from '../foundation/native/native-thread.js'
 import type { PendingHostFunctions } from './host-functions/pending-host-functions.js'
 import type { LibcudaParts } from './libcuda/driver-calls.js'

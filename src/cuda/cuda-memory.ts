@@ -1,27 +1,21 @@
 /** Memory of real GPUs. Pinned memory that was closed is kept for the next request, since freeing it can wait for the whole device. */
 
 import { CudaError } from '../foundation/base/errors.js'
+import { giveBackEvent } from '../foundation/driver/after-work.js'
 import { CUresult } from '../foundation/driver/cuda-results.js'
+import type { Comparison } from '../foundation/driver/driver-constants.js'
+import type { InternalEvent } from '../foundation/driver/event-driver.js'
+import { HandleMap } from '../foundation/driver/handle-tables.js'
 import {
   type ContextHandle,
-  type CopiedBytes,
-  type CopyRoute,
   cudaHandleOf,
   type EventHandle,
-  giveBackEvent,
-  type InternalEvent,
-  type MemoryDriver,
-  type MemoryPlace,
-  type MemoryRows,
-  type PinnedMemory,
   type Pointer,
-  type QueuedAllocation,
-  type QueuedFill,
-  type QueuedFree,
   type StreamHandle,
-} from '../foundation/driver/driver.js'
-import { HandleMap } from '../foundation/driver/handle-tables.js'
-import type { Comparison, MemoryValue } from '../foundation/driver/values.js'
+} from '../foundation/driver/handle-types.js'
+import type { MemoryDriver, MemoryPlace, PinnedMemory } from '../foundation/driver/memory-driver.js'
+import type { QueuedAllocation, QueuedFill, QueuedFree } from '../foundation/driver/queued-work.js'
+import type { CopiedBytes, CopyRoute, MemoryRows, MemoryValue } from '../foundation/driver/touched-memory.js'
 import { layer } from '../foundation/native/layer.js'
 import { ThreadMemory } from '../foundation/native/thread-memory.js'
 import type { CudaPools } from './cuda-pools.js'

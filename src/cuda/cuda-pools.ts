@@ -2,15 +2,8 @@
 import { monotonicTime } from '../foundation/base/event-loop.js'
 import { RecheckTimer } from '../foundation/base/recheck-timer.js'
 import { CUresult } from '../foundation/driver/cuda-results.js'
-import {
-  type ContextHandle,
-  cudaHandleOf,
-  defaultStream,
-  type MemoryInfo,
-  type PoolDriver,
-  type PoolHandle,
-  type PoolUsage,
-} from '../foundation/driver/driver.js'
+import { type ContextHandle, cudaHandleOf, defaultStream, type PoolHandle } from '../foundation/driver/handle-types.js'
+import type { MemoryInfo, PoolDriver, PoolUsage } from '../foundation/driver/pool-driver.js'
 import { releaseThreshold } from '../foundation/driver/release-threshold.js'
 import { NativeMemory } from '../foundation/native/native-memory.js'
 import type { StreamRecord } from './handles/stream-records.js'

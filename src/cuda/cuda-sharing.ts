@@ -6,16 +6,15 @@
 import { RecheckTimer } from '../foundation/base/recheck-timer.js'
 import { AfterWork } from '../foundation/driver/after-work.js'
 import { CUresult, cudaError, isContextLost } from '../foundation/driver/cuda-results.js'
+import type { InternalEvent } from '../foundation/driver/event-driver.js'
+import { notOpened, notShareable, ownMemory } from '../foundation/driver/handle-errors.js'
+import type { ContextHandle, Pointer } from '../foundation/driver/handle-types.js'
 import type {
-  ContextHandle,
   ExportedMemory,
   ImportedMemory,
-  InternalEvent,
-  Pointer,
   Registration,
   SharingDriver,
-} from '../foundation/driver/driver.js'
-import { notOpened, notShareable, ownMemory } from '../foundation/driver/handle-errors.js'
+} from '../foundation/driver/sharing-driver.js'
 import { own } from '../foundation/native/c-functions.js'
 import { MemoryReader } from '../foundation/native/memory-reader.js'
 import { NativeMemory } from '../foundation/native/native-memory.js'

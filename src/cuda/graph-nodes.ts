@@ -3,19 +3,16 @@
  * has announced that it will deprecate the functions that are for one kind of node each. Before CUDA 13.2 those alone read parameters.
  */
 
+import type { ConditionalFacts, NewConditional, NodeFacts, NodeKind } from '../foundation/driver/graph-driver.js'
 import type {
-  ConditionalFacts,
   ContextHandle,
-  FillWork,
   GraphExecHandle,
   GraphHandle,
-  LaunchShape,
-  NewConditional,
-  NodeFacts,
   NodeHandle,
-  NodeKind,
   Pointer,
-} from '../foundation/driver/driver.js'
+} from '../foundation/driver/handle-types.js'
+import type { LaunchShape } from '../foundation/driver/kernel-driver.js'
+import type { FillWork } from '../foundation/driver/queued-work.js'
 import { own } from '../foundation/native/c-functions.js'
 import { layer } from '../foundation/native/layer.js'
 import { NativeMemory } from '../foundation/native/native-memory.js'

@@ -89,5 +89,5 @@ export {
 } from '../foundation/base/element-layout.js'
 export { CudaError } from '../foundation/base/errors.js'
 export type { DeviceAttribute } from '../foundation/driver/device-attributes.js'
-export type { FillWidth } from '../foundation/driver/driver.js'
 export type { WaitOptions } from '../foundation/driver/finished.js'
+export type { FillWidth } from '../foundation/driver/queued-work.js'

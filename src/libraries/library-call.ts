@@ -6,7 +6,7 @@ import { type DeviceBuffer, isDeviceBuffer } from '../core/memory/device-buffer.
 import type { Stream } from '../core/stream.js'
 import type { StreamImpl } from '../core/streams/stream-impl.js'
 import { invalidType, invalidValue, stateError } from '../foundation/base/errors.js'
-import type { Access, MemoryRows, TouchedMemory } from '../foundation/driver/driver.js'
+import type { Access, MemoryRows, TouchedMemory } from '../foundation/driver/touched-memory.js'
 import type { CFunction } from '../foundation/native/c-functions.js'
 import { OwnedKind, type Owning, Trait } from '../foundation/native/owned-handles.js'
 import type { SharedLibrary } from '../foundation/native/shared-library.js'

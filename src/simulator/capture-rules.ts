@@ -2,7 +2,7 @@
 import type { CudaError } from '../foundation/base/errors.js'
 import type { CapturedNode } from '../foundation/driver/captured-graph.js'
 import { CUresult, cudaError } from '../foundation/driver/cuda-results.js'
-import { CaptureMode, EventFlag } from '../foundation/driver/driver.js'
+import { CaptureMode, EventFlag } from '../foundation/driver/driver-constants.js'
 import {
   type CapturedInto,
   SimCapture,

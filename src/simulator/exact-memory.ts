@@ -1,6 +1,7 @@
 /** The memory that a launch touched, byte for byte, as memory with rows: a kernel mostly touches elements at equal distances. */
 
-import { type Access, type Pointer, type TouchedMemory, touching } from '../foundation/driver/driver.js'
+import type { Pointer } from '../foundation/driver/handle-types.js'
+import { type Access, type TouchedMemory, touching } from '../foundation/driver/touched-memory.js'
 import type { ByteRange, RecordedAccesses } from '../ptx/ptx.js'
 
 /** The most pieces of memory. */

@@ -6,15 +6,10 @@ import { dataViewOf, SCALAR_ACCESS, type ScalarType } from '../foundation/base/e
 import { invalidType, invalidValue, stateError } from '../foundation/base/errors.js'
 import { surfacing } from '../foundation/base/uncaught.js'
 import { CUresult } from '../foundation/driver/cuda-results.js'
-import {
-  type HostKernel,
-  isMemoryArgument,
-  type KernelWork,
-  type Pointer,
-  type SetConditional,
-  type TouchedMemory,
-  touching,
-} from '../foundation/driver/driver.js'
+import type { Pointer } from '../foundation/driver/handle-types.js'
+import { type HostKernel, isMemoryArgument, type SetConditional } from '../foundation/driver/kernel-driver.js'
+import type { KernelWork } from '../foundation/driver/queued-work.js'
+import { type TouchedMemory, touching } from '../foundation/driver/touched-memory.js'
 import { LaunchFault, type Touch, type Work } from './machine/work.js'
 import { MemoryBlock } from './memory-blocks.js'
 import type { Queued, SimMemory } from './sim-memory.js'

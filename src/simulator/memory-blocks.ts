@@ -1,6 +1,7 @@
 /** The memory behind simulated pointers. Freed memory reads as poison, and writes to it are lost. */
 
-import type { FillWidth, Pointer } from '../foundation/driver/driver.js'
+import type { Pointer } from '../foundation/driver/handle-types.js'
+import type { FillWidth } from '../foundation/driver/queued-work.js'
 import type * as Ptx from '../ptx/ptx.js'
 import type { SimDevice, SimOperation } from './machine/machine-state.js'
 import type { SimPool } from './machine/pools.js'

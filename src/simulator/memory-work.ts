@@ -1,6 +1,9 @@
 /** The effects of operations on memory when they end, and the bytes that they read and write. */
-import { bytesIn, extentOf, type FillWork, type MemoryRows, type Pointer } from '../foundation/driver/driver.js'
-import { type Comparison, isMet, type MemoryValue } from '../foundation/driver/values.js'
+
+import type { Comparison } from '../foundation/driver/driver-constants.js'
+import type { Pointer } from '../foundation/driver/handle-types.js'
+import type { FillWork } from '../foundation/driver/queued-work.js'
+import { bytesIn, extentOf, isMet, type MemoryRows, type MemoryValue } from '../foundation/driver/touched-memory.js'
 import type { Touch, Work } from './machine/work.js'
 import { DeviceMemory, type MemoryBlock, PIECE } from './memory-blocks.js'
 

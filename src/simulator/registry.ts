@@ -1,8 +1,13 @@
 /** The objects behind the handles, and the checks at the beginning of a call: dead handles, lost devices, faults. */
 import { stateError } from '../foundation/base/errors.js'
 import { CUresult, cudaError, isContextLost } from '../foundation/driver/cuda-results.js'
-import { type ContextHandle, defaultStream, type EventHandle, type StreamHandle } from '../foundation/driver/driver.js'
 import { closedHandle, refusedHandle } from '../foundation/driver/handle-errors.js'
+import {
+  type ContextHandle,
+  defaultStream,
+  type EventHandle,
+  type StreamHandle,
+} from '../foundation/driver/handle-types.js'
 import { type Behind, Handles, type Ranges } from './handles.js'
 import type { Machine } from './machine/machine.js'
 import { type SharedPart, SimDevice, SimEvent, SimPartition, SimStream } from './machine/machine-state.js'

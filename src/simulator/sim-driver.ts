@@ -10,27 +10,20 @@ import { shortCallSite } from '../foundation/base/stack.js'
 import { CUresult, cudaError } from '../foundation/driver/cuda-results.js'
 import { SPLITTING } from '../foundation/driver/deadlocks.js'
 import { DEVICE_ATTRIBUTES as A } from '../foundation/driver/device-attributes.js'
-import {
-  type Cancel,
-  type ContextHandle,
-  type Driver,
-  defaultStream,
-  EventFlag,
-  type EventHandle,
-  type ExternalFlag,
-  type GreenContextPart,
-  isDefaultStream,
-  isRecordWork,
-  type QueuedHostFunction,
-  type QueuedPromiseWait,
-  type QueuedWork,
-  type Settle,
-  StreamFlag,
-  type StreamHandle,
-  type WrappedStream,
-  type Wrapper,
-} from '../foundation/driver/driver.js'
+import type { GreenContextPart } from '../foundation/driver/device-driver.js'
+import type { Driver } from '../foundation/driver/driver.js'
+import { EventFlag, type ExternalFlag, isRecordWork, StreamFlag } from '../foundation/driver/driver-constants.js'
 import { EscapedStreams } from '../foundation/driver/escaped-streams.js'
+import type { Cancel, Settle } from '../foundation/driver/event-driver.js'
+import {
+  type ContextHandle,
+  defaultStream,
+  type EventHandle,
+  isDefaultStream,
+  type StreamHandle,
+} from '../foundation/driver/handle-types.js'
+import type { QueuedHostFunction, QueuedPromiseWait, QueuedWork } from '../foundation/driver/queued-work.js'
+import type { WrappedStream, Wrapper } from '../foundation/driver/stream-driver.js'
 import { CaptureRules } from './capture-rules.js'
 import { type ComputeCapability, DEFAULT_COMPUTE_CAPABILITY, parseComputeCapability } from './compute-capability.js'
 import { Ranges, rangeOf } from './handles.js'

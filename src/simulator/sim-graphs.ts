@@ -1,24 +1,22 @@
 /** Graphs of the simulated GPU. */
 import { type CapturedNode, fillOfRowsIsOn, notInBody } from '../foundation/driver/captured-graph.js'
 import { CUresult, cudaError } from '../foundation/driver/cuda-results.js'
-import {
-  type CaptureMode,
-  type ConditionalPlace,
-  ConditionalType,
-  type ContextHandle,
-  type GraphDriver,
-  type GraphExecHandle,
-  type GraphHandle,
-  type NewConditional,
-  type NodeFacts,
-  type NodeHandle,
-  type NodeKind,
-  type NodeWork,
-  type QueuedChildGraph,
-  type QueuedGraph,
-  type QueuedGraphUpload,
-  type StreamHandle,
-} from '../foundation/driver/driver.js'
+import { type CaptureMode, ConditionalType } from '../foundation/driver/driver-constants.js'
+import type {
+  ConditionalPlace,
+  GraphDriver,
+  NewConditional,
+  NodeFacts,
+  NodeKind,
+} from '../foundation/driver/graph-driver.js'
+import type {
+  ContextHandle,
+  GraphExecHandle,
+  GraphHandle,
+  NodeHandle,
+  StreamHandle,
+} from '../foundation/driver/handle-types.js'
+import type { NodeWork, QueuedChildGraph, QueuedGraph, QueuedGraphUpload } from '../foundation/driver/queued-work.js'
 import type { CaptureRules } from './capture-rules.js'
 import type { ConditionalWork } from './machine/conditionals.js'
 import type { Machine } from './machine/machine.js'

@@ -7,25 +7,21 @@ import { isLater } from '../foundation/base/versions.js'
 import { CUresult, cudaError } from '../foundation/driver/cuda-results.js'
 import { LOADING } from '../foundation/driver/deadlocks.js'
 import { DEVICE_ATTRIBUTES as A } from '../foundation/driver/device-attributes.js'
-import {
-  type ContextHandle,
-  type HostKernel,
-  type HostModule,
-  type KernelDriver,
-  type KernelHandle,
-  type KernelLimits,
-  type KernelSource,
-  type KernelWork,
-  type LaunchShape,
-  LIMITS_OF_ANY,
-  type LibraryCall,
-  type ModuleHandle,
-  type ModuleImage,
-  type PassedType,
-  type Pointer,
-  type QueuedKernel,
-  type SetConditional,
-} from '../foundation/driver/driver.js'
+import { LIMITS_OF_ANY } from '../foundation/driver/driver-constants.js'
+import type { ContextHandle, KernelHandle, ModuleHandle, Pointer } from '../foundation/driver/handle-types.js'
+import type {
+  HostKernel,
+  HostModule,
+  KernelDriver,
+  KernelLimits,
+  KernelSource,
+  LaunchShape,
+  ModuleImage,
+  PassedType,
+  SetConditional,
+} from '../foundation/driver/kernel-driver.js'
+import type { LibraryCall } from '../foundation/driver/library-driver.js'
+import type { KernelWork, QueuedKernel } from '../foundation/driver/queued-work.js'
 import { type CompiledSource, compileCuda, compileCudaNow } from '../foundation/native/nvrtc.js'
 import type { CaptureRules } from './capture-rules.js'
 import { type ComputeCapability, NEWEST_PTX } from './compute-capability.js'

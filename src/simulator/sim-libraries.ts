@@ -1,6 +1,8 @@
 /** Other libraries on the simulated GPU. None of their code runs, but host implementations do if there are any. */
 import { LIBRARY_CALL } from '../foundation/driver/deadlocks.js'
-import type { ContextHandle, LibraryDriver, QueuedLibraryCalls } from '../foundation/driver/driver.js'
+import type { ContextHandle } from '../foundation/driver/handle-types.js'
+import type { LibraryDriver } from '../foundation/driver/library-driver.js'
+import type { QueuedLibraryCalls } from '../foundation/driver/queued-work.js'
 import type { CaptureRules } from './capture-rules.js'
 import type { HostWaits } from './machine/host-waits.js'
 import type { Registry } from './registry.js'

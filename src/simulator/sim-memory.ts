@@ -9,27 +9,21 @@ import { upperBound } from '../foundation/base/interval-map.js'
 import { isSharedMemory, newSharedMemory } from '../foundation/base/shared-memory.js'
 import { shortCallSite } from '../foundation/base/stack.js'
 import { CUresult, cudaError } from '../foundation/driver/cuda-results.js'
-import {
-  type ContextHandle,
-  type CopiedBytes,
-  type EventHandle,
-  type ExportedMemory,
-  extentOf,
-  type FillWork,
-  type ImportedMemory,
-  type InternalEvent,
-  type MemoryDriver,
-  type MemoryPlace,
-  type Pointer,
-  type QueuedAllocation,
-  type QueuedFill,
-  type QueuedFree,
-  type QueuedValueWait,
-  type QueuedValueWrite,
-  type StreamHandle,
-} from '../foundation/driver/driver.js'
+import type { InternalEvent } from '../foundation/driver/event-driver.js'
 import { eventIsNoMemory, notOpened, notShareable, ownMemory } from '../foundation/driver/handle-errors.js'
-import type { MemoryValue } from '../foundation/driver/values.js'
+import type { ContextHandle, EventHandle, Pointer, StreamHandle } from '../foundation/driver/handle-types.js'
+import type { MemoryDriver, MemoryPlace } from '../foundation/driver/memory-driver.js'
+import type {
+  FillWork,
+  QueuedAllocation,
+  QueuedFill,
+  QueuedFree,
+  QueuedValueWait,
+  QueuedValueWrite,
+} from '../foundation/driver/queued-work.js'
+import type { ExportedMemory, ImportedMemory } from '../foundation/driver/sharing-driver.js'
+import type { MemoryValue } from '../foundation/driver/touched-memory.js'
+import { type CopiedBytes, extentOf } from '../foundation/driver/touched-memory.js'
 import { Contents, MemoryFile } from '../foundation/native/memory-file.js'
 import type * as Ptx from '../ptx/ptx.js'
 import { pinnedMemory } from './limits.js'

@@ -1,6 +1,7 @@
 /** Pools of stream-ordered memory of simulated devices. */
 import { CUresult, cudaError } from '../foundation/driver/cuda-results.js'
-import type { MemoryInfo, PoolDriver, PoolHandle, PoolUsage } from '../foundation/driver/driver.js'
+import type { PoolHandle } from '../foundation/driver/handle-types.js'
+import type { MemoryInfo, PoolDriver, PoolUsage } from '../foundation/driver/pool-driver.js'
 import type { SimDevice } from './machine/machine-state.js'
 import type { SimPool } from './machine/pools.js'
 import type { Registry } from './registry.js'

@@ -7,22 +7,24 @@ import type { OwnBytes } from '../foundation/base/bytes.js'
 import { stateError } from '../foundation/base/errors.js'
 import { isSharedMemory } from '../foundation/base/shared-memory.js'
 import { CUresult, cudaError } from '../foundation/driver/cuda-results.js'
+import { EventFlag } from '../foundation/driver/driver-constants.js'
+import type { InternalEvent } from '../foundation/driver/event-driver.js'
+import { memoryIsNoEvent, noEvent } from '../foundation/driver/handle-errors.js'
 import {
   type ContextHandle,
   DEFAULT_STREAM_LIMIT,
   defaultStream,
-  EventFlag,
   type EventHandle,
-  type ExportedMemory,
-  type ImportedMemory,
-  type InternalEvent,
   type Pointer,
-  type Registration,
-  type SharedLifetime,
-  type SharingDriver,
   type StreamHandle,
-} from '../foundation/driver/driver.js'
-import { memoryIsNoEvent, noEvent } from '../foundation/driver/handle-errors.js'
+} from '../foundation/driver/handle-types.js'
+import type {
+  ExportedMemory,
+  ImportedMemory,
+  Registration,
+  SharedLifetime,
+  SharingDriver,
+} from '../foundation/driver/sharing-driver.js'
 import { Contents, MemoryFile } from '../foundation/native/memory-file.js'
 import type { CaptureRules } from './capture-rules.js'
 import type { Machine } from './machine/machine.js'

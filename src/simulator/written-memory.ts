@@ -4,7 +4,7 @@
  * is asked for.
  */
 import { sameBytes } from '../foundation/base/bytes.js'
-import type { Access } from '../foundation/driver/driver.js'
+import type { Access } from '../foundation/driver/touched-memory.js'
 
 /** The bytes of a stretch that are compared: half of them at each end. */
 const COMPARED = 2 ** 18

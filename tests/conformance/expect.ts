@@ -5,7 +5,7 @@ import { inspect } from 'node:util'
 import { CudaError, type Device, type Stream } from 'cuda-streams'
 import { driverOf } from '../../src/core/device.js'
 import { openStream } from '../../src/core/streams/stream-impl.js'
-import type { StreamHandle } from '../../src/foundation/driver/driver.js'
+import type { StreamHandle } from '../../src/foundation/driver/handle-types.js'
 import { byEffort } from '../helpers/effort.js'
 import type { Workbench } from '../helpers/workbench.js'
 

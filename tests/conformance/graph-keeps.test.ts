@@ -16,15 +16,12 @@ import {
   type Stream,
 } from 'cuda-streams'
 import { driverOf } from '../../src/core/device.js'
-import type {
-  ContextHandle,
-  Driver,
-  EventHandle,
-  KernelDriver,
-  MemoryDriver,
-  QueuedWork,
-  SharingDriver,
-} from '../../src/foundation/driver/driver.js'
+import type { Driver } from '../../src/foundation/driver/driver.js'
+import type { ContextHandle, EventHandle } from '../../src/foundation/driver/handle-types.js'
+import type { KernelDriver } from '../../src/foundation/driver/kernel-driver.js'
+import type { MemoryDriver } from '../../src/foundation/driver/memory-driver.js'
+import type { QueuedWork } from '../../src/foundation/driver/queued-work.js'
+import type { SharingDriver } from '../../src/foundation/driver/sharing-driver.js'
 import type { Interceptor } from '../../src/foundation/driver/wrappable-driver.js'
 import { isFakeDriver } from '../fake-driver/fake-cuda.js'
 import { allPairs, product } from '../helpers/all-pairs.js'

@@ -12,7 +12,8 @@ import {
   type StreamOptions,
 } from 'cuda-streams'
 import { driverOf } from '../../src/core/device.js'
-import type { ContextHandle, Driver } from '../../src/foundation/driver/driver.js'
+import type { Driver } from '../../src/foundation/driver/driver.js'
+import type { ContextHandle } from '../../src/foundation/driver/handle-types.js'
 import type { Interceptor } from '../../src/foundation/driver/wrappable-driver.js'
 import { onEveryBackend } from '../helpers/suite.js'
 import {

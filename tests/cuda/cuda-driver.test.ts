@@ -9,14 +9,13 @@ import { type Contexts, StreamCalls } from '../../src/cuda/libcuda/driver-calls.
 import type { Library } from '../../src/cuda/libcuda/libcuda.js'
 import { EventPool } from '../../src/cuda/waiting/event-pool.js'
 import { CUresult, noteLoss } from '../../src/foundation/driver/cuda-results.js'
+import { CaptureMode, EventFlag } from '../../src/foundation/driver/driver-constants.js'
 import {
-  CaptureMode,
   type ContextHandle,
   defaultStream,
-  EventFlag,
   type EventHandle,
   type StreamHandle,
-} from '../../src/foundation/driver/driver.js'
+} from '../../src/foundation/driver/handle-types.js'
 import { NativeMemory } from '../../src/foundation/native/native-memory.js'
 import { refusedByDriver } from '../conformance/expect.js'
 import { mustOf, registryWith } from './fake-parts.js'

@@ -2,13 +2,9 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { CudaKernels, type CudaKernelsParts } from '../../src/cuda/cuda-kernels.js'
-import type {
-  ContextHandle,
-  KernelHandle,
-  LaunchShape,
-  QueuedKernel,
-  StreamHandle,
-} from '../../src/foundation/driver/driver.js'
+import type { ContextHandle, KernelHandle, StreamHandle } from '../../src/foundation/driver/handle-types.js'
+import type { LaunchShape } from '../../src/foundation/driver/kernel-driver.js'
+import type { QueuedKernel } from '../../src/foundation/driver/queued-work.js'
 import { NativeMemory } from '../../src/foundation/native/native-memory.js'
 import { mustOf } from './fake-parts.js'
 import { idleWhen } from './idle-when.js'

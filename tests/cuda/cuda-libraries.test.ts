@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict'
 import { beforeEach, test } from 'node:test'
 import { CudaLibraries } from '../../src/cuda/cuda-libraries.js'
-import type { ContextHandle, LibraryCall, StreamHandle } from '../../src/foundation/driver/driver.js'
+import type { ContextHandle, StreamHandle } from '../../src/foundation/driver/handle-types.js'
+import type { LibraryCall } from '../../src/foundation/driver/library-driver.js'
 import { mustOf } from './fake-parts.js'
 
 const log: string[] = []

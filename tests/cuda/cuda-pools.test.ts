@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { CudaPools, type CudaPoolsParts } from '../../src/cuda/cuda-pools.js'
 import { CUresult } from '../../src/foundation/driver/cuda-results.js'
-import type { ContextHandle, PoolHandle } from '../../src/foundation/driver/driver.js'
+import type { ContextHandle, PoolHandle } from '../../src/foundation/driver/handle-types.js'
 import { NativeMemory } from '../../src/foundation/native/native-memory.js'
 import { mustOf } from './fake-parts.js'
 

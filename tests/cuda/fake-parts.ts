@@ -2,12 +2,8 @@
 import { StreamRecord, StreamRecords } from '../../src/cuda/handles/stream-records.js'
 import { type ProcessRegistry, singleThread } from '../../src/cuda/host-functions/process-registry.js'
 import { type CheckedLibrary, checked, type Library } from '../../src/cuda/libcuda/libcuda.js'
-import {
-  type ContextHandle,
-  isDefaultStream,
-  StreamFlag,
-  type StreamHandle,
-} from '../../src/foundation/driver/driver.js'
+import { StreamFlag } from '../../src/foundation/driver/driver-constants.js'
+import { type ContextHandle, isDefaultStream, type StreamHandle } from '../../src/foundation/driver/handle-types.js'
 
 /** The context of a device is its ordinal and one. */
 const contexts = {

@@ -14,18 +14,16 @@ import type * as Koffi from 'koffi'
 import { driverOf } from '../../src/core/device.js'
 import { LibraryVariable, VARIABLES } from '../../src/foundation/base/environment-variables.js'
 import { stateError } from '../../src/foundation/base/errors.js'
+import type { Driver } from '../../src/foundation/driver/driver.js'
+import type { Cancel, Settle } from '../../src/foundation/driver/event-driver.js'
 import {
-  type Cancel,
   type ContextHandle,
   cudaHandleOf,
-  type Driver,
   type EventHandle,
-  type LibraryCall,
-  type LibraryDriver,
-  type QueuedWork,
-  type Settle,
   type StreamHandle,
-} from '../../src/foundation/driver/driver.js'
+} from '../../src/foundation/driver/handle-types.js'
+import type { LibraryCall, LibraryDriver } from '../../src/foundation/driver/library-driver.js'
+import type { QueuedWork } from '../../src/foundation/driver/queued-work.js'
 import type { Interceptor } from '../../src/foundation/driver/wrappable-driver.js'
 import { NativeCalls, NativeThread } from '../../src/foundation/native/native-thread.js'
 import { cLibrary } from '../helpers/c-library.js'

@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import { test } from 'node:test'
 import { Worker } from 'node:worker_threads'
 import { openProcessRegistry } from '../../src/cuda/host-functions/process-registry.js'
-import type { StreamHandle } from '../../src/foundation/driver/driver.js'
+import type { StreamHandle } from '../../src/foundation/driver/handle-types.js'
 import type { Question, Reply } from './children/process-registry.js'
 
 const skip = process.platform === 'linux' ? false : 'threads share memory on Linux only'

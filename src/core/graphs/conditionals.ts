@@ -3,13 +3,8 @@ import { checkArray, checkInteger, checkSynchronous, refusePromise } from '../..
 import { invalidType, invalidValue, outOfRange, stateError } from '../../foundation/base/errors.js'
 import { implementation } from '../../foundation/base/library-object.js'
 import { CUresult, cudaError } from '../../foundation/driver/cuda-results.js'
-import {
-  CaptureMode,
-  ConditionalType,
-  type GraphHandle,
-  isNullStream,
-  type NodeHandle,
-} from '../../foundation/driver/driver.js'
+import { CaptureMode, ConditionalType } from '../../foundation/driver/driver-constants.js'
+import { type GraphHandle, isNullStream, type NodeHandle } from '../../foundation/driver/handle-types.js'
 import { type Condition, conditionImplOf, conditionOf } from '../kernels/condition.js'
 import {
   type CaptureRecord,

@@ -11,16 +11,11 @@ import {
 import { implementation } from '../../foundation/base/library-object.js'
 import { memoize } from '../../foundation/base/memoize.js'
 import { CUresult } from '../../foundation/driver/cuda-results.js'
-import type {
-  CaptureMode,
-  ContextHandle,
-  GraphExecHandle,
-  GraphHandle,
-  LaunchShape,
-  NodeFacts,
-  NodeHandle,
-} from '../../foundation/driver/driver.js'
-import { isNullStream } from '../../foundation/driver/driver.js'
+import type { CaptureMode } from '../../foundation/driver/driver-constants.js'
+import type { NodeFacts } from '../../foundation/driver/graph-driver.js'
+import type { ContextHandle, GraphExecHandle, GraphHandle, NodeHandle } from '../../foundation/driver/handle-types.js'
+import { isNullStream } from '../../foundation/driver/handle-types.js'
+import type { LaunchShape } from '../../foundation/driver/kernel-driver.js'
 import { another, type Device, elsewhere, HandleImpl, HandleObject } from '../device.js'
 import { conditionImplOf } from '../kernels/condition.js'
 import type { DefinedKernel } from '../kernels/defined-kernel.js'

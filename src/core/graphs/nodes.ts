@@ -1,14 +1,9 @@
 /** The nodes of a graph, as programs have them. */
 import { implementation, LibraryObject, nextSerial, notCloneable } from '../../foundation/base/library-object.js'
-import {
-  ConditionalType,
-  type ContextHandle,
-  type GraphHandle,
-  type LaunchShape,
-  type NodeFacts,
-  type NodeHandle,
-  type NodeKind,
-} from '../../foundation/driver/driver.js'
+import { ConditionalType } from '../../foundation/driver/driver-constants.js'
+import type { NodeFacts, NodeKind } from '../../foundation/driver/graph-driver.js'
+import type { ContextHandle, GraphHandle, NodeHandle } from '../../foundation/driver/handle-types.js'
+import type { LaunchShape } from '../../foundation/driver/kernel-driver.js'
 import type { DefinedKernel } from '../kernels/defined-kernel.js'
 import type { Extent, Kernel, LaunchConfigOptions } from '../kernels/kernel.js'
 import type { ArgumentsOf, ParameterType } from '../kernels/kernel-signature.js'

@@ -32,7 +32,7 @@ import type {
   LaunchShape,
   ModuleImage,
   SetConditional,
-} from '../../foundation/driver/driver.js'
+} from '../../foundation/driver/kernel-driver.js'
 import { type Device, driverOf, isDevice } from '../device.js'
 import type { OpenMemory } from '../memory/buffer.js'
 import type { DeviceBuffer } from '../memory/device-buffer.js'

@@ -13,14 +13,16 @@ import {
 } from '../../foundation/base/element-layout.js'
 import { dataViewOf, SCALAR_ACCESS, type ScalarType, type VectorType } from '../../foundation/base/element-types.js'
 import { invalidType, invalidValue, outOfRange, stateError } from '../../foundation/base/errors.js'
-import type { Access, Driver, PassedType } from '../../foundation/driver/driver.js'
+import type { Driver } from '../../foundation/driver/driver.js'
+import type { PassedType } from '../../foundation/driver/kernel-driver.js'
+import type { Access } from '../../foundation/driver/touched-memory.js'
 import { BufferImpl, bufferImplOf } from '../memory/buffer.js'
 import type { DeviceBuffer } from '../memory/device-buffer.js'
 import type { PinnedBuffer } from '../memory/pinned-buffer.js'
 import { type Condition, conditionImplOf } from './condition.js'
 
 export type { ScalarType, VectorType } from '../../foundation/base/element-types.js'
-export type { Access } from '../../foundation/driver/driver.js'
+export type { Access } from '../../foundation/driver/touched-memory.js'
 
 /** A pointer to structs, with the kernel's access to their memory: `{ in: Particle }` is 'in Particle*'. */
 export type StructPointer<S extends Struct = Struct> =

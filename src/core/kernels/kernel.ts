@@ -26,17 +26,16 @@ import { printable } from '../../foundation/base/printable.js'
 import { fromCaller } from '../../foundation/base/stack.js'
 import { CUresult } from '../../foundation/driver/cuda-results.js'
 import type { DeviceAttribute } from '../../foundation/driver/device-attributes.js'
-import {
-  type KernelHandle,
-  type KernelLimits,
-  type KernelSource,
-  type LaunchAttributes,
-  type LaunchedKernel,
-  type LaunchShape,
-  LIMITS_OF_ANY,
-  type ModuleHandle,
-  type ModuleImage,
-} from '../../foundation/driver/driver.js'
+import { LIMITS_OF_ANY } from '../../foundation/driver/driver-constants.js'
+import type { KernelHandle, ModuleHandle } from '../../foundation/driver/handle-types.js'
+import type {
+  KernelLimits,
+  KernelSource,
+  LaunchAttributes,
+  LaunchedKernel,
+  LaunchShape,
+  ModuleImage,
+} from '../../foundation/driver/kernel-driver.js'
 import { contextOf, type Device, driverOf, HandleImpl, HandleObject, resolveDevice } from '../device.js'
 import type { OpenMemory } from '../memory/buffer.js'
 import { DeviceBuffer } from '../memory/device-buffer.js'

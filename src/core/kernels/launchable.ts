@@ -1,13 +1,8 @@
 /** The targets of `stream.launch()`: graphs and kernels, which queue themselves. */
 import { invalidType, invalidValue } from '../../foundation/base/errors.js'
-import type {
-  ContextHandle,
-  Driver,
-  GraphExecHandle,
-  LaunchAttributes,
-  LaunchShape,
-  NodeHandle,
-} from '../../foundation/driver/driver.js'
+import type { Driver } from '../../foundation/driver/driver.js'
+import type { ContextHandle, GraphExecHandle, NodeHandle } from '../../foundation/driver/handle-types.js'
+import type { LaunchAttributes, LaunchShape } from '../../foundation/driver/kernel-driver.js'
 import type { Device } from '../device.js'
 import type { OpenMemory } from '../memory/buffer.js'
 import type { StreamImpl } from '../streams/stream-impl.js'

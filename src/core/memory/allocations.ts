@@ -1,15 +1,12 @@
 /** Pieces of memory, to which buffers and their slices refer: the streams that used one, and how it is freed. */
 import { NativeResource } from '../../foundation/base/finalization.js'
 import { findForgotten, holdMemory, releaseMemory } from '../../foundation/base/heap.js'
-import {
-  type Driver,
-  type EventHandle,
-  giveBackEvent,
-  type ImportedMemory,
-  type InternalEvent,
-  type Pointer,
-  type QueuedAllocation,
-} from '../../foundation/driver/driver.js'
+import { giveBackEvent } from '../../foundation/driver/after-work.js'
+import type { Driver } from '../../foundation/driver/driver.js'
+import type { InternalEvent } from '../../foundation/driver/event-driver.js'
+import type { EventHandle, Pointer } from '../../foundation/driver/handle-types.js'
+import type { QueuedAllocation } from '../../foundation/driver/queued-work.js'
+import type { ImportedMemory } from '../../foundation/driver/sharing-driver.js'
 import { contextOf, type Device, driverOf } from '../device.js'
 import type { WrappedLifetime } from '../streams/shared.js'
 import type { StreamImpl } from '../streams/stream-impl.js'

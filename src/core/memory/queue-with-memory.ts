@@ -1,13 +1,7 @@
 /** Queues work that uses memory, and tracks that use. */
 import { stateError } from '../../foundation/base/errors.js'
-import {
-  bytesIn,
-  type CopiedBytes,
-  type CopyRoute,
-  type FillWork,
-  type MemoryRows,
-  type QueuedCopy,
-} from '../../foundation/driver/driver.js'
+import type { FillWork, QueuedCopy } from '../../foundation/driver/queued-work.js'
+import { bytesIn, type CopiedBytes, type CopyRoute, type MemoryRows } from '../../foundation/driver/touched-memory.js'
 import {
   type CapturedCopy,
   type CaptureRecord,

@@ -4,13 +4,11 @@
  */
 import { nextSerial } from '../../foundation/base/library-object.js'
 import { memoize } from '../../foundation/base/memoize.js'
-import {
-  type Driver,
-  EventFlag,
-  type EventHandle,
-  giveBackEvent,
-  type InternalEvent,
-} from '../../foundation/driver/driver.js'
+import { giveBackEvent } from '../../foundation/driver/after-work.js'
+import type { Driver } from '../../foundation/driver/driver.js'
+import { EventFlag } from '../../foundation/driver/driver-constants.js'
+import type { InternalEvent } from '../../foundation/driver/event-driver.js'
+import type { EventHandle } from '../../foundation/driver/handle-types.js'
 import type { Device } from '../device.js'
 import { StreamImpl } from '../streams/stream-impl.js'
 

@@ -4,15 +4,10 @@
  */
 import type { NativeResource } from '../../foundation/base/finalization.js'
 import { memoize } from '../../foundation/base/memoize.js'
-import type {
-  ContextHandle,
-  Driver,
-  EventHandle,
-  LaunchShape,
-  NodeHandle,
-  StreamHandle,
-} from '../../foundation/driver/driver.js'
-import { cudaHandleOf, isNullStream } from '../../foundation/driver/driver.js'
+import type { Driver } from '../../foundation/driver/driver.js'
+import type { ContextHandle, EventHandle, NodeHandle, StreamHandle } from '../../foundation/driver/handle-types.js'
+import { cudaHandleOf, isNullStream } from '../../foundation/driver/handle-types.js'
+import type { LaunchShape } from '../../foundation/driver/kernel-driver.js'
 
 /** An event for which a graph waits, of work outside the graph. */
 interface AwaitedEvent {

@@ -2,7 +2,9 @@
 import { checkArray, checkInteger, readOptions } from '../../foundation/base/arguments.js'
 import { invalidType, invalidValue, outOfRange, refuseReceiver } from '../../foundation/base/errors.js'
 import { implementation } from '../../foundation/base/library-object.js'
-import type { ContextHandle, Driver, GreenContextPart } from '../../foundation/driver/driver.js'
+import type { GreenContextPart } from '../../foundation/driver/device-driver.js'
+import type { Driver } from '../../foundation/driver/driver.js'
+import type { ContextHandle } from '../../foundation/driver/handle-types.js'
 import { type Context, type Device, driverOf, HandleImpl, HandleObject } from '../device.js'
 
 /** How a device is split. */

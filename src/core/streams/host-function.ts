@@ -1,7 +1,7 @@
 /** Makes a host function of a callback: it runs in the async context in which it was queued, and never throws. */
 import { AsyncResource } from '../../foundation/base/node-modules.js'
 import { throwUncaught } from '../../foundation/base/uncaught.js'
-import type { HostFunction } from '../../foundation/driver/driver.js'
+import type { HostFunction } from '../../foundation/driver/queued-work.js'
 
 let running = 0
 

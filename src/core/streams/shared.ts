@@ -7,7 +7,8 @@ import { type Given, isObject, readProperties } from '../../foundation/base/argu
 import { describe, invalidType, invalidValue, stateError } from '../../foundation/base/errors.js'
 import { memoize } from '../../foundation/base/memoize.js'
 import { process, threadId } from '../../foundation/base/node-modules.js'
-import type { Driver, EventHandle, StreamHandle } from '../../foundation/driver/driver.js'
+import type { Driver } from '../../foundation/driver/driver.js'
+import type { EventHandle, StreamHandle } from '../../foundation/driver/handle-types.js'
 import { sharingEnds, unwatchedBegins } from '../../foundation/driver/watched-threads.js'
 import { Device, driverOf } from '../device.js'
 

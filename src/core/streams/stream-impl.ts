@@ -8,17 +8,20 @@ import { invalidType, invalidValue, refuseReceiver, stateError } from '../../fou
 import { destroyWhenUnreachable, NativeResource } from '../../foundation/base/finalization.js'
 import { ClosableObject, implementation, nextSerial } from '../../foundation/base/library-object.js'
 import { memoize } from '../../foundation/base/memoize.js'
-import type { ContextHandle, Driver, ExternalFlag, StreamHandle, Wrapper } from '../../foundation/driver/driver.js'
+import type { Driver } from '../../foundation/driver/driver.js'
+import type { ExternalFlag } from '../../foundation/driver/driver-constants.js'
+import { StreamFlag } from '../../foundation/driver/driver-constants.js'
+import type { ContextHandle, StreamHandle } from '../../foundation/driver/handle-types.js'
 import {
   canonicalStream,
   cudaHandleOf,
   defaultStream,
   isDefaultStream,
   isNullStream,
-  type QueuedPromiseWait,
-  StreamFlag,
-} from '../../foundation/driver/driver.js'
+} from '../../foundation/driver/handle-types.js'
 import { joined, NO_PROMISES, PromiseWait } from '../../foundation/driver/promise-waits.js'
+import type { QueuedPromiseWait } from '../../foundation/driver/queued-work.js'
+import type { Wrapper } from '../../foundation/driver/stream-driver.js'
 import { driverForHandle } from '../default-driver.js'
 import { type Context, contextOf, type Device, deviceOf, driverOf, elsewhere, resolveDevice } from '../device.js'
 import { defaultStreamName, givenName, numberedStream } from '../stream-names.js'

@@ -4,8 +4,8 @@
  */
 
 import { CUresult, cudaError } from '../../foundation/driver/cuda-results.js'
-import type { ContextHandle, EventHandle, StreamHandle } from '../../foundation/driver/driver.js'
 import { closedHandle, refusedHandle } from '../../foundation/driver/handle-errors.js'
+import type { ContextHandle, EventHandle, StreamHandle } from '../../foundation/driver/handle-types.js'
 import { MemoryReader } from '../../foundation/native/memory-reader.js'
 
 /** How many bytes of a stream's inner object are searched for the stream's handle and number. */

@@ -4,18 +4,18 @@
  * its own.
  */
 import { CUresult, cudaError } from '../../foundation/driver/cuda-results.js'
+import type { GreenContextPart } from '../../foundation/driver/device-driver.js'
+import { StreamFlag } from '../../foundation/driver/driver-constants.js'
+import { HandleMap } from '../../foundation/driver/handle-tables.js'
 import {
   type ContextHandle,
   canonicalStream,
   deviceOfDefaultStream,
   type GraphHandle,
-  type GreenContextPart,
   isDefaultStream,
-  StreamFlag,
   type StreamHandle,
-  type Wrapper,
-} from '../../foundation/driver/driver.js'
-import { HandleMap } from '../../foundation/driver/handle-tables.js'
+} from '../../foundation/driver/handle-types.js'
+import type { Wrapper } from '../../foundation/driver/stream-driver.js'
 import type { StreamSemaphore } from '../host-functions/semaphores.js'
 
 /** A capture that a stream began here, and that was not ended since, as far as this thread knows. */

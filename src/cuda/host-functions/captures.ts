@@ -3,7 +3,7 @@
  * capture, and a stream that waits for it joins the capture.
  */
 import { CUresult, cudaError } from '../../foundation/driver/cuda-results.js'
-import type { ContextHandle, EventHandle, StreamHandle } from '../../foundation/driver/driver.js'
+import type { ContextHandle, EventHandle, StreamHandle } from '../../foundation/driver/handle-types.js'
 import type { StreamRecord } from '../handles/stream-records.js'
 import type { LibcudaParts } from '../libcuda/driver-calls.js'
 import { check, checkCleanup } from '../libcuda/libcuda.js'

@@ -3,7 +3,7 @@
  * wait ends is an error at once. The sets are kept only while host functions are pending. The calls of one semaphore run in
  * order, so the latest is enough.
  */
-import { type EventHandle, isNullStream } from '../../foundation/driver/driver.js'
+import { type EventHandle, isNullStream } from '../../foundation/driver/handle-types.js'
 import type { StreamRecord } from '../handles/stream-records.js'
 import type { PendingCall, Semaphore } from './semaphores.js'
 

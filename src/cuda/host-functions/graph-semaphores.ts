@@ -4,7 +4,8 @@
  * run at once.
  */
 import { stateError } from '../../foundation/base/errors.js'
-import type { ContextHandle, HostFunction, Pointer } from '../../foundation/driver/driver.js'
+import type { ContextHandle, Pointer } from '../../foundation/driver/handle-types.js'
+import type { HostFunction } from '../../foundation/driver/queued-work.js'
 import type { GraphNodes } from '../graph-nodes.js'
 import type { Library } from '../libcuda/libcuda.js'
 import {

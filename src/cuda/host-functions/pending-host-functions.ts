@@ -7,14 +7,9 @@
 import { monotonicTime } from '../../foundation/base/event-loop.js'
 import { blockedBy } from '../../foundation/driver/blocked-by.js'
 import { CUresult } from '../../foundation/driver/cuda-results.js'
-import type {
-  ContextHandle,
-  EventHandle,
-  HostFunction,
-  QueuedPromiseWait,
-  StreamHandle,
-} from '../../foundation/driver/driver.js'
 import type { EventLoopPoller } from '../../foundation/driver/event-loop-poller.js'
+import type { ContextHandle, EventHandle, StreamHandle } from '../../foundation/driver/handle-types.js'
+import type { HostFunction, QueuedPromiseWait } from '../../foundation/driver/queued-work.js'
 import type { StreamRecord, StreamRecords } from '../handles/stream-records.js'
 import type { RelaxedCaptures } from '../libcuda/driver-calls.js'
 import type { Library } from '../libcuda/libcuda.js'

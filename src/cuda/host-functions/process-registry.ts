@@ -8,7 +8,7 @@
 import { threadId } from 'node:worker_threads'
 import { VARIABLES } from '../../foundation/base/environment-variables.js'
 import { seconds, warnAfter } from '../../foundation/base/warnings.js'
-import { DEFAULT_STREAM_LIMIT, type StreamHandle } from '../../foundation/driver/driver.js'
+import { DEFAULT_STREAM_LIMIT, type StreamHandle } from '../../foundation/driver/handle-types.js'
 import { own } from '../../foundation/native/c-functions.js'
 import { layer } from '../../foundation/native/layer.js'
 import { NativeMemory } from '../../foundation/native/native-memory.js'

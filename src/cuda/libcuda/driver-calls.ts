@@ -1,7 +1,12 @@
 /** What every call of the driver needs: the functions, the context that must be current, and the capture mode of the thread. */
 
 import { CUresult } from '../../foundation/driver/cuda-results.js'
-import { type ContextHandle, cudaHandleOf, isDefaultStream, type StreamHandle } from '../../foundation/driver/driver.js'
+import {
+  type ContextHandle,
+  cudaHandleOf,
+  isDefaultStream,
+  type StreamHandle,
+} from '../../foundation/driver/handle-types.js'
 import { own } from '../../foundation/native/c-functions.js'
 import type { NativeMemory } from '../../foundation/native/native-memory.js'
 import { ThreadMemory } from '../../foundation/native/thread-memory.js'

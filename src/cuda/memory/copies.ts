@@ -1,16 +1,8 @@
 /** Copies of bytes, of rows, and of several pieces at once, and what each needs beyond the call of its name. */
 
-import {
-  bytesIn,
-  type CopiedBytes,
-  type CopyRoute,
-  cudaHandleOf,
-  type Driver,
-  isNullStream,
-  type MemoryRows,
-  type Pointer,
-  type StreamHandle,
-} from '../../foundation/driver/driver.js'
+import type { Driver } from '../../foundation/driver/driver.js'
+import { cudaHandleOf, isNullStream, type Pointer, type StreamHandle } from '../../foundation/driver/handle-types.js'
+import { bytesIn, type CopiedBytes, type CopyRoute, type MemoryRows } from '../../foundation/driver/touched-memory.js'
 import { type CFunction, own } from '../../foundation/native/c-functions.js'
 import { ThreadMemory } from '../../foundation/native/thread-memory.js'
 import type { SpareStreams } from '../handles/spare-streams.js'

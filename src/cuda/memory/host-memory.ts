@@ -1,7 +1,8 @@
 /** Memory that was given back, or that is page-locked, until the GPU has completed its work with it; and pages for large new arrays. */
 import { RecheckTimer } from '../../foundation/base/recheck-timer.js'
 import { AfterWork, type AfterWorkDriver } from '../../foundation/driver/after-work.js'
-import type { ContextHandle, InternalEvent, Pointer } from '../../foundation/driver/driver.js'
+import type { InternalEvent } from '../../foundation/driver/event-driver.js'
+import type { ContextHandle, Pointer } from '../../foundation/driver/handle-types.js'
 import { own } from '../../foundation/native/c-functions.js'
 import { layer } from '../../foundation/native/layer.js'
 import { ownerOfThread } from '../../foundation/native/owned-handles.js'

@@ -4,7 +4,7 @@
  */
 
 import { CUresult } from '../../foundation/driver/cuda-results.js'
-import type { Pointer } from '../../foundation/driver/driver.js'
+import type { Pointer } from '../../foundation/driver/handle-types.js'
 import { NativeMemory } from '../../foundation/native/native-memory.js'
 import type { CudaPools } from '../cuda-pools.js'
 import type { LibcudaParts } from '../libcuda/driver-calls.js'

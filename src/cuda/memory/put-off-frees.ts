@@ -5,15 +5,11 @@
  */
 import { monotonicTime } from '../../foundation/base/event-loop.js'
 import { RecheckTimer } from '../../foundation/base/recheck-timer.js'
+import { giveBackEvent } from '../../foundation/driver/after-work.js'
 import { CUresult, isContextLost } from '../../foundation/driver/cuda-results.js'
-import {
-  type Driver,
-  type EventHandle,
-  giveBackEvent,
-  type InternalEvent,
-  type Pointer,
-  type StreamHandle,
-} from '../../foundation/driver/driver.js'
+import type { Driver } from '../../foundation/driver/driver.js'
+import type { InternalEvent } from '../../foundation/driver/event-driver.js'
+import type { EventHandle, Pointer, StreamHandle } from '../../foundation/driver/handle-types.js'
 import type { SpareStreams } from '../handles/spare-streams.js'
 import type { LibcudaParts } from '../libcuda/driver-calls.js'
 import type { EventPool } from '../waiting/event-pool.js'

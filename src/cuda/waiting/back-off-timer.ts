@@ -7,8 +7,8 @@
  */
 
 import { atNextTurn, monotonicNanoseconds } from '../../foundation/base/event-loop.js'
-import type { EventHandle } from '../../foundation/driver/driver.js'
 import type { BackOff } from '../../foundation/driver/event-loop-poller.js'
+import type { EventHandle } from '../../foundation/driver/handle-types.js'
 import { own } from '../../foundation/native/c-functions.js'
 import { layer, type Timer } from '../../foundation/native/layer.js'
 import { ThreadMemory } from '../../foundation/native/thread-memory.js'

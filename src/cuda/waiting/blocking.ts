@@ -14,7 +14,7 @@ import {
   MOST_NESTED,
   tooDeep,
 } from '../../foundation/driver/deadlocks.js'
-import type { ContextHandle, EventHandle, StreamHandle } from '../../foundation/driver/driver.js'
+import type { ContextHandle, EventHandle, StreamHandle } from '../../foundation/driver/handle-types.js'
 import type { ComesAfter } from '../host-functions/dependencies.js'
 import type { PendingCall } from '../host-functions/semaphores.js'
 import type { InternalRecord } from './event-pool.js'

@@ -1,7 +1,8 @@
 /** Internal events: for waits between streams, for promises, for times, and for checking whether a context is alive. */
 import { hasLostContext } from '../../foundation/driver/cuda-results.js'
-import { type ContextHandle, EventFlag, type EventHandle } from '../../foundation/driver/driver.js'
+import { EventFlag } from '../../foundation/driver/driver-constants.js'
 import { HandleMap } from '../../foundation/driver/handle-tables.js'
+import type { ContextHandle, EventHandle } from '../../foundation/driver/handle-types.js'
 import type { SpareStreams } from '../handles/spare-streams.js'
 import type { LibcudaParts } from '../libcuda/driver-calls.js'
 import { checkCleanup } from '../libcuda/libcuda.js'

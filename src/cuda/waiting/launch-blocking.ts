@@ -6,7 +6,8 @@
 import { process } from '../../foundation/base/node-modules.js'
 import { warnOnce } from '../../foundation/base/warnings.js'
 import { deadlock } from '../../foundation/driver/deadlocks.js'
-import type { QueuedWork, StreamHandle } from '../../foundation/driver/driver.js'
+import type { StreamHandle } from '../../foundation/driver/handle-types.js'
+import type { QueuedWork } from '../../foundation/driver/queued-work.js'
 import type { PendingHostFunctions } from '../host-functions/pending-host-functions.js'
 import type { Blocking } from './blocking.js'
 

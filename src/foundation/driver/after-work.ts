@@ -1,5 +1,20 @@
 /** Things that the GPU may still use, which are given back when its work with them is complete. */
-import { type Driver, giveBackEvent, type InternalEvent, type MemoryDriver } from './driver.js'
+
+import type { Driver } from './driver.js'
+import type { InternalEvent } from './event-driver.js'
+import type { ContextHandle, EventHandle } from './handle-types.js'
+import type { MemoryDriver } from './memory-driver.js'
+
+/** The method of the driver that takes internal events back. */
+interface EventRecycler {
+  eventRecycle(context: ContextHandle, event: EventHandle): void
+}
+
+/** Gives back an event that was taken over. */
+export function giveBackEvent(driver: EventRecycler, { context, event, release }: InternalEvent): void {
+  if (release === undefined) driver.eventRecycle(context, event)
+  else release()
+}
 
 interface Leaving<T> {
   readonly thing: T

@@ -1,5 +1,11 @@
 /** Describes, for warnings, what blocks work and can be ended by this thread alone. */
-import { canonicalStream, cudaHandleOf, deviceOfDefaultStream, isDefaultStream, type StreamHandle } from './driver.js'
+import {
+  canonicalStream,
+  cudaHandleOf,
+  deviceOfDefaultStream,
+  isDefaultStream,
+  type StreamHandle,
+} from './handle-types.js'
 
 function describeStream(stream: StreamHandle): string {
   if (!isDefaultStream(stream)) return `the stream 0x${stream.toString(16)}`

@@ -1,6 +1,7 @@
 /** The streams whose handle code outside of the library has read: it may queue work there that no driver of the library sees. */
-import { isDefaultStream, type StreamHandle } from './driver.js'
+
 import { HandleSet } from './handle-tables.js'
+import { isDefaultStream, type StreamHandle } from './handle-types.js'
 
 export class EscapedStreams {
   readonly #streams = new HandleSet<StreamHandle>()

@@ -1,7 +1,7 @@
 /** The promise of `finished()` of streams, events and devices. Errors reject the promise, and nothing is thrown. */
 import { checkSignal, readOptions } from '../base/arguments.js'
 import { CudaError, reportedWhileWaiting } from '../base/errors.js'
-import type { Cancel, Settle } from './driver.js'
+import type { Cancel, Settle } from './event-driver.js'
 
 /** How `finished()` waits. */
 export interface WaitOptions {

@@ -1,7 +1,7 @@
 /** How a signature fits a kernel. */
 import { ELEMENT_TYPES } from '../base/element-types.js'
 import { invalidValue } from '../base/errors.js'
-import type { PassedType } from './driver.js'
+import type { PassedType } from './kernel-driver.js'
 
 export const bytesOfPassed = (type: PassedType): number => (typeof type === 'number' ? type : ELEMENT_TYPES[type].bytes)
 

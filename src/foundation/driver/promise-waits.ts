@@ -4,7 +4,7 @@
  */
 import { process } from '../base/node-modules.js'
 import { throwUncaught } from '../base/uncaught.js'
-import type { Cancel, Settle } from './driver.js'
+import type { Cancel, Settle } from './event-driver.js'
 
 export const NO_PROMISES: readonly PromiseWait[] = []
 

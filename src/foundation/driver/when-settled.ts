@@ -1,5 +1,5 @@
 /** Reports when a wait without blocking has ended, however it ends. */
-import type { Cancel, Settle } from './driver.js'
+import type { Cancel, Settle } from './event-driver.js'
 
 /**
  * Starts a wait. Calls `onEnd` when the wait settles, when it is cancelled, or at once if the start throws.

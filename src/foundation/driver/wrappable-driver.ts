@@ -3,7 +3,8 @@
  * backend and taken out again while streams live. An interceptor has the methods that it handles itself; all others are
  * those of the next driver, so that a call that nobody intercepts costs nothing more.
  */
-import type { Driver, StreamHandle } from './driver.js'
+import type { Driver } from './driver.js'
+import type { StreamHandle } from './handle-types.js'
 
 const SUB_DRIVERS = ['memory', 'pools', 'kernels', 'graphs', 'libraries', 'sharing'] as const
 type SubDriver = (typeof SUB_DRIVERS)[number]

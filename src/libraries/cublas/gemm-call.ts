@@ -1,6 +1,6 @@
 /** What cuBLAS is called for: what all its calls have in common, and matrix products with their host implementation for the simulator. */
 import { dataViewOf, ELEMENT_TYPES, FLOAT_ACCESS } from '../../foundation/base/element-types.js'
-import type { HostImplementation } from '../../foundation/driver/driver.js'
+import type { HostImplementation } from '../../foundation/driver/library-driver.js'
 import { alignmentOf } from '../handle-library.js'
 import type { UsedMemory } from '../library-call.js'
 import { CUBLAS_GEMM_DEFAULT, CUBLAS_OP, type CUBLAS_SIGNATURES, cublas } from './cublas-library.js'

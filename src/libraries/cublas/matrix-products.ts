@@ -7,7 +7,7 @@ import { checkThis, readOptions } from '../../foundation/base/arguments.js'
 import { ELEMENT_TYPES } from '../../foundation/base/element-types.js'
 import { invalidValue, outOfRange } from '../../foundation/base/errors.js'
 import { implementation } from '../../foundation/base/library-object.js'
-import type { MemoryRows } from '../../foundation/driver/driver.js'
+import type { MemoryRows } from '../../foundation/driver/touched-memory.js'
 import {
   checkHandleOpen,
   deviceOfWork,

@@ -6,7 +6,7 @@ import type { StreamImpl } from '../../core/streams/stream-impl.js'
 import { VARIABLES } from '../../foundation/base/environment-variables.js'
 import { CudaError } from '../../foundation/base/errors.js'
 import { CUresult } from '../../foundation/driver/cuda-results.js'
-import { defaultStream } from '../../foundation/driver/driver.js'
+import { defaultStream } from '../../foundation/driver/handle-types.js'
 import { HandleLibrary, LibraryHandle } from '../handle-library.js'
 import { type FftShape, FORMS } from './fft-shape.js'
 

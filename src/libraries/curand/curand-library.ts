@@ -3,7 +3,7 @@
 import type { Stream } from '../../core/stream.js'
 import { openStream } from '../../core/streams/stream-impl.js'
 import { VARIABLES } from '../../foundation/base/environment-variables.js'
-import { cudaHandleOf } from '../../foundation/driver/driver.js'
+import { cudaHandleOf } from '../../foundation/driver/handle-types.js'
 import { HandleLibrary, LibraryHandle } from '../handle-library.js'
 
 const NORMAL = (type: 'float' | 'double'): string =>

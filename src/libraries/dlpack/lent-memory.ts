@@ -10,7 +10,9 @@ import { stateError } from '../../foundation/base/errors.js'
 import { monotonicTime } from '../../foundation/base/event-loop.js'
 import { RecheckTimer } from '../../foundation/base/recheck-timer.js'
 import { AfterWork } from '../../foundation/driver/after-work.js'
-import type { Driver, InternalEvent, Pointer } from '../../foundation/driver/driver.js'
+import type { Driver } from '../../foundation/driver/driver.js'
+import type { InternalEvent } from '../../foundation/driver/event-driver.js'
+import type { Pointer } from '../../foundation/driver/handle-types.js'
 
 /** Milliseconds between two checks: an eighth of the time that the oldest tensor has been exported, in these bounds. */
 const SHORTEST = 20

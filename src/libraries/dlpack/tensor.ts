@@ -17,7 +17,7 @@ import {
   elementTypesWith,
 } from '../../foundation/base/element-types.js'
 import { describe, invalidType, invalidValue, outOfRange, stateError } from '../../foundation/base/errors.js'
-import { cudaHandleOf, isNullStream, type Pointer } from '../../foundation/driver/driver.js'
+import { cudaHandleOf, isNullStream, type Pointer } from '../../foundation/driver/handle-types.js'
 import { LentAllocation } from './lent-memory.js'
 
 /** The type of one number: integers, floating and complex numbers by their bits. */

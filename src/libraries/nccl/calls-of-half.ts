@@ -6,7 +6,7 @@
 import { recordedEvent } from '../../core/memory/stream-uses.js'
 import type { StreamImpl } from '../../core/streams/stream-impl.js'
 import { ELEMENT_TYPES } from '../../foundation/base/element-types.js'
-import type { InternalEvent } from '../../foundation/driver/driver.js'
+import type { InternalEvent } from '../../foundation/driver/event-driver.js'
 import { NCCL_OPERATIONS, type NcclFunction, type NcclReduction, type NcclType } from './nccl-library.js'
 
 /** What of a call its connections follow from. */

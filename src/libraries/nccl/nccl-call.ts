@@ -8,7 +8,7 @@ import { checkChoice, checkInteger, readOptions } from '../../foundation/base/ar
 import { checkBytes } from '../../foundation/base/bytes.js'
 import { ELEMENT_TYPES, elementTypesWith } from '../../foundation/base/element-types.js'
 import { invalidType, invalidValue, outOfRange, stateError } from '../../foundation/base/errors.js'
-import { cudaHandleOf } from '../../foundation/driver/driver.js'
+import { cudaHandleOf } from '../../foundation/driver/handle-types.js'
 import { checkDeviceBuffer, type GivenMemory } from '../library-call.js'
 import { checkAlive, enqueue } from './group.js'
 import type { NcclHandle, NcclOperation } from './nccl-handle.js'

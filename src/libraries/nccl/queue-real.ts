@@ -2,7 +2,9 @@
 
 import type { StreamImpl } from '../../core/streams/stream-impl.js'
 import { monotonicTime } from '../../foundation/base/event-loop.js'
-import type { ContextHandle, Driver, LibraryCall } from '../../foundation/driver/driver.js'
+import type { Driver } from '../../foundation/driver/driver.js'
+import type { ContextHandle } from '../../foundation/driver/handle-types.js'
+import type { LibraryCall } from '../../foundation/driver/library-driver.js'
 import type { NcclHandle, NcclOperation } from './nccl-handle.js'
 import type { NcclFunction, ThreadedCall } from './nccl-library.js'
 import type { OpenOperation } from './simulated-nccl.js'

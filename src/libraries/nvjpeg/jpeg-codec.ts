@@ -15,7 +15,7 @@ import {
 import type { OwnBytes } from '../../foundation/base/bytes.js'
 import { invalidType, invalidValue, outOfRange, stateError } from '../../foundation/base/errors.js'
 import { implementation } from '../../foundation/base/library-object.js'
-import { LIBRARY_ENTRIES } from '../../foundation/driver/driver.js'
+import { LIBRARY_ENTRIES } from '../../foundation/driver/driver-constants.js'
 import { finished } from '../../foundation/driver/finished.js'
 import type { NativeMemory } from '../../foundation/native/native-memory.js'
 import { checkHandleOpen, deviceOfWork, HandleOwner, queueCall, refuseCapture } from '../handle-library.js'

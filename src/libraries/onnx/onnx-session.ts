@@ -7,7 +7,7 @@ import { checkBoolean, checkText, checkThis, readOptions } from '../../foundatio
 import { invalidType, stateError } from '../../foundation/base/errors.js'
 import { destroyWhenUnreachable } from '../../foundation/base/finalization.js'
 import { ClosableObject, checkMade, implementation, nextSerial } from '../../foundation/base/library-object.js'
-import { cudaHandleOf, isDefaultStream } from '../../foundation/driver/driver.js'
+import { cudaHandleOf, isDefaultStream } from '../../foundation/driver/handle-types.js'
 import { deviceOfWork, type HandleCall, queueCall, refuseCapture } from '../handle-library.js'
 import { type ModelSize, makeSession, OrtSession } from './ort-session.js'
 import { checkApart, checkTensors, type RunBuffers, type RunTensor, type TensorInfo } from './tensors.js'

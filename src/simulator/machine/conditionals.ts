@@ -1,6 +1,6 @@
 /** The decisions of conditional nodes: which of their bodies runs, and how often. */
 import { CUresult } from '../../foundation/driver/cuda-results.js'
-import { ConditionalType } from '../../foundation/driver/driver.js'
+import { ConditionalType } from '../../foundation/driver/driver-constants.js'
 import type { Decide, Decision, SimCondition, SimNodeWork } from './machine-state.js'
 import { LaunchFault } from './work.js'
 

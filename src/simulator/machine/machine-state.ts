@@ -6,16 +6,15 @@
 import { explained } from '../../foundation/base/errors.js'
 import { CapturedGraph, type CapturedNode } from '../../foundation/driver/captured-graph.js'
 import { cudaError } from '../../foundation/driver/cuda-results.js'
+import type { CaptureMode, ConditionalType } from '../../foundation/driver/driver-constants.js'
+import type { Settle } from '../../foundation/driver/event-driver.js'
 import {
-  type CaptureMode,
-  type ConditionalType,
   type ContextHandle,
   defaultStream,
   type EventHandle,
-  type HostFunction,
-  type Settle,
   type StreamHandle,
-} from '../../foundation/driver/driver.js'
+} from '../../foundation/driver/handle-types.js'
+import type { HostFunction } from '../../foundation/driver/queued-work.js'
 import type { Turn, WorkWords } from '../shared/object-words.js'
 import type { Listed } from './live-operations.js'
 import type { DevicePools } from './pools.js'

@@ -1,5 +1,5 @@
 /** Looks for missing waits in a recording: the sanitizer follows its calls as it follows those of a program. */
-import type { StreamHandle } from '../../foundation/driver/driver.js'
+import type { StreamHandle } from '../../foundation/driver/handle-types.js'
 import { type Finding, Findings, isWarning, type SanitizerReport } from '../sanitizer/findings.js'
 import { Stacks, type TakenStack } from '../sanitizer/operations.js'
 import { SanitizerInterceptor } from '../sanitizer/sanitizer-interceptor.js'

@@ -2,15 +2,11 @@
  * The lines of a recording. The first is the header; each other one is JSON: an array for a call that was made, an object for
  * what calls refer to. docs/guides/recording.md describes them for other programs.
  */
-import type {
-  CopiedBytes,
-  FillWidth,
-  KernelMistakeKind,
-  MemoryRows,
-  QueuedCopy,
-  TouchedMemory,
-} from '../../foundation/driver/driver.js'
-import type { Comparison } from '../../foundation/driver/values.js'
+
+import type { Comparison } from '../../foundation/driver/driver-constants.js'
+import type { KernelMistakeKind } from '../../foundation/driver/kernel-driver.js'
+import type { FillWidth, QueuedCopy } from '../../foundation/driver/queued-work.js'
+import type { CopiedBytes, MemoryRows, TouchedMemory } from '../../foundation/driver/touched-memory.js'
 
 /** The version of the format: a reader refuses others. */
 export const VERSION = 1

@@ -3,19 +3,19 @@
 import { driverOf } from '../../core/device.js'
 import { simulate } from '../../core/simulation.js'
 import { nextTurn } from '../../foundation/base/event-loop.js'
+import type { Driver } from '../../foundation/driver/driver.js'
+import { ConditionalType } from '../../foundation/driver/driver-constants.js'
+import type { InternalEvent } from '../../foundation/driver/event-driver.js'
 import {
-  ConditionalType,
   type ContextHandle,
   canonicalStream,
-  type Driver,
   type EventHandle,
   type GraphExecHandle,
   type GraphHandle,
-  type InternalEvent,
   type NodeHandle,
   type Pointer,
   type StreamHandle,
-} from '../../foundation/driver/driver.js'
+} from '../../foundation/driver/handle-types.js'
 import type { Interceptor, WrappableDriver } from '../../foundation/driver/wrappable-driver.js'
 import type { CallDetails, RecordedCall } from './lines.js'
 import type { Entry, Reader, TimedCall } from './reader.js'

@@ -2,23 +2,23 @@
  * Answers calls as the driver did when they were recorded, and plays what happened meanwhile. It is used behind interceptors, to which a recording
  * looks like the program that it is of.
  */
-import {
-  type Cancel,
-  type ContextHandle,
-  type EventHandle,
-  type GraphDriver,
-  type GraphExecHandle,
-  type GraphHandle,
-  type MemoryDriver,
-  type NodeHandle,
-  type Pointer,
-  type QueuedWork,
-  type Settle,
-  type SharingDriver,
-  StreamFlag,
-  type StreamHandle,
-  type WrappedStream,
-} from '../../foundation/driver/driver.js'
+
+import { StreamFlag } from '../../foundation/driver/driver-constants.js'
+import type { Cancel, Settle } from '../../foundation/driver/event-driver.js'
+import type { GraphDriver } from '../../foundation/driver/graph-driver.js'
+import type {
+  ContextHandle,
+  EventHandle,
+  GraphExecHandle,
+  GraphHandle,
+  NodeHandle,
+  Pointer,
+  StreamHandle,
+} from '../../foundation/driver/handle-types.js'
+import type { MemoryDriver } from '../../foundation/driver/memory-driver.js'
+import type { QueuedWork } from '../../foundation/driver/queued-work.js'
+import type { SharingDriver } from '../../foundation/driver/sharing-driver.js'
+import type { WrappedStream } from '../../foundation/driver/stream-driver.js'
 import type { Interceptor } from '../../foundation/driver/wrappable-driver.js'
 import type { Header, StreamFacts } from './lines.js'
 import type { TimedCall } from './reader.js'

@@ -1,15 +1,11 @@
 /** A recording as a whole: the calls of the host in their order, and the work of the streams with its times. */
 
 import { IntervalMap } from '../../foundation/base/interval-map.js'
-import type { CopiedBytes, Pointer } from '../../foundation/driver/driver.js'
-import {
-  isDefaultStream,
-  isNullStream,
-  memoryOf,
-  type StreamHandle,
-  type TouchedMemory,
-  touching,
-} from '../../foundation/driver/driver.js'
+import type { Pointer } from '../../foundation/driver/handle-types.js'
+import { isDefaultStream, isNullStream, type StreamHandle } from '../../foundation/driver/handle-types.js'
+import { memoryOf } from '../../foundation/driver/queued-work.js'
+import type { CopiedBytes } from '../../foundation/driver/touched-memory.js'
+import { type TouchedMemory, touching } from '../../foundation/driver/touched-memory.js'
 import type { Header, RecordedDevice, RecordedWork, StreamFacts } from './lines.js'
 import type { Reader, TimedCall } from './reader.js'
 import { nodeWork } from './recorded-work.js'

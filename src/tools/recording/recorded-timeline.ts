@@ -1,5 +1,5 @@
 /** The timeline of a recording: the calls pass through the interceptor of timelines, and the times are those of the recording. */
-import type { StreamHandle } from '../../foundation/driver/driver.js'
+import type { StreamHandle } from '../../foundation/driver/handle-types.js'
 import type { EventRecords, Meter } from '../timeline/event-records.js'
 import { type Timeline, timelineOf } from '../timeline/timeline.js'
 import { TimelineInterceptor } from '../timeline/timeline-interceptor.js'

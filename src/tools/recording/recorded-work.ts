@@ -1,25 +1,24 @@
 /** Converts work between the driver's form and that of a recording. */
 import { scalarLayout } from '../../foundation/base/element-layout.js'
+import type { InternalEvent } from '../../foundation/driver/event-driver.js'
+import type {
+  ContextHandle,
+  EventHandle,
+  GraphExecHandle,
+  GraphHandle,
+  KernelHandle,
+  Pointer,
+  StreamHandle,
+} from '../../foundation/driver/handle-types.js'
+import type { LaunchArgument, LaunchShape } from '../../foundation/driver/kernel-driver.js'
 import {
-  type ContextHandle,
-  type CopiedBytes,
-  type EventHandle,
-  type GraphExecHandle,
-  type GraphHandle,
   type HostFunction,
-  type InternalEvent,
-  type KernelHandle,
   type KernelWork,
-  type LaunchArgument,
-  type LaunchShape,
   memoryOf,
   type NodeWork,
-  type Pointer,
   type QueuedWork,
-  type StreamHandle,
-  type TouchedMemory,
-} from '../../foundation/driver/driver.js'
-import type { MemoryValue } from '../../foundation/driver/values.js'
+} from '../../foundation/driver/queued-work.js'
+import type { CopiedBytes, MemoryValue, TouchedMemory } from '../../foundation/driver/touched-memory.js'
 import type { RecordedNodeWork, RecordedWord, RecordedWork } from './lines.js'
 
 const bytesOf = ({ destination, source, byteLength, route, rows }: CopiedBytes): CopiedBytes => {

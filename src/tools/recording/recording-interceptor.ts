@@ -2,28 +2,28 @@
 
 import { givenName } from '../../core/stream-names.js'
 import { atNextTurn, type Turn } from '../../foundation/base/event-loop.js'
+import type { Driver } from '../../foundation/driver/driver.js'
+import type { ExternalFlag } from '../../foundation/driver/driver-constants.js'
+import type { Cancel, InternalEvent, Settle } from '../../foundation/driver/event-driver.js'
+import type { GraphDriver } from '../../foundation/driver/graph-driver.js'
 import type {
-  Cancel,
   ContextHandle,
-  Driver,
   EventHandle,
-  ExternalFlag,
-  GraphDriver,
-  InternalEvent,
   KernelHandle,
-  LaunchObserver,
-  MemoryDriver,
   Pointer,
+  StreamHandle,
+} from '../../foundation/driver/handle-types.js'
+import type { LaunchObserver } from '../../foundation/driver/kernel-driver.js'
+import type { MemoryDriver } from '../../foundation/driver/memory-driver.js'
+import type {
   QueuedHostFunction,
   QueuedKernel,
   QueuedPromiseWait,
   QueuedWork,
-  Settle,
-  SharingDriver,
-  StreamHandle,
-  TouchedMemory,
-  WrappedStream,
-} from '../../foundation/driver/driver.js'
+} from '../../foundation/driver/queued-work.js'
+import type { SharingDriver } from '../../foundation/driver/sharing-driver.js'
+import type { WrappedStream } from '../../foundation/driver/stream-driver.js'
+import type { TouchedMemory } from '../../foundation/driver/touched-memory.js'
 import type { Interceptor } from '../../foundation/driver/wrappable-driver.js'
 import type { TimelineInterceptor } from '../timeline/timeline-interceptor.js'
 import type { StreamTrack } from '../timeline/tracks.js'

@@ -1,5 +1,5 @@
 /** Plays a run in the virtual time of the simulator, as it was recorded or with a change. */
-import type { ContextHandle, StreamHandle } from '../../foundation/driver/driver.js'
+import type { ContextHandle, StreamHandle } from '../../foundation/driver/handle-types.js'
 import { SimDevice, SimOperation, SimStream } from '../../simulator/machine/machine-state.js'
 import { DevicePools } from '../../simulator/machine/pools.js'
 import type { HostWait, Steps } from '../../simulator/machine/scheduler.js'

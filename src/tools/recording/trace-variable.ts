@@ -7,14 +7,10 @@ import { VARIABLES } from '../../foundation/base/environment-variables.js'
 import { checkWritableFolder } from '../../foundation/base/file-of-process.js'
 import { process } from '../../foundation/base/node-modules.js'
 import { programLines, takeStack } from '../../foundation/base/stack.js'
-import type {
-  ContextHandle,
-  Driver,
-  EventHandle,
-  ExternalFlag,
-  QueuedWork,
-  StreamHandle,
-} from '../../foundation/driver/driver.js'
+import type { Driver } from '../../foundation/driver/driver.js'
+import type { ExternalFlag } from '../../foundation/driver/driver-constants.js'
+import type { ContextHandle, EventHandle, StreamHandle } from '../../foundation/driver/handle-types.js'
+import type { QueuedWork } from '../../foundation/driver/queued-work.js'
 import type { Interceptor } from '../../foundation/driver/wrappable-driver.js'
 import { injectionFile } from '../../foundation/native/layer.js'
 import { NativeMemory } from '../../foundation/native/native-memory.js'

@@ -14,7 +14,8 @@ import {
   type References,
   type VectorClock,
 } from '../../foundation/base/vector-clock.js'
-import { type Comparison, isMet, type MemoryValue } from '../../foundation/driver/values.js'
+import type { Comparison } from '../../foundation/driver/driver-constants.js'
+import { isMet, type MemoryValue } from '../../foundation/driver/touched-memory.js'
 
 /** A write of bytes: `bytes` again and again; undefined if they are not known. */
 interface Write {

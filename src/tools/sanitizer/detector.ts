@@ -3,23 +3,21 @@
  */
 import { atNextTurn, type Turn } from '../../foundation/base/event-loop.js'
 import type { Epoch, References } from '../../foundation/base/vector-clock.js'
+import type { Driver } from '../../foundation/driver/driver.js'
+import type { Comparison } from '../../foundation/driver/driver-constants.js'
+import { EventFlag } from '../../foundation/driver/driver-constants.js'
+import type { InternalEvent } from '../../foundation/driver/event-driver.js'
 import {
   type ContextHandle,
   cudaHandleOf,
-  type Driver,
-  EventFlag,
-  type InternalEvent,
-  type KernelMistakeKind,
-  type LaunchObserver,
   type NodeHandle,
   type Pointer,
-  type QueuedFill,
-  type QueuedFree,
   type StreamHandle,
-  type TouchedMemory,
-  touching,
-} from '../../foundation/driver/driver.js'
-import type { Comparison, MemoryValue } from '../../foundation/driver/values.js'
+} from '../../foundation/driver/handle-types.js'
+import type { KernelMistakeKind, LaunchObserver } from '../../foundation/driver/kernel-driver.js'
+import type { QueuedFill, QueuedFree } from '../../foundation/driver/queued-work.js'
+import type { MemoryValue } from '../../foundation/driver/touched-memory.js'
+import { type TouchedMemory, touching } from '../../foundation/driver/touched-memory.js'
 import { watchedEra } from '../../foundation/driver/watched-threads.js'
 import { Exchange } from './exchange.js'
 import { comesFromBefore, type Finding, type Findings, KEPT_VIEW, raceOf, WRITTEN_ARRAY } from './findings.js'

@@ -1,6 +1,11 @@
 /** The exchange between the sanitizers of a process's threads, which begins when the first object is shared. */
 import { process } from '../../foundation/base/node-modules.js'
-import { type EventHandle, isDefaultStream, type Pointer, type StreamHandle } from '../../foundation/driver/driver.js'
+import {
+  type EventHandle,
+  isDefaultStream,
+  type Pointer,
+  type StreamHandle,
+} from '../../foundation/driver/handle-types.js'
 import {
   newWatchedObject,
   unwatchedBegins,

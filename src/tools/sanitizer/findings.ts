@@ -3,7 +3,7 @@
 import { streamInCode, streamInSentence } from '../../core/stream-names.js'
 import { messageOf } from '../../foundation/base/errors.js'
 import { isBefore } from '../../foundation/base/vector-clock.js'
-import type { Access } from '../../foundation/driver/driver.js'
+import type { Access } from '../../foundation/driver/touched-memory.js'
 import {
   type CapturedPlace,
   type CheckedOperation,

@@ -1,7 +1,8 @@
 /** The launches of captured graphs in the happens-before order: the nodes are spread over as few components as their order needs. */
 import type { Component, Epoch } from '../../foundation/base/vector-clock.js'
 import type { CapturedNode } from '../../foundation/driver/captured-graph.js'
-import type { NodeHandle, TouchedMemory } from '../../foundation/driver/driver.js'
+import type { NodeHandle } from '../../foundation/driver/handle-types.js'
+import type { TouchedMemory } from '../../foundation/driver/touched-memory.js'
 import type { Values } from './awaited-values.js'
 import type { TakenStack } from './operations.js'
 import type { Region } from './regions.js'

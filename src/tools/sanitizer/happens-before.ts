@@ -12,14 +12,14 @@ import {
   timeIn,
   type VectorClock,
 } from '../../foundation/base/vector-clock.js'
+import type { Driver } from '../../foundation/driver/driver.js'
+import type { InternalEvent } from '../../foundation/driver/event-driver.js'
 import {
-  type Driver,
   type EventHandle,
-  type InternalEvent,
   isNullStream,
   type NodeHandle,
   type StreamHandle,
-} from '../../foundation/driver/driver.js'
+} from '../../foundation/driver/handle-types.js'
 import { type ValueOrder, Values } from './awaited-values.js'
 import { Continuations } from './continuations.js'
 import type { CapturedNodes, GraphInstance, LaunchOrder, NodeVisitor } from './graph-instances.js'

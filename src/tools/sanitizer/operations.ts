@@ -1,7 +1,8 @@
 /** The operations that touch memory (queued work, and JavaScript itself) and the call stacks that name them in reports. */
 import { programLines, takeStack } from '../../foundation/base/stack.js'
 import type { Epoch, VectorClock } from '../../foundation/base/vector-clock.js'
-import type { StreamHandle, TouchedMemory } from '../../foundation/driver/driver.js'
+import type { StreamHandle } from '../../foundation/driver/handle-types.js'
+import type { TouchedMemory } from '../../foundation/driver/touched-memory.js'
 
 export type CheckedOperationKind = 'work' | 'allocation' | 'free' | 'javascript'
 

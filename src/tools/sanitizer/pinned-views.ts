@@ -4,7 +4,8 @@
  */
 import { sameBytes } from '../../foundation/base/bytes.js'
 import { type Epoch, isBefore, type References } from '../../foundation/base/vector-clock.js'
-import type { Access, Pointer } from '../../foundation/driver/driver.js'
+import type { Pointer } from '../../foundation/driver/handle-types.js'
+import type { Access } from '../../foundation/driver/touched-memory.js'
 import type { CheckedOperation } from './operations.js'
 import type { Region } from './regions.js'
 

@@ -1,13 +1,8 @@
 /** The allocations that the sanitizer knows of, the operations that touched their bytes last, and those that were freed. */
 import { IntervalMap, upperBound } from '../../foundation/base/interval-map.js'
 import { type Epoch, isBefore, type References } from '../../foundation/base/vector-clock.js'
-import {
-  type Access,
-  type MemoryRows,
-  type Pointer,
-  type TouchedMemory,
-  touching,
-} from '../../foundation/driver/driver.js'
+import type { Pointer } from '../../foundation/driver/handle-types.js'
+import { type Access, type MemoryRows, type TouchedMemory, touching } from '../../foundation/driver/touched-memory.js'
 import type { CheckedOperation, SampledSite, TakenStack } from './operations.js'
 import type { PendingHostFunctions, PendingWaits } from './pending.js'
 

@@ -1,21 +1,22 @@
 /** Intercepts the calls that order work or touch memory, and passes them to the detector. */
 import { calledFromHere } from '../../foundation/base/stack.js'
 import type { Epoch } from '../../foundation/base/vector-clock.js'
+import type { Driver } from '../../foundation/driver/driver.js'
+import { EventFlag, type ExternalFlag } from '../../foundation/driver/driver-constants.js'
+import type { Cancel, InternalEvent, Settle } from '../../foundation/driver/event-driver.js'
+import type { GraphDriver } from '../../foundation/driver/graph-driver.js'
+import type {
+  ContextHandle,
+  EventHandle,
+  GraphExecHandle,
+  GraphHandle,
+  NodeHandle,
+  StreamHandle,
+} from '../../foundation/driver/handle-types.js'
+import type { MemoryDriver } from '../../foundation/driver/memory-driver.js'
 import {
-  type Cancel,
-  type ContextHandle,
-  type Driver,
-  EventFlag,
-  type EventHandle,
-  type ExternalFlag,
-  type GraphDriver,
-  type GraphExecHandle,
-  type GraphHandle,
-  type InternalEvent,
   type KernelWork,
-  type MemoryDriver,
   memoryOf,
-  type NodeHandle,
   type NodeWork,
   type QueuedCopies,
   type QueuedCopy,
@@ -25,12 +26,10 @@ import {
   type QueuedLibraryCalls,
   type QueuedPromiseWait,
   type QueuedWork,
-  type Settle,
-  type SharingDriver,
-  type StreamHandle,
-  type TouchedMemory,
-  type WrappedStream,
-} from '../../foundation/driver/driver.js'
+} from '../../foundation/driver/queued-work.js'
+import type { SharingDriver } from '../../foundation/driver/sharing-driver.js'
+import type { WrappedStream } from '../../foundation/driver/stream-driver.js'
+import type { TouchedMemory } from '../../foundation/driver/touched-memory.js'
 import type { Interceptor } from '../../foundation/driver/wrappable-driver.js'
 import { Detector, ObservedLaunch } from './detector.js'
 import type { Findings } from './findings.js'

@@ -27,13 +27,9 @@ import { process } from '../../foundation/base/node-modules.js'
 import { printError } from '../../foundation/base/standard-error.js'
 import { isInTestRunner } from '../../foundation/base/test-runner.js'
 import { throwUncaught } from '../../foundation/base/uncaught.js'
-import {
-  type Driver,
-  type EventHandle,
-  type StreamHandle,
-  type TouchedMemory,
-  touching,
-} from '../../foundation/driver/driver.js'
+import type { Driver } from '../../foundation/driver/driver.js'
+import type { EventHandle, StreamHandle } from '../../foundation/driver/handle-types.js'
+import { type TouchedMemory, touching } from '../../foundation/driver/touched-memory.js'
 import { type WrappableDriver, whenDriverIsMade } from '../../foundation/driver/wrappable-driver.js'
 import { checkContinuations } from './continuations.js'
 import type { Detector } from './detector.js'

@@ -1,7 +1,8 @@
 /** The accesses to memory that several threads use: each of their sanitizers gets those of the others. */
 import { threadId } from '../../foundation/base/node-modules.js'
 import { type Epoch, isBefore, NOWHERE } from '../../foundation/base/vector-clock.js'
-import type { Pointer, StreamHandle, TouchedMemory } from '../../foundation/driver/driver.js'
+import type { Pointer, StreamHandle } from '../../foundation/driver/handle-types.js'
+import type { TouchedMemory } from '../../foundation/driver/touched-memory.js'
 import { watchedEra } from '../../foundation/driver/watched-threads.js'
 import { exclusively, type Mailbox, sharedTimes } from './mailboxes.js'
 import { CheckedOperation, type CheckedOperationKind, type OperationStream, type TakenStack } from './operations.js'

@@ -12,7 +12,7 @@ import {
   type VectorClock,
   withTime,
 } from '../../foundation/base/vector-clock.js'
-import { isNullStream } from '../../foundation/driver/driver.js'
+import { isNullStream } from '../../foundation/driver/handle-types.js'
 import { watchedEra } from '../../foundation/driver/watched-threads.js'
 import { exclusively, type Mailbox, mailboxesOfDevice, sharedTimes } from './mailboxes.js'
 import type { OtherThreads, SharedOrder, SharedRecords, TrackedEvent, TrackedStream } from './streams.js'

@@ -11,22 +11,22 @@ import {
   type VectorClock,
 } from '../../foundation/base/vector-clock.js'
 import { CapturedGraph, type CapturedNode } from '../../foundation/driver/captured-graph.js'
+import type { Driver } from '../../foundation/driver/driver.js'
+import type { Comparison } from '../../foundation/driver/driver-constants.js'
+import { StreamFlag } from '../../foundation/driver/driver-constants.js'
 import {
   type ContextHandle,
   canonicalStream,
   cudaHandleOf,
-  type Driver,
   defaultStream,
   deviceOfDefaultStream,
   type EventHandle,
   isDefaultStream,
   isNullStream,
   type NodeHandle,
-  StreamFlag,
   type StreamHandle,
-  type TouchedMemory,
-} from '../../foundation/driver/driver.js'
-import type { Comparison, MemoryValue } from '../../foundation/driver/values.js'
+} from '../../foundation/driver/handle-types.js'
+import type { MemoryValue, TouchedMemory } from '../../foundation/driver/touched-memory.js'
 import type { Mailbox } from './mailboxes.js'
 import type { CapturedPlace, GraphLaunch, NodePlace, OperationStream, TakenStack } from './operations.js'
 import type { PendingWaits } from './pending.js'

@@ -5,17 +5,16 @@
 import { CudaError } from '../../foundation/base/errors.js'
 import { atNextTurn, monotonicTime, sleep } from '../../foundation/base/event-loop.js'
 import { CUresult } from '../../foundation/driver/cuda-results.js'
+import type { Driver } from '../../foundation/driver/driver.js'
+import { EventFlag, StreamFlag } from '../../foundation/driver/driver-constants.js'
 import {
   type ContextHandle,
   cudaHandleOf,
-  type Driver,
   deviceOfDefaultStream,
-  EventFlag,
   type EventHandle,
   isDefaultStream,
-  StreamFlag,
   type StreamHandle,
-} from '../../foundation/driver/driver.js'
+} from '../../foundation/driver/handle-types.js'
 import { type Calibration, type EventRecords, type Meter, NO_ROW } from './event-records.js'
 import { EventKind, isTimed } from './kinds.js'
 import type { Described, StreamTrack, StreamTracks } from './tracks.js'

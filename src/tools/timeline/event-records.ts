@@ -3,7 +3,7 @@
  * rows are in the order of the calls.
  */
 import { upperBound } from '../../foundation/base/interval-map.js'
-import type { StreamHandle } from '../../foundation/driver/driver.js'
+import type { StreamHandle } from '../../foundation/driver/handle-types.js'
 import { EventKind } from './kinds.js'
 import type { Described, StreamTrack } from './tracks.js'
 

@@ -1,6 +1,7 @@
 /** Writes the event records of a driver's calls, for all recordings of that driver that are under way. */
 import { callSite } from '../../foundation/base/stack.js'
-import type { Driver, EventHandle, StreamHandle } from '../../foundation/driver/driver.js'
+import type { Driver } from '../../foundation/driver/driver.js'
+import type { EventHandle, StreamHandle } from '../../foundation/driver/handle-types.js'
 import { backendOf } from '../../foundation/driver/wrappable-driver.js'
 import { EventMeter } from './event-meter.js'
 import { EventRecords, type Meter, Names, NO_ROW } from './event-records.js'

@@ -1,6 +1,6 @@
 /** The stalls of a recording: its gaps, grouped by cause, each with a description and with what to write instead. */
 import { process } from '../../foundation/base/node-modules.js'
-import { isNullStream, type StreamHandle } from '../../foundation/driver/driver.js'
+import { isNullStream, type StreamHandle } from '../../foundation/driver/handle-types.js'
 import type { Bindings, Gap } from './bindings.js'
 import { NO_ROW } from './event-records.js'
 import { EventKind, isHostOnly, STAGING } from './kinds.js'

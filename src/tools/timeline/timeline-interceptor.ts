@@ -1,18 +1,12 @@
 /** Intercepts the calls that queue work or wait for it, and writes an event record for each. */
-import type {
-  Cancel,
-  ContextHandle,
-  Driver,
-  EventHandle,
-  ExternalFlag,
-  GraphDriver,
-  GraphExecHandle,
-  HostFunction,
-  QueuedWork,
-  Settle,
-  StreamHandle,
-  WrappedStream,
-} from '../../foundation/driver/driver.js'
+
+import type { Driver } from '../../foundation/driver/driver.js'
+import type { ExternalFlag } from '../../foundation/driver/driver-constants.js'
+import type { Cancel, Settle } from '../../foundation/driver/event-driver.js'
+import type { GraphDriver } from '../../foundation/driver/graph-driver.js'
+import type { ContextHandle, EventHandle, GraphExecHandle, StreamHandle } from '../../foundation/driver/handle-types.js'
+import type { HostFunction, QueuedWork } from '../../foundation/driver/queued-work.js'
+import type { WrappedStream } from '../../foundation/driver/stream-driver.js'
 import { whenSettled } from '../../foundation/driver/when-settled.js'
 import type { Interceptor } from '../../foundation/driver/wrappable-driver.js'
 import { NO_ROW } from './event-records.js'

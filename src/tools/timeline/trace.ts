@@ -1,5 +1,5 @@
 /** A recording that is over: its event records in time from its beginning, with the times worked out that no clock showed. */
-import { isNullStream } from '../../foundation/driver/driver.js'
+import { isNullStream } from '../../foundation/driver/handle-types.js'
 import { type Calibration, type EventRecords, NO_ROW } from './event-records.js'
 import type { EventWriter } from './event-writer.js'
 import { EventKind, isHostOnly, isInstant } from './kinds.js'

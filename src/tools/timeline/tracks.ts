@@ -3,13 +3,13 @@
  */
 
 import { defaultStreamName, givenName, numberedStream } from '../../core/stream-names.js'
+import type { Driver } from '../../foundation/driver/driver.js'
 import {
   type ContextHandle,
   DEFAULT_STREAM_LIMIT,
-  type Driver,
   isDefaultStream,
   type StreamHandle,
-} from '../../foundation/driver/driver.js'
+} from '../../foundation/driver/handle-types.js'
 
 export interface StreamTrack {
   readonly index: number

@@ -1,6 +1,7 @@
 /** The times of the simulator. They are virtual and exact: the machine reports them as operations begin and end. */
 
-import type { Driver, StreamHandle } from '../../foundation/driver/driver.js'
+import type { Driver } from '../../foundation/driver/driver.js'
+import type { StreamHandle } from '../../foundation/driver/handle-types.js'
 import { backendOf } from '../../foundation/driver/wrappable-driver.js'
 import type { Observer } from '../../simulator/machine/machine.js'
 import type { SimOperation } from '../../simulator/machine/machine-state.js'

@@ -5,13 +5,9 @@ import { driverOf } from '../../../src/core/device.js'
 import { findInCapture } from '../../../src/core/streams/capture-record.js'
 import { EventImpl, PLAIN } from '../../../src/core/streams/event-impl.js'
 import { StreamImpl } from '../../../src/core/streams/stream-impl.js'
-import {
-  type ContextHandle,
-  type Driver,
-  type EventHandle,
-  ExternalFlag,
-  type StreamHandle,
-} from '../../../src/foundation/driver/driver.js'
+import type { Driver } from '../../../src/foundation/driver/driver.js'
+import { ExternalFlag } from '../../../src/foundation/driver/driver-constants.js'
+import type { ContextHandle, EventHandle, StreamHandle } from '../../../src/foundation/driver/handle-types.js'
 import type { Interceptor } from '../../../src/foundation/driver/wrappable-driver.js'
 import { simWorkbench } from '../../helpers/workbench.js'
 

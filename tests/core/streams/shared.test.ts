@@ -7,13 +7,10 @@ import { describe, it } from 'node:test'
 import { Device, DeviceBuffer, Event, ExternalStream, Stream } from 'cuda-streams'
 import { driverOf } from '../../../src/core/device.js'
 import { Registrations, RegistrationWatch } from '../../../src/cuda/cuda-sharing.js'
-import type {
-  ContextHandle,
-  Driver,
-  EventHandle,
-  SharingDriver,
-  WrappedStream,
-} from '../../../src/foundation/driver/driver.js'
+import type { Driver } from '../../../src/foundation/driver/driver.js'
+import type { ContextHandle, EventHandle } from '../../../src/foundation/driver/handle-types.js'
+import type { SharingDriver } from '../../../src/foundation/driver/sharing-driver.js'
+import type { WrappedStream } from '../../../src/foundation/driver/stream-driver.js'
 import type { Interceptor } from '../../../src/foundation/driver/wrappable-driver.js'
 
 const skip = process.platform === 'win32' ? 'the C library is found differently here' : false

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { HandleCheck, MemoryCheck, type Verdict } from '../../../src/cuda/handles/handle-check.js'
-import type { EventHandle, StreamHandle } from '../../../src/foundation/driver/driver.js'
+import type { EventHandle, StreamHandle } from '../../../src/foundation/driver/handle-types.js'
 import { NativeMemory } from '../../../src/foundation/native/native-memory.js'
 
 const skip = process.platform === 'linux' ? false : 'reads memory as Linux does'

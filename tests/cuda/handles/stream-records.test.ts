@@ -2,12 +2,8 @@
 import assert from 'node:assert/strict'
 import { it } from 'node:test'
 import { type StreamRecord, StreamRecords } from '../../../src/cuda/handles/stream-records.js'
-import {
-  type ContextHandle,
-  defaultStream,
-  StreamFlag,
-  type StreamHandle,
-} from '../../../src/foundation/driver/driver.js'
+import { StreamFlag } from '../../../src/foundation/driver/driver-constants.js'
+import { type ContextHandle, defaultStream, type StreamHandle } from '../../../src/foundation/driver/handle-types.js'
 import { refusedByDriver } from '../../conformance/expect.js'
 
 const CONTEXT = 1 as ContextHandle

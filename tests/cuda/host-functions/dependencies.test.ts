@@ -4,7 +4,7 @@ import { it } from 'node:test'
 import { StreamRecord } from '../../../src/cuda/handles/stream-records.js'
 import { Dependencies } from '../../../src/cuda/host-functions/dependencies.js'
 import type { PendingCall } from '../../../src/cuda/host-functions/semaphores.js'
-import { type ContextHandle, defaultStream, type EventHandle } from '../../../src/foundation/driver/driver.js'
+import { type ContextHandle, defaultStream, type EventHandle } from '../../../src/foundation/driver/handle-types.js'
 import { anyStream } from '../fake-parts.js'
 
 const EVENT = 7 as EventHandle

@@ -4,7 +4,7 @@ import { it } from 'node:test'
 import { GraphSemaphores } from '../../../src/cuda/host-functions/graph-semaphores.js'
 import type { SemaphoreMemory } from '../../../src/cuda/host-functions/semaphores.js'
 import type { Library } from '../../../src/cuda/libcuda/libcuda.js'
-import type { ContextHandle, Pointer } from '../../../src/foundation/driver/driver.js'
+import type { ContextHandle, Pointer } from '../../../src/foundation/driver/handle-types.js'
 
 it('what is refused in the middle keeps no semaphores', () => {
   let left = 3

@@ -4,7 +4,7 @@ import { describe, it } from 'node:test'
 import { NEWER_FUNCTIONS, SIGNATURES } from '../../../src/cuda/libcuda/signatures.js'
 import { CUresult, cudaResultName } from '../../../src/foundation/driver/cuda-results.js'
 import { DEVICE_ATTRIBUTES } from '../../../src/foundation/driver/device-attributes.js'
-import { EventFlag, ExternalFlag, StreamFlag } from '../../../src/foundation/driver/driver.js'
+import { EventFlag, ExternalFlag, StreamFlag } from '../../../src/foundation/driver/driver-constants.js'
 import { shapeOf } from '../../../src/foundation/native/c-functions.js'
 import { findHeader } from '../../helpers/cuda-toolkit.js'
 import {

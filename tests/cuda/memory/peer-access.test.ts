@@ -6,7 +6,7 @@ import { simulate } from 'cuda-streams/sim'
 import { driverOf } from '../../../src/core/device.js'
 import { PeerAccess } from '../../../src/cuda/memory/peer-access.js'
 import { CudaError } from '../../../src/foundation/base/errors.js'
-import type { Pointer } from '../../../src/foundation/driver/driver.js'
+import type { Pointer } from '../../../src/foundation/driver/handle-types.js'
 import { NativeMemory } from '../../../src/foundation/native/native-memory.js'
 import { mustOf } from '../fake-parts.js'
 

@@ -4,7 +4,7 @@ import { Dependencies } from '../../../src/cuda/host-functions/dependencies.js'
 import { singleThread } from '../../../src/cuda/host-functions/process-registry.js'
 import { SEMAPHORES, Semaphores } from '../../../src/cuda/host-functions/semaphores.js'
 import { clock } from '../../../src/foundation/base/event-loop.js'
-import type { ContextHandle, EventHandle, StreamHandle } from '../../../src/foundation/driver/driver.js'
+import type { ContextHandle, EventHandle, StreamHandle } from '../../../src/foundation/driver/handle-types.js'
 import { AnyStreams } from '../fake-parts.js'
 import { nothingCaptures, waitingOf } from './waiting-parts.js'
 

@@ -6,7 +6,7 @@ import { Captures } from '../../../src/cuda/host-functions/captures.js'
 import { ProcessRegistry, REGISTRY_WORDS, startOf } from '../../../src/cuda/host-functions/process-registry.js'
 import { IdleDevices, type IdleDevicesParts } from '../../../src/cuda/waiting/idle-devices.js'
 import { CUresult } from '../../../src/foundation/driver/cuda-results.js'
-import { type ContextHandle, isNullStream, type StreamHandle } from '../../../src/foundation/driver/driver.js'
+import { type ContextHandle, isNullStream, type StreamHandle } from '../../../src/foundation/driver/handle-types.js'
 
 /** A device with its default streams, of which the null stream says `answers` in turn. Another thread tries to begin a capture inside each call. */
 function fakeDevice(answers: readonly number[]) {

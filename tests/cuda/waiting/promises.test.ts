@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Completions } from '../../../src/cuda/waiting/promises.js'
-import type { EventHandle } from '../../../src/foundation/driver/driver.js'
+import type { EventHandle } from '../../../src/foundation/driver/handle-types.js'
 
 const EVENT = 7 as EventHandle
 /** CUDA_ERROR_NOT_READY. */

@@ -9,8 +9,8 @@ import { Blocking } from '../../../src/cuda/waiting/blocking.js'
 import { CallsOnThreads } from '../../../src/cuda/waiting/calls-on-threads.js'
 import { EventPool } from '../../../src/cuda/waiting/event-pool.js'
 import { Completions, Promises, type WaitingParts } from '../../../src/cuda/waiting/promises.js'
-import type { EventHandle } from '../../../src/foundation/driver/driver.js'
 import { type BackOff, EventLoopPoller } from '../../../src/foundation/driver/event-loop-poller.js'
+import type { EventHandle } from '../../../src/foundation/driver/handle-types.js'
 
 import { AnyStreams } from '../fake-parts.js'
 

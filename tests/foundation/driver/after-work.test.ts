@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { AfterWork } from '../../../src/foundation/driver/after-work.js'
-import type { EventHandle } from '../../../src/foundation/driver/driver.js'
+import type { EventHandle } from '../../../src/foundation/driver/handle-types.js'
 
 function scene(giveUp: (thing: string) => void) {
   const done = new Set<EventHandle>()

@@ -4,7 +4,9 @@ import { test } from 'node:test'
 import { type Device, Stream } from 'cuda-streams'
 import { simulate } from 'cuda-streams/sim'
 import { driverOf } from '../../../src/core/device.js'
-import type { Driver, EventHandle, ExternalFlag, StreamHandle } from '../../../src/foundation/driver/driver.js'
+import type { Driver } from '../../../src/foundation/driver/driver.js'
+import type { ExternalFlag } from '../../../src/foundation/driver/driver-constants.js'
+import type { EventHandle, StreamHandle } from '../../../src/foundation/driver/handle-types.js'
 import { backendOf, type Interceptor, type WrappableDriver } from '../../../src/foundation/driver/wrappable-driver.js'
 
 class Witness implements Interceptor {

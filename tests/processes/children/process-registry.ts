@@ -1,7 +1,7 @@
 /** A thread that has host functions pending, and tells what it sees of the others. */
 import { parentPort } from 'node:worker_threads'
 import { openProcessRegistry } from '../../../src/cuda/host-functions/process-registry.js'
-import type { StreamHandle } from '../../../src/foundation/driver/driver.js'
+import type { StreamHandle } from '../../../src/foundation/driver/handle-types.js'
 
 export type Question =
   | { readonly publish: number }

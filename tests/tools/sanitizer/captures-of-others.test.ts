@@ -5,7 +5,8 @@ import { type Device, type DeviceBuffer, ExternalStream, Stream } from 'cuda-str
 import { Sanitizer } from 'cuda-streams/sanitizer'
 import { destroyForeignStream, foreignStream, simulate } from 'cuda-streams/sim'
 import { driverOf } from '../../../src/core/device.js'
-import { CaptureMode, type StreamHandle } from '../../../src/foundation/driver/driver.js'
+import { CaptureMode } from '../../../src/foundation/driver/driver-constants.js'
+import type { StreamHandle } from '../../../src/foundation/driver/handle-types.js'
 import { backendOf } from '../../../src/foundation/driver/wrappable-driver.js'
 
 interface Scene {

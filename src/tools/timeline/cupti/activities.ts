@@ -3,7 +3,7 @@
  * recordings of a thread share it, and those of other threads are refused meanwhile.
  */
 
-import { type ContextHandle, cudaHandleOf, type StreamHandle } from '../../../foundation/driver/driver.js'
+import { type ContextHandle, cudaHandleOf, type StreamHandle } from '../../../foundation/driver/handle-types.js'
 import { NativeMemory } from '../../../foundation/native/native-memory.js'
 import { ActivityKind, type CuptiLibrary, checkCupti, openCupti } from './cupti-library.js'
 import { RecordBuffers } from './record-buffers.js'

@@ -1,5 +1,10 @@
 /** The tracks of streams by CUPTI's numbers: CUPTI counts streams otherwise than the driver. */
-import { cudaHandleOf, defaultStream, isDefaultStream, type StreamHandle } from '../../../foundation/driver/driver.js'
+import {
+  cudaHandleOf,
+  defaultStream,
+  isDefaultStream,
+  type StreamHandle,
+} from '../../../foundation/driver/handle-types.js'
 import type { EventWriter } from '../event-writer.js'
 import type { StreamTrack } from '../tracks.js'
 import type { Activities } from './activities.js'
