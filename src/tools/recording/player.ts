@@ -118,46 +118,46 @@ export class Player implements Rest {
     const driver = this.#driver
     switch (call.call) {
       case 'queue':
-        driver.queue(queued(call.work, () => this.playUntilReturn()))
+        driver.work.queue(queued(call.work, () => this.playUntilReturn()))
         break
       case 'record':
-        driver.eventRecord(event(call.event), stream(call.stream), call.external)
+        driver.events.record(event(call.event), stream(call.stream), call.external)
         break
       case 'recordInternal':
-        driver.eventRecordInternal(event(call.event), stream(call.stream))
+        driver.events.recordInternal(event(call.event), stream(call.stream))
         break
       case 'recordDevice':
-        driver.deviceRecordInternal(event(call.event), call.device)
+        driver.devices.recordInternal(event(call.event), call.device)
         break
       case 'wait':
-        driver.streamWaitEvent(stream(call.stream), event(call.event), call.external)
+        driver.streams.waitEvent(stream(call.stream), event(call.event), call.external)
         break
       case 'waitStream':
-        driver.streamWaitStream(stream(call.stream), stream(call.other), context(call.context))
+        driver.streams.waitStream(stream(call.stream), stream(call.other), context(call.context))
         break
       case 'synchronizeDevice':
-        driver.deviceSynchronize(call.device)
+        driver.devices.synchronize(call.device)
         break
       case 'synchronizeStream':
-        driver.streamSynchronize(stream(call.stream))
+        driver.streams.synchronize(stream(call.stream))
         break
       case 'synchronizeEvent':
-        driver.eventSynchronize(event(call.event))
+        driver.events.synchronize(event(call.event))
         break
       case 'drain':
-        driver.drainHostFunctions()
+        driver.work.drainHostFunctions()
         break
       case 'host':
         this.#runHostFunction(more)
         break
       case 'deviceFinished':
-        driver.deviceFinished(call.device, ignore)
+        driver.devices.finished(call.device, ignore)
         break
       case 'streamFinished':
-        driver.streamFinished(stream(call.stream), context(call.context), ignore)
+        driver.streams.finished(stream(call.stream), context(call.context), ignore)
         break
       case 'eventFinished':
-        driver.eventFinished(event(call.event), ignore)
+        driver.events.finished(event(call.event), ignore)
         break
       case 'settled':
       case 'cancelled':
@@ -167,25 +167,25 @@ export class Player implements Rest {
         this.#release(more)
         break
       case 'streamIsIdle':
-        driver.streamQuery(stream(call.stream))
+        driver.streams.query(stream(call.stream))
         break
       case 'eventIsDone':
-        driver.eventQuery(event(call.event))
+        driver.events.query(event(call.event))
         break
       case 'elapsedTime':
-        driver.eventElapsedTime(event(call.start), event(call.end))
+        driver.events.elapsedTime(event(call.start), event(call.end))
         break
       case 'deviceContext':
-        driver.deviceContext(call.device)
+        driver.devices.context(call.device)
         break
       case 'createStream':
-        driver.streamCreate(context(call.context), call.flags, 0)
+        driver.streams.create(context(call.context), call.flags, 0)
         break
       case 'wrapStream':
-        driver.streamWrap(call.cuda, call.device)
+        driver.streams.wrap(call.cuda, call.device)
         break
       case 'destroyStream':
-        driver.streamDestroy(stream(call.stream))
+        driver.streams.destroy(stream(call.stream))
         break
       case 'escaped':
         this.#escaped(stream(call.stream))
@@ -194,19 +194,19 @@ export class Player implements Rest {
         this.#name(stream(call.stream), call.name)
         break
       case 'createEvent':
-        driver.eventCreate(context(call.context), call.flags)
+        driver.events.create(context(call.context), call.flags)
         break
       case 'destroyEvent':
-        driver.eventDestroy(event(call.event))
+        driver.events.destroy(event(call.event))
         break
       case 'recycleEvent':
-        driver.eventRecycle(context(0), event(call.event))
+        driver.events.recycle(context(0), event(call.event))
         break
       case 'wrapEvent':
-        driver.eventWrap(event(call.event))
+        driver.events.wrap(event(call.event))
         break
       case 'openEvent':
-        driver.eventOpenIpcHandle(context(0), new Uint8Array())
+        driver.events.openIpcHandle(context(0), new Uint8Array())
         break
       case 'allocatePinned':
         driver.memory.allocatePinned(call.byteLength, context(0))
@@ -322,11 +322,11 @@ export class Player implements Rest {
   #escaped(handle: StreamHandle): void {
     const facts = this.answers.facts.get(handle)
     if (facts !== undefined) this.answers.facts.set(handle, { ...facts, escaped: true })
-    this.#driver.streamEscaped(handle)
+    this.#driver.streams.escaped(handle)
   }
 
   #name(handle: StreamHandle, name: string): void {
-    const id = this.answers.streamGetId(handle)
+    const id = this.answers.streams.getId(handle)
     this.#driver.streamNames.set(canonicalStream(handle), { id, name })
     this.#followed.named?.(handle, name)
   }

@@ -2,17 +2,11 @@
 
 import { givenName } from '../../core/stream-names.js'
 import { atNextTurn, type Turn } from '../../foundation/base/event-loop.js'
+import type { DeviceDriver } from '../../foundation/driver/device-driver.js'
 import type { Driver } from '../../foundation/driver/driver.js'
-import type { ExternalFlag } from '../../foundation/driver/driver-constants.js'
-import type { Cancel, InternalEvent, Settle } from '../../foundation/driver/event-driver.js'
+import type { Cancel, EventDriver, InternalEvent, Settle } from '../../foundation/driver/event-driver.js'
 import type { GraphDriver } from '../../foundation/driver/graph-driver.js'
-import type {
-  ContextHandle,
-  EventHandle,
-  KernelHandle,
-  Pointer,
-  StreamHandle,
-} from '../../foundation/driver/handle-types.js'
+import type { EventHandle, KernelHandle, Pointer, StreamHandle } from '../../foundation/driver/handle-types.js'
 import type { LaunchObserver } from '../../foundation/driver/kernel-driver.js'
 import type { MemoryDriver } from '../../foundation/driver/memory-driver.js'
 import type {
@@ -20,9 +14,10 @@ import type {
   QueuedKernel,
   QueuedPromiseWait,
   QueuedWork,
+  WorkDriver,
 } from '../../foundation/driver/queued-work.js'
 import type { SharingDriver } from '../../foundation/driver/sharing-driver.js'
-import type { WrappedStream } from '../../foundation/driver/stream-driver.js'
+import type { StreamDriver } from '../../foundation/driver/stream-driver.js'
 import type { TouchedMemory } from '../../foundation/driver/touched-memory.js'
 import type { Interceptor } from '../../foundation/driver/wrappable-driver.js'
 import type { TimelineInterceptor } from '../timeline/timeline-interceptor.js'
@@ -61,29 +56,34 @@ export class RecordingInterceptor implements Interceptor {
     this.#bytes = new FollowedBytes(journal)
   }
 
-  queue(work: QueuedWork): void {
-    if (this.#captures === 0 && this.durations.isFull) this.journal.aside(() => this.durations.renew())
-    const handle = work.kind === 'library' ? work.calls[0]?.stream : work.stream
-    if (handle !== undefined) this.#isUsed(handle)
-    if (work.kind === 'library') for (const { stream } of work.calls) this.#isUsed(stream)
-    if (work.kind === 'waitValue' || work.kind === 'writeValue') this.#bytes.followWord(work.word.pointer)
-    this.#bytes.note()
-    /** The number of this call, once it is known. */
-    const call = { number: -1 }
-    const watched = this.#watched(work, call)
-    this.durations.begin()
-    const began = this.durations.now()
-    this.next.queue(watched.work)
-    const ended = this.durations.now()
-    if (work.kind === 'free' && this.#places.size > 0) this.#places.clear()
-    const more = this.#captured(work, handle, watched.isTold())
-    call.number = this.journal.call({ call: 'queue', work: this.#described(work) }, began, ended, more)
-    this.durations.end(call.number)
-    if (work.kind === 'promise') this.#watchRelease(work, call.number)
-    if (work.kind === 'hostFunction' && work.call.internal !== true) this.#watchTurn()
-    if (call.number < this.#nextLook) return
-    this.#nextLook = call.number + CALLS_PER_LOOK
-    if (this.#captures === 0) this.journal.aside(() => this.durations.collect())
+  readonly work: Partial<WorkDriver> = {
+    queue: (work) => {
+      if (this.#captures === 0 && this.durations.isFull) this.journal.aside(() => this.durations.renew())
+      const handle = work.kind === 'library' ? work.calls[0]?.stream : work.stream
+      if (handle !== undefined) this.#isUsed(handle)
+      if (work.kind === 'library') for (const { stream } of work.calls) this.#isUsed(stream)
+      if (work.kind === 'waitValue' || work.kind === 'writeValue') this.#bytes.followWord(work.word.pointer)
+      this.#bytes.note()
+      /** The number of this call, once it is known. */
+      const call = { number: -1 }
+      const watched = this.#watched(work, call)
+      this.durations.begin()
+      const began = this.durations.now()
+      this.next.work.queue(watched.work)
+      const ended = this.durations.now()
+      if (work.kind === 'free' && this.#places.size > 0) this.#places.clear()
+      const more = this.#captured(work, handle, watched.isTold())
+      call.number = this.journal.call({ call: 'queue', work: this.#described(work) }, began, ended, more)
+      this.durations.end(call.number)
+      if (work.kind === 'promise') this.#watchRelease(work, call.number)
+      if (work.kind === 'hostFunction' && work.call.internal !== true) this.#watchTurn()
+      if (call.number < this.#nextLook) return
+      this.#nextLook = call.number + CALLS_PER_LOOK
+      if (this.#captures === 0) this.journal.aside(() => this.durations.collect())
+    },
+    drainHostFunctions: () => {
+      this.#blocked({ call: 'drain' }, () => this.next.work.drainHostFunctions())
+    },
   }
 
   /** Notes that a name was given to a stream. */
@@ -217,7 +217,7 @@ export class RecordingInterceptor implements Interceptor {
     if (this.#captures === 0 || stream === undefined) return told ? { told } : undefined
     let isCaptured: boolean
     try {
-      isCaptured = this.next.streamIsCapturing(stream)
+      isCaptured = this.next.streams.isCapturing(stream)
     } catch {
       isCaptured = true
     }
@@ -234,7 +234,7 @@ export class RecordingInterceptor implements Interceptor {
     if (known === track || (known?.id === track.id && known.device === track.device)) return
     this.#streams.set(handle, track)
     const { id, device, context, nonBlocking, priority, multiprocessors, name } = track
-    const escaped = this.next.isEscaped(handle)
+    const escaped = this.next.streams.isEscaped(handle)
     const given = givenName(this.next, handle, id) !== undefined
     const facts = { stream: handle, device, context, id: String(id), nonBlocking, priority, escaped, name, given }
     this.journal.object(multiprocessors === undefined ? facts : { ...facts, multiprocessors })
@@ -281,179 +281,150 @@ export class RecordingInterceptor implements Interceptor {
     }
   }
 
-  deviceContext(device: number): ContextHandle {
-    return this.#made(
-      (context) => ({ call: 'deviceContext', device, context }),
-      () => this.next.deviceContext(device),
-      false,
-    )
+  readonly devices: Partial<DeviceDriver> = {
+    context: (device) =>
+      this.#made(
+        (context) => ({ call: 'deviceContext', device, context }),
+        () => this.next.devices.context(device),
+        false,
+      ),
+    synchronize: (device) => {
+      this.#blocked({ call: 'synchronizeDevice', device }, () => this.next.devices.synchronize(device))
+    },
+    finished: (device, settle) =>
+      this.#awaited({ call: 'deviceFinished', device }, settle, (told) => this.next.devices.finished(device, told)),
+    recordInternal: (event, device) =>
+      this.#made(
+        (isRecorded) => (isRecorded ? { call: 'recordDevice', event, device } : undefined),
+        () => this.next.devices.recordInternal(event, device),
+      ),
   }
 
-  deviceSynchronize(device: number): void {
-    this.#blocked({ call: 'synchronizeDevice', device }, () => this.next.deviceSynchronize(device))
+  readonly streams: Partial<StreamDriver> = {
+    create: (context, flags, priority) => {
+      const began = this.durations.now()
+      const stream = this.next.streams.create(context, flags, priority)
+      const ended = this.durations.now()
+      this.#forget(stream)
+      this.#isUsed(stream)
+      this.journal.call({ call: 'createStream', stream, context, flags }, began, ended)
+      return stream
+    },
+    destroy: (stream) => {
+      this.#made(
+        () => ({ call: 'destroyStream', stream }),
+        () => this.next.streams.destroy(stream),
+        false,
+      )
+      this.#forget(stream)
+    },
+    wrap: (cudaHandle, near) => {
+      const wrapped = this.next.streams.wrap(cudaHandle, near)
+      const { stream, device } = wrapped
+      this.#forget(stream)
+      this.#isUsed(stream)
+      this.#at({ call: 'wrapStream', stream, cuda: cudaHandle, device })
+      return wrapped
+    },
+    escaped: (stream) => {
+      this.next.streams.escaped(stream)
+      this.#at({ call: 'escaped', stream }, undefined, false)
+    },
+    query: (stream, isIdle) =>
+      this.#made(
+        (idle) => (idle ? { call: 'streamIsIdle', stream } : undefined),
+        () => this.next.streams.query(stream, isIdle),
+      ),
+    synchronize: (stream) => {
+      this.#isUsed(stream)
+      this.#blocked({ call: 'synchronizeStream', stream }, () => this.next.streams.synchronize(stream))
+    },
+    waitEvent: (stream, event, external) => {
+      this.#isUsed(stream)
+      this.#made(
+        () => ({ call: 'wait', stream, event, external }),
+        () => this.next.streams.waitEvent(stream, event, external),
+      )
+    },
+    waitStream: (stream, other, otherContext) => {
+      this.#isUsed(other)
+      this.#isUsed(stream)
+      this.#made(
+        () => ({ call: 'waitStream', stream, other, context: otherContext }),
+        () => this.next.streams.waitStream(stream, other, otherContext),
+      )
+    },
+    finished: (stream, context, settle) => {
+      this.#isUsed(stream)
+      return this.#awaited({ call: 'streamFinished', stream, context }, settle, (told) =>
+        this.next.streams.finished(stream, context, told),
+      )
+    },
   }
 
-  deviceFinished(device: number, settle: Settle): Cancel {
-    return this.#awaited({ call: 'deviceFinished', device }, settle, (told) => this.next.deviceFinished(device, told))
-  }
-
-  drainHostFunctions(): void {
-    this.#blocked({ call: 'drain' }, () => this.next.drainHostFunctions())
-  }
-
-  deviceRecordInternal(event: EventHandle, device: number): boolean {
-    return this.#made(
-      (isRecorded) => (isRecorded ? { call: 'recordDevice', event, device } : undefined),
-      () => this.next.deviceRecordInternal(event, device),
-    )
-  }
-
-  streamCreate(context: ContextHandle, flags: number, priority: number): StreamHandle {
-    const began = this.durations.now()
-    const stream = this.next.streamCreate(context, flags, priority)
-    const ended = this.durations.now()
-    this.#forget(stream)
-    this.#isUsed(stream)
-    this.journal.call({ call: 'createStream', stream, context, flags }, began, ended)
-    return stream
-  }
-
-  streamDestroy(stream: StreamHandle): void {
-    this.#made(
-      () => ({ call: 'destroyStream', stream }),
-      () => this.next.streamDestroy(stream),
-      false,
-    )
-    this.#forget(stream)
-  }
-
-  streamWrap(cudaHandle: number, near: number): WrappedStream {
-    const wrapped = this.next.streamWrap(cudaHandle, near)
-    const { stream, device } = wrapped
-    this.#forget(stream)
-    this.#isUsed(stream)
-    this.#at({ call: 'wrapStream', stream, cuda: cudaHandle, device })
-    return wrapped
-  }
-
-  streamEscaped(stream: StreamHandle): void {
-    this.next.streamEscaped(stream)
-    this.#at({ call: 'escaped', stream }, undefined, false)
-  }
-
-  streamQuery(stream: StreamHandle, isIdle?: boolean): boolean {
-    return this.#made(
-      (idle) => (idle ? { call: 'streamIsIdle', stream } : undefined),
-      () => this.next.streamQuery(stream, isIdle),
-    )
-  }
-
-  streamSynchronize(stream: StreamHandle): void {
-    this.#isUsed(stream)
-    this.#blocked({ call: 'synchronizeStream', stream }, () => this.next.streamSynchronize(stream))
-  }
-
-  streamWaitEvent(stream: StreamHandle, event: EventHandle, external: ExternalFlag): void {
-    this.#isUsed(stream)
-    this.#made(
-      () => ({ call: 'wait', stream, event, external }),
-      () => this.next.streamWaitEvent(stream, event, external),
-    )
-  }
-
-  streamWaitStream(stream: StreamHandle, other: StreamHandle, otherContext: ContextHandle): void {
-    this.#isUsed(other)
-    this.#isUsed(stream)
-    this.#made(
-      () => ({ call: 'waitStream', stream, other, context: otherContext }),
-      () => this.next.streamWaitStream(stream, other, otherContext),
-    )
-  }
-
-  streamFinished(stream: StreamHandle, context: ContextHandle, settle: Settle): Cancel {
-    this.#isUsed(stream)
-    return this.#awaited({ call: 'streamFinished', stream, context }, settle, (told) =>
-      this.next.streamFinished(stream, context, told),
-    )
-  }
-
-  eventCreate(context: ContextHandle, flags: number, recordedNext?: boolean): EventHandle {
-    return this.#made(
-      (event) => ({ call: 'createEvent', event, context, flags }),
-      () => this.next.eventCreate(context, flags, recordedNext),
-      false,
-    )
-  }
-
-  eventDestroy(event: EventHandle): void {
-    this.#made(
-      () => ({ call: 'destroyEvent', event }),
-      () => this.next.eventDestroy(event),
-      false,
-    )
-  }
-
-  eventRecycle(context: ContextHandle, event: EventHandle, flags?: number, neverRecorded?: boolean): void {
-    this.#made(
-      () => ({ call: 'recycleEvent', event }),
-      () => this.next.eventRecycle(context, event, flags, neverRecorded),
-      false,
-    )
-  }
-
-  eventWrap(event: EventHandle): { readonly context: ContextHandle; readonly device: number } | undefined {
-    return this.#made(
-      () => ({ call: 'wrapEvent', event }),
-      () => this.next.eventWrap(event),
-      false,
-    )
-  }
-
-  eventOpenIpcHandle(context: ContextHandle, bytes: Uint8Array): EventHandle {
-    return this.#made(
-      (event) => ({ call: 'openEvent', event }),
-      () => this.next.eventOpenIpcHandle(context, bytes),
-      false,
-    )
-  }
-
-  eventRecord(event: EventHandle, stream: StreamHandle, external: ExternalFlag): void {
-    this.#isUsed(stream)
-    this.#made(
-      () => ({ call: 'record', event, stream, external }),
-      () => this.next.eventRecord(event, stream, external),
-    )
-  }
-
-  eventRecordInternal(event: EventHandle, stream: StreamHandle): void {
-    this.#isUsed(stream)
-    this.#made(
-      () => ({ call: 'recordInternal', event, stream }),
-      () => this.next.eventRecordInternal(event, stream),
-      false,
-    )
-  }
-
-  eventQuery(event: EventHandle, isDone?: boolean): boolean {
-    return this.#made(
-      (done) => (done ? { call: 'eventIsDone', event } : undefined),
-      () => this.next.eventQuery(event, isDone),
-    )
-  }
-
-  eventSynchronize(event: EventHandle): void {
-    this.#blocked({ call: 'synchronizeEvent', event }, () => this.next.eventSynchronize(event))
-  }
-
-  eventFinished(event: EventHandle, settle: Settle): Cancel {
-    return this.#awaited({ call: 'eventFinished', event }, settle, (told) => this.next.eventFinished(event, told))
-  }
-
-  eventElapsedTime(start: EventHandle, end: EventHandle): number {
-    return this.#made(
-      () => ({ call: 'elapsedTime', start, end }),
-      () => this.next.eventElapsedTime(start, end),
-    )
+  readonly events: Partial<EventDriver> = {
+    create: (context, flags, recordedNext) =>
+      this.#made(
+        (event) => ({ call: 'createEvent', event, context, flags }),
+        () => this.next.events.create(context, flags, recordedNext),
+        false,
+      ),
+    destroy: (event) => {
+      this.#made(
+        () => ({ call: 'destroyEvent', event }),
+        () => this.next.events.destroy(event),
+        false,
+      )
+    },
+    recycle: (context, event, flags, neverRecorded) => {
+      this.#made(
+        () => ({ call: 'recycleEvent', event }),
+        () => this.next.events.recycle(context, event, flags, neverRecorded),
+        false,
+      )
+    },
+    wrap: (event) =>
+      this.#made(
+        () => ({ call: 'wrapEvent', event }),
+        () => this.next.events.wrap(event),
+        false,
+      ),
+    openIpcHandle: (context, bytes) =>
+      this.#made(
+        (event) => ({ call: 'openEvent', event }),
+        () => this.next.events.openIpcHandle(context, bytes),
+        false,
+      ),
+    record: (event, stream, external) => {
+      this.#isUsed(stream)
+      this.#made(
+        () => ({ call: 'record', event, stream, external }),
+        () => this.next.events.record(event, stream, external),
+      )
+    },
+    recordInternal: (event, stream) => {
+      this.#isUsed(stream)
+      this.#made(
+        () => ({ call: 'recordInternal', event, stream }),
+        () => this.next.events.recordInternal(event, stream),
+        false,
+      )
+    },
+    query: (event, isDone) =>
+      this.#made(
+        (done) => (done ? { call: 'eventIsDone', event } : undefined),
+        () => this.next.events.query(event, isDone),
+      ),
+    synchronize: (event) => {
+      this.#blocked({ call: 'synchronizeEvent', event }, () => this.next.events.synchronize(event))
+    },
+    finished: (event, settle) =>
+      this.#awaited({ call: 'eventFinished', event }, settle, (told) => this.next.events.finished(event, told)),
+    elapsedTime: (start, end) =>
+      this.#made(
+        () => ({ call: 'elapsedTime', start, end }),
+        () => this.next.events.elapsedTime(start, end),
+      ),
   }
 
   #awaited(call: RecordedCall, settle: Settle, start: (settle: Settle) => Cancel): Cancel {
