@@ -8,7 +8,7 @@ import type { StreamHandle } from './handle-types.js'
 import type { StreamDriver } from './stream-driver.js'
 
 /** The parts of a driver; the compiler finds one that is missing. */
-const PARTS = Object.keys({
+export const PARTS = Object.keys({
   devices: true,
   streams: true,
   events: true,

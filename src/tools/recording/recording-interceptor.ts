@@ -2,26 +2,21 @@
 
 import { givenName } from '../../core/stream-names.js'
 import { atNextTurn, type Turn } from '../../foundation/base/event-loop.js'
-import type { DeviceDriver } from '../../foundation/driver/device-driver.js'
-import type { Driver } from '../../foundation/driver/driver.js'
-import type { Cancel, EventDriver, InternalEvent, Settle } from '../../foundation/driver/event-driver.js'
-import type { GraphDriver } from '../../foundation/driver/graph-driver.js'
+import type { Driver, DriverParts } from '../../foundation/driver/driver.js'
+import type { Cancel, InternalEvent, Settle } from '../../foundation/driver/event-driver.js'
 import type { EventHandle, KernelHandle, Pointer, StreamHandle } from '../../foundation/driver/handle-types.js'
 import type { LaunchObserver } from '../../foundation/driver/kernel-driver.js'
-import type { MemoryDriver } from '../../foundation/driver/memory-driver.js'
 import type {
   QueuedHostFunction,
   QueuedKernel,
   QueuedPromiseWait,
   QueuedWork,
-  WorkDriver,
 } from '../../foundation/driver/queued-work.js'
-import type { SharingDriver } from '../../foundation/driver/sharing-driver.js'
-import type { StreamDriver } from '../../foundation/driver/stream-driver.js'
 import type { TouchedMemory } from '../../foundation/driver/touched-memory.js'
 import type { Interceptor } from '../../foundation/driver/wrappable-driver.js'
 import type { TimelineInterceptor } from '../timeline/timeline-interceptor.js'
 import type { StreamTrack } from '../timeline/tracks.js'
+import { applied, callsOf, type DriverCall, type Row } from './call-table.js'
 import { Durations } from './durations.js'
 import { FollowedBytes } from './followed-bytes.js'
 import type { Journal } from './journal.js'
@@ -56,7 +51,7 @@ export class RecordingInterceptor implements Interceptor {
     this.#bytes = new FollowedBytes(journal)
   }
 
-  readonly work: Partial<WorkDriver> = {
+  readonly work = this.#recorded('work', {
     queue: (work) => {
       if (this.#captures === 0 && this.durations.isFull) this.journal.aside(() => this.durations.renew())
       const handle = work.kind === 'library' ? work.calls[0]?.stream : work.stream
@@ -81,10 +76,7 @@ export class RecordingInterceptor implements Interceptor {
       this.#nextLook = call.number + CALLS_PER_LOOK
       if (this.#captures === 0) this.journal.aside(() => this.durations.collect())
     },
-    drainHostFunctions: () => {
-      this.#blocked({ call: 'drain' }, () => this.next.work.drainHostFunctions())
-    },
-  }
+  })
 
   /** Notes that a name was given to a stream. */
   named(stream: StreamHandle, name: string): void {
@@ -281,26 +273,36 @@ export class RecordingInterceptor implements Interceptor {
     }
   }
 
-  readonly devices: Partial<DeviceDriver> = {
-    context: (device) =>
-      this.#made(
-        (context) => ({ call: 'deviceContext', device, context }),
-        () => this.next.devices.context(device),
-        false,
-      ),
-    synchronize: (device) => {
-      this.#blocked({ call: 'synchronizeDevice', device }, () => this.next.devices.synchronize(device))
-    },
-    finished: (device, settle) =>
-      this.#awaited({ call: 'deviceFinished', device }, settle, (told) => this.next.devices.finished(device, told)),
-    recordInternal: (event, device) =>
-      this.#made(
-        (isRecorded) => (isRecorded ? { call: 'recordDevice', event, device } : undefined),
-        () => this.next.devices.recordInternal(event, device),
-      ),
+  /** The methods of a part that are recorded, as the table has them; those that do more are given. */
+  #recorded<P extends keyof DriverParts>(part: P, given: Partial<DriverParts[P]> = {}): Partial<DriverParts[P]> {
+    const methods = { ...given }
+    for (const call of callsOf(part)) {
+      if (call.method in methods) continue
+      Reflect.set(methods, call.method, (...args: readonly unknown[]) => this.#byTable(call, args))
+    }
+    return methods
   }
 
-  readonly streams: Partial<StreamDriver> = {
+  #byTable(call: DriverCall, args: readonly unknown[]): unknown {
+    const { row } = call
+    for (const name of row.uses ?? []) this.#isUsed(args[row.args.indexOf(name)] as StreamHandle)
+    if (row.written === 'blocks') {
+      this.#blocked(written(row, args), () => applied(this.next, call, args))
+      return undefined
+    }
+    return this.#made(
+      (result) => (row.written === 'true' && result !== true ? undefined : written(row, args, result)),
+      () => applied(this.next, call, args),
+      row.isQuiet !== true,
+    )
+  }
+
+  readonly devices = this.#recorded('devices', {
+    finished: (device, settle) =>
+      this.#awaited({ call: 'deviceFinished', device }, settle, (told) => this.next.devices.finished(device, told)),
+  })
+
+  readonly streams = this.#recorded('streams', {
     create: (context, flags, priority) => {
       const began = this.durations.now()
       const stream = this.next.streams.create(context, flags, priority)
@@ -330,102 +332,18 @@ export class RecordingInterceptor implements Interceptor {
       this.next.streams.escaped(stream)
       this.#at({ call: 'escaped', stream }, undefined, false)
     },
-    query: (stream, isIdle) =>
-      this.#made(
-        (idle) => (idle ? { call: 'streamIsIdle', stream } : undefined),
-        () => this.next.streams.query(stream, isIdle),
-      ),
-    synchronize: (stream) => {
-      this.#isUsed(stream)
-      this.#blocked({ call: 'synchronizeStream', stream }, () => this.next.streams.synchronize(stream))
-    },
-    waitEvent: (stream, event, external) => {
-      this.#isUsed(stream)
-      this.#made(
-        () => ({ call: 'wait', stream, event, external }),
-        () => this.next.streams.waitEvent(stream, event, external),
-      )
-    },
-    waitStream: (stream, other, otherContext) => {
-      this.#isUsed(other)
-      this.#isUsed(stream)
-      this.#made(
-        () => ({ call: 'waitStream', stream, other, context: otherContext }),
-        () => this.next.streams.waitStream(stream, other, otherContext),
-      )
-    },
     finished: (stream, context, settle) => {
       this.#isUsed(stream)
       return this.#awaited({ call: 'streamFinished', stream, context }, settle, (told) =>
         this.next.streams.finished(stream, context, told),
       )
     },
-  }
+  })
 
-  readonly events: Partial<EventDriver> = {
-    create: (context, flags, recordedNext) =>
-      this.#made(
-        (event) => ({ call: 'createEvent', event, context, flags }),
-        () => this.next.events.create(context, flags, recordedNext),
-        false,
-      ),
-    destroy: (event) => {
-      this.#made(
-        () => ({ call: 'destroyEvent', event }),
-        () => this.next.events.destroy(event),
-        false,
-      )
-    },
-    recycle: (context, event, flags, neverRecorded) => {
-      this.#made(
-        () => ({ call: 'recycleEvent', event }),
-        () => this.next.events.recycle(context, event, flags, neverRecorded),
-        false,
-      )
-    },
-    wrap: (event) =>
-      this.#made(
-        () => ({ call: 'wrapEvent', event }),
-        () => this.next.events.wrap(event),
-        false,
-      ),
-    openIpcHandle: (context, bytes) =>
-      this.#made(
-        (event) => ({ call: 'openEvent', event }),
-        () => this.next.events.openIpcHandle(context, bytes),
-        false,
-      ),
-    record: (event, stream, external) => {
-      this.#isUsed(stream)
-      this.#made(
-        () => ({ call: 'record', event, stream, external }),
-        () => this.next.events.record(event, stream, external),
-      )
-    },
-    recordInternal: (event, stream) => {
-      this.#isUsed(stream)
-      this.#made(
-        () => ({ call: 'recordInternal', event, stream }),
-        () => this.next.events.recordInternal(event, stream),
-        false,
-      )
-    },
-    query: (event, isDone) =>
-      this.#made(
-        (done) => (done ? { call: 'eventIsDone', event } : undefined),
-        () => this.next.events.query(event, isDone),
-      ),
-    synchronize: (event) => {
-      this.#blocked({ call: 'synchronizeEvent', event }, () => this.next.events.synchronize(event))
-    },
+  readonly events = this.#recorded('events', {
     finished: (event, settle) =>
       this.#awaited({ call: 'eventFinished', event }, settle, (told) => this.next.events.finished(event, told)),
-    elapsedTime: (start, end) =>
-      this.#made(
-        () => ({ call: 'elapsedTime', start, end }),
-        () => this.next.events.elapsedTime(start, end),
-      ),
-  }
+  })
 
   #awaited(call: RecordedCall, settle: Settle, start: (settle: Settle) => Cancel): Cancel {
     this.#bytes.note()
@@ -447,7 +365,7 @@ export class RecordingInterceptor implements Interceptor {
     }
   }
 
-  readonly memory: Partial<MemoryDriver> = {
+  readonly memory = this.#recorded('memory', {
     allocatePinned: (byteLength, context) => {
       const pinned = this.#made(
         ({ pointer }) => ({ call: 'allocatePinned', pointer, byteLength }),
@@ -473,12 +391,6 @@ export class RecordingInterceptor implements Interceptor {
         () => this.next.memory.closePinned(pointer, bytes, after),
       )
     },
-    placeOf: (pointer, byteLength, near) =>
-      this.#made(
-        () => ({ call: 'placeOf', pointer, byteLength }),
-        () => this.next.memory.placeOf(pointer, byteLength, near),
-        false,
-      ),
     viewed: (pointer, byteLength) => {
       if (this.next.name === 'sim') this.#bytes.follow(pointer, byteLength)
       this.#bytes.note()
@@ -487,14 +399,9 @@ export class RecordingInterceptor implements Interceptor {
         () => this.next.memory.viewed(pointer, byteLength),
       )
     },
-  }
+  })
 
-  readonly sharing: Partial<SharingDriver> = {
-    allocate: (byteLength, context) =>
-      this.#made(
-        (pointer) => ({ call: 'allocateShared', pointer, byteLength }),
-        () => this.next.sharing.allocate(byteLength, context),
-      ),
+  readonly sharing = this.#recorded('sharing', {
     free: (pointer, after) =>
       this.#made(
         () => ({ call: 'freeShared', pointer, after: eventsOf(after) }),
@@ -508,9 +415,9 @@ export class RecordingInterceptor implements Interceptor {
       }
       return { ...imported, close }
     },
-  }
+  })
 
-  readonly graphs: Partial<GraphDriver> = {
+  readonly graphs = this.#recorded('graphs', {
     begin: (stream, mode) => {
       this.#isUsed(stream)
       this.#made(
@@ -527,11 +434,6 @@ export class RecordingInterceptor implements Interceptor {
       )
       this.#captures += 1
     },
-    addConditional: (into, node) =>
-      this.#made(
-        (bodies) => ({ call: 'addConditional', into, bodies }),
-        () => this.next.graphs.addConditional(into, node),
-      ),
     addToBody: (body, graph) =>
       this.#made(
         (copies) => ({ call: 'addToBody', body, graph, copies: [...copies] }),
@@ -556,39 +458,20 @@ export class RecordingInterceptor implements Interceptor {
         () => this.next.graphs.abandon(stream),
       )
     },
-    destroy: (graph) =>
-      this.#made(
-        () => ({ call: 'destroyGraph', graph }),
-        () => this.next.graphs.destroy(graph),
-        false,
-      ),
-    instantiate: (graph, context) =>
-      this.#made(
-        (exec) => ({ call: 'instantiate', graph, exec }),
-        () => this.next.graphs.instantiate(graph, context),
-      ),
-    destroyExec: (exec) =>
-      this.#made(
-        () => ({ call: 'destroyExec', exec }),
-        () => this.next.graphs.destroyExec(exec),
-        false,
-      ),
-    update: (exec, graph) =>
-      this.#made(
-        () => ({ call: 'updateGraph', exec, graph }),
-        () => this.next.graphs.update(exec, graph),
-      ),
     updateNode: (exec, node, context, work) =>
       this.#made(
         () => ({ call: 'updateNode', exec, node, work: recordedNode(0, work) }),
         () => this.next.graphs.updateNode(exec, node, context, work),
       ),
-    setEnabled: (exec, node, context, enabled) =>
-      this.#made(
-        () => ({ call: 'setEnabled', exec, node, enabled }),
-        () => this.next.graphs.setEnabled(exec, node, context, enabled),
-      ),
-  }
+  })
+}
+
+/** The call as the recording has it, with the fields that its row names. */
+function written(row: Row, args: readonly unknown[], result?: unknown): RecordedCall {
+  const call: Record<string, unknown> = { call: row.call }
+  for (const field of row.fields) call[field] = field === row.result ? result : args[row.args.indexOf(field)]
+  // A row has the fields of its call, since the type of the call is made from it.
+  return call as RecordedCall
 }
 
 const eventsOf = (events: readonly InternalEvent[]): readonly number[] => events.map(({ event }) => event)
