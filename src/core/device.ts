@@ -73,7 +73,7 @@ export class Device extends LibraryObject {
 
   /** The number of devices of the default driver (`cuDeviceGetCount`). */
   static count(): number {
-    return defaultDriver().deviceCount()
+    return defaultDriver().devices.count()
   }
 
   /** The device that this async context made current; until it made one current, device 0 of the default driver. */
@@ -83,12 +83,12 @@ export class Device extends LibraryObject {
 
   /** The device's name, such as 'NVIDIA H200' (`cuDeviceGetName`). */
   get name(): string {
-    return driverOf(this).deviceName(this.ordinal)
+    return driverOf(this).devices.name(this.ordinal)
   }
 
   /** The device's UUID (`cuDeviceGetUuid`), as 'GPU-' and 8-4-4-4-12 hexadecimal digits. */
   get uuid(): string {
-    return driverOf(this).deviceUuid(this.ordinal)
+    return driverOf(this).devices.uuid(this.ordinal)
   }
 
   /**
@@ -96,13 +96,13 @@ export class Device extends LibraryObject {
    * named; nvidia-smi has it with capital letters and more zeros before it.
    */
   get pciBusId(): string {
-    return driverOf(this).devicePciBusId(this.ordinal)
+    return driverOf(this).devices.pciBusId(this.ordinal)
   }
 
   /** The compute capability, such as 9.0 for an H200: two attributes of the device (`cuDeviceGetAttribute`). */
   get computeCapability(): { readonly major: number; readonly minor: number } {
     const driver = driverOf(this)
-    const part = (name: DeviceAttribute): number => driver.deviceAttribute(this.ordinal, DEVICE_ATTRIBUTES[name])
+    const part = (name: DeviceAttribute): number => driver.devices.attribute(this.ordinal, DEVICE_ATTRIBUTES[name])
     return { major: part('computeCapabilityMajor'), minor: part('computeCapabilityMinor') }
   }
 
@@ -131,7 +131,7 @@ export class Device extends LibraryObject {
    * most `least`.
    */
   get priorityRange(): { readonly least: number; readonly greatest: number } {
-    return driverOf(this).streamPriorityRange(this.ordinal)
+    return driverOf(this).devices.streamPriorityRange(this.ordinal)
   }
 
   /**
@@ -145,7 +145,7 @@ export class Device extends LibraryObject {
   synchronize(): void {
     const driver = driverOf(this)
     try {
-      driver.deviceSynchronize(this.ordinal)
+      driver.devices.synchronize(this.ordinal)
     } catch (error) {
       throw reportedWhileWaiting(error, `${this}`)
     }
@@ -167,7 +167,7 @@ export class Device extends LibraryObject {
       () => `${this}`,
       (settle) => {
         const driver = driverOf(this)
-        return following(promisesOn(this), settle, (settleWait) => driver.deviceFinished(this.ordinal, settleWait))
+        return following(promisesOn(this), settle, (settleWait) => driver.devices.finished(this.ordinal, settleWait))
       },
     )
   }
@@ -181,7 +181,7 @@ export class Device extends LibraryObject {
    * if a host function is behind a latch that only this thread could open
    */
   drainHostFunctions(): void {
-    driverOf(this).drainHostFunctions()
+    driverOf(this).work.drainHostFunctions()
   }
 
   /** Makes the device current for the rest of this async context. */
@@ -236,7 +236,7 @@ export class Device extends LibraryObject {
         `'${name}' is no device attribute: use CUDA's name in camelCase, such as 'multiprocessorCount'`,
       )
     }
-    return driver.deviceAttribute(this.ordinal, DEVICE_ATTRIBUTES[name])
+    return driver.devices.attribute(this.ordinal, DEVICE_ATTRIBUTES[name])
   }
 
   get [Symbol.toStringTag](): string {
@@ -273,7 +273,7 @@ export function deviceOf(driver: WrappableDriver, ordinal: number): Device {
   const devices = devicesOf(driver)
   const known = devices.get(ordinal)
   if (known !== undefined) return known
-  const count = driver.deviceCount()
+  const count = driver.devices.count()
   const way = driver.name === 'sim' ? ' (CUDA_STREAMS_SIM_DEVICES, or simulate({ devices }), gives it more)' : ''
   const expected = (): string => `from 0 to ${count - 1}: driver '${driver.name}' has ${count} device(s)${way}`
   const device = makeDevice(driver, checkInteger(ordinal, 'ordinal', 0, count - 1, expected))
@@ -309,7 +309,7 @@ export function readOptionsOn<T extends object, K extends keyof T>(
   throw stateError('ERR_DEVICE_MISMATCH', `options.device is ${where}, but this is ${device}; leave it out`)
 }
 
-export const contextOf = (device: Device): ContextHandle => driverOf(device).deviceContext(device.ordinal)
+export const contextOf = (device: Device): ContextHandle => driverOf(device).devices.context(device.ordinal)
 
 /** The public object of a context that is not a green context. */
 export const contextAt = (device: Device, handle = contextOf(device)): Context => ({

@@ -96,7 +96,7 @@ export class Event extends ClosableObject {
     const exported = checkBytes(bytes, 'bytes', [IPC_HANDLE_BYTES])
     const device = resolveDevice(named)
     const context = contextOf(device)
-    const opened = driverOf(device).eventOpenIpcHandle(context, exported)
+    const opened = driverOf(device).events.openIpcHandle(context, exported)
     return new Event(new EventImpl(device, context, { ...PLAIN, interprocess: true }, 'owned', { handle: opened }))
   }
 
@@ -115,7 +115,7 @@ export class Event extends ClosableObject {
     for (const name of EVENT_OPTIONS) checkFact(claims[name], name, settings[name])
     if (owner !== undefined) return owner as Event
     const wrapped = handle as EventHandle
-    const context = driverOf(device).eventWrap(wrapped)?.context ?? contextOf(device)
+    const context = driverOf(device).events.wrap(wrapped)?.context ?? contextOf(device)
     return new Event(new EventImpl(device, context, settings, 'shared', { handle: wrapped, lifetime: follow() }))
   }
 
@@ -143,9 +143,9 @@ export class Event extends ClosableObject {
     const impl = open(this)
     const { driver, handle } = impl
     try {
-      const isDone = driver.eventQuery(handle, impl.isKnownDone)
+      const isDone = driver.events.query(handle, impl.isKnownDone)
       if (isDone) impl.markDone(impl.records)
-      else if (pollsInVain()) warnOfPolling('event.query()', this, driver.eventBlockedBy(handle))
+      else if (pollsInVain()) warnOfPolling('event.query()', this, driver.events.blockedBy(handle))
       return isDone
     } catch (error) {
       throw reportedWhileWaiting(error, describeWait(this))
@@ -163,7 +163,7 @@ export class Event extends ClosableObject {
     const impl = open(this)
     const { records } = impl
     try {
-      impl.driver.eventSynchronize(impl.handle)
+      impl.driver.events.synchronize(impl.handle)
     } catch (error) {
       throw reportedWhileWaiting(error, describeWait(this))
     }
@@ -190,7 +190,7 @@ export class Event extends ClosableObject {
       () => describeWait(this),
       (settle) => {
         const { driver, handle, promises } = open(this)
-        return following(promises, settle, (settleWait) => driver.eventFinished(handle, settleWait))
+        return following(promises, settle, (settleWait) => driver.events.finished(handle, settleWait))
       },
     )
   }
@@ -209,11 +209,11 @@ export class Event extends ClosableObject {
     const end = open(this)
     const begin = from.openFor(end.driver)
     try {
-      return end.driver.eventElapsedTime(begin, end.handle)
+      return end.driver.events.elapsedTime(begin, end.handle)
     } catch (error) {
       if (!(error instanceof CudaError)) throw error
       if (error.number === CUresult.NOT_READY && pollsInVain()) {
-        const held = end.driver.eventBlockedBy(begin) ?? end.driver.eventBlockedBy(end.handle)
+        const held = end.driver.events.blockedBy(begin) ?? end.driver.events.blockedBy(end.handle)
         warnOfPolling('event.elapsedSince()', this, held)
       }
       throw explainElapsed(from, end, error)
@@ -229,7 +229,7 @@ export class Event extends ClosableObject {
   ipcHandle(): OwnBytes {
     const impl = open(this)
     try {
-      return impl.driver.eventGetIpcHandle(impl.handle)
+      return impl.driver.events.getIpcHandle(impl.handle)
     } catch (error) {
       throw explainNotShareable(impl, error)
     }

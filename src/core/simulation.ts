@@ -186,7 +186,7 @@ export function simulationOf(device: Device): Simulation {
 export function busy(stream: Stream, nanoseconds: number): void {
   checkNanoseconds(nanoseconds, 'nanoseconds')
   const { driver, handle } = simulated(stream)
-  driver.enqueue(handle, SimOperationKind.KERNEL, nanoseconds)
+  driver.queue.enqueue(handle, SimOperationKind.KERNEL, nanoseconds)
   openStream(stream).lastWork = 'busy()'
 }
 
@@ -212,7 +212,7 @@ export function busy(stream: Stream, nanoseconds: number): void {
 export function latch(stream: Stream): { open(): void } {
   const { driver, handle } = simulated(stream)
   const site = shortCallSite()
-  const operation = driver.enqueue(handle, SimOperationKind.LATCH, 0)
+  const operation = driver.queue.enqueue(handle, SimOperationKind.LATCH, 0)
   operation.site = site
   return { open: () => driver.machine.open(operation) }
 }
@@ -229,7 +229,7 @@ export function latch(stream: Stream): { open(): void } {
 export function fault(stream: Stream, number: number = CUresult.ILLEGAL_ADDRESS): void {
   checkInteger(number, 'number', 1, undefined, () => 'a CUresult that is not success')
   const { driver, handle } = simulated(stream)
-  driver.enqueue(handle, SimOperationKind.FAULT, number)
+  driver.queue.enqueue(handle, SimOperationKind.FAULT, number)
   openStream(stream).lastWork = 'fault()'
 }
 
@@ -265,13 +265,13 @@ export function destroyForeignStream(handle: bigint): void {
     const what = `0x${handle.toString(16)} is not a stream that foreignStream() made, or it has been destroyed`
     throw stateError('ERR_INVALID_HANDLE', what)
   }
-  driver.foreignStreamDestroy(address as StreamHandle)
+  driver.streams.foreignDestroy(address as StreamHandle)
 }
 
 /** The simulation of a simulator: always the same object. */
 export const simulationFor = memoize(
   (driver: SimDriver): Simulation => ({
-    devices: Array.from({ length: driver.deviceCount() }, (_, ordinal) => deviceOf(wrappableOf(driver), ordinal)),
+    devices: Array.from({ length: driver.devices.count() }, (_, ordinal) => deviceOf(wrappableOf(driver), ordinal)),
     seed: driver.seed,
     get now() {
       return driver.machine.scheduler.now
@@ -296,7 +296,7 @@ function simulated(stream: Stream): { readonly driver: SimDriver; readonly handl
   const { handle } = impl
   const driver = simDriverOf(stream.device)
   // Like work of another library, this work is not queued by methods of the driver interface.
-  driver.streamEscaped(handle)
+  driver.streams.escaped(handle)
   return { driver, handle }
 }
 

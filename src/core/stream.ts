@@ -446,9 +446,9 @@ export class Stream extends StreamBase implements CudaStreamLike, AsyncDisposabl
   query(): boolean {
     const impl = open(this)
     try {
-      const isDone = impl.driver.streamQuery(impl.handle, impl.isKnownIdle)
+      const isDone = impl.driver.streams.query(impl.handle, impl.isKnownIdle)
       if (isDone) impl.markIdle(impl.queuedCalls)
-      if (!isDone && pollsInVain()) warnOfPolling('stream.query()', impl, impl.driver.streamBlockedBy(impl.handle))
+      if (!isDone && pollsInVain()) warnOfPolling('stream.query()', impl, impl.driver.streams.blockedBy(impl.handle))
       return isDone
     } catch (error) {
       throw reportedWhileWaiting(error, describeWait(impl))
@@ -470,7 +470,7 @@ export class Stream extends StreamBase implements CudaStreamLike, AsyncDisposabl
     if (!(impl.isUnusedSinceIdle && isDone(impl))) {
       const { queuedCalls } = impl
       try {
-        impl.driver.streamSynchronize(impl.handle)
+        impl.driver.streams.synchronize(impl.handle)
       } catch (error) {
         throw reportedWhileWaiting(error, describeWait(impl))
       }
@@ -499,7 +499,7 @@ export class Stream extends StreamBase implements CudaStreamLike, AsyncDisposabl
       () => describeWait(streamImplOf(this)),
       (settle) => {
         const { driver, handle, context, promises } = open(this)
-        return following(promises, settle, (settleWait) => driver.streamFinished(handle, context, settleWait))
+        return following(promises, settle, (settleWait) => driver.streams.finished(handle, context, settleWait))
       },
     )
   }
@@ -1172,7 +1172,7 @@ function recordGiven(impl: StreamImpl, event: EventImpl, settings: GivenRecordOp
 
 function queueHostFunction(impl: StreamImpl, call: HostFunction, what: string): void {
   impl.reserve(1)
-  impl.driver.queue({ kind: 'hostFunction', stream: impl.handle, context: impl.context, call })
+  impl.driver.work.queue({ kind: 'hostFunction', stream: impl.handle, context: impl.context, call })
   impl.lastWork = what
 }
 
@@ -1194,15 +1194,15 @@ function waitForDevice(impl: StreamImpl, device: Device): void {
     throw stateError('ERR_DEVICE_MISMATCH', `${device} is of ${another(driverOf(device), driver)} than ${impl}`)
   }
   const context = contextOf(device)
-  const event = driver.eventCreate(context, EventFlag.DISABLE_TIMING, true)
+  const event = driver.events.create(context, EventFlag.DISABLE_TIMING, true)
   try {
-    if (!driver.deviceRecordInternal(event, device.ordinal)) {
+    if (!driver.devices.recordInternal(event, device.ordinal)) {
       throw cudaError('cuCtxRecordEvent', CUresult.STREAM_CAPTURE_UNSUPPORTED)
     }
-    driver.streamWaitEvent(handle, event, ExternalFlag.NONE)
+    driver.streams.waitEvent(handle, event, ExternalFlag.NONE)
     impl.followPromises(promisesOn(device))
   } finally {
-    driver.eventRecycle(context, event)
+    driver.events.recycle(context, event)
   }
 }
 
@@ -1243,7 +1243,7 @@ function describeWait(impl: StreamImpl | undefined): string {
 /** False if the driver refuses the query: the call that the program made is the one to throw. */
 function isDone(stream: StreamImpl): boolean {
   try {
-    return stream.driver.streamQuery(stream.handle, stream.isKnownIdle)
+    return stream.driver.streams.query(stream.handle, stream.isKnownIdle)
   } catch {
     return false
   }

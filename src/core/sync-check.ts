@@ -45,31 +45,39 @@ function syncCheck(next: Driver, throws: boolean): Interceptor {
     warnOnce('CUDA_STREAMS_SYNC', [what, ...programLines(takeStack(FRAMES))].join('\n    '))
   }
   return {
-    deviceSynchronize(device) {
-      blocks('device.synchronize()', 'Await device.finished() instead')
-      next.deviceSynchronize(device)
+    devices: {
+      synchronize(device) {
+        blocks('device.synchronize()', 'Await device.finished() instead')
+        next.devices.synchronize(device)
+      },
     },
-    streamSynchronize(stream) {
-      blocks('stream.synchronize()', 'Await stream.finished() instead')
-      next.streamSynchronize(stream)
+    streams: {
+      synchronize(stream) {
+        blocks('stream.synchronize()', 'Await stream.finished() instead')
+        next.streams.synchronize(stream)
+      },
     },
-    eventSynchronize(event) {
-      blocks('event.synchronize()', 'Await event.finished() instead')
-      next.eventSynchronize(event)
+    events: {
+      synchronize(event) {
+        blocks('event.synchronize()', 'Await event.finished() instead')
+        next.events.synchronize(event)
+      },
     },
-    drainHostFunctions() {
-      blocks('device.drainHostFunctions()', 'Await finished() of the streams instead')
-      next.drainHostFunctions()
-    },
-    streamReserve(stream, entries) {
-      if (!next.streamHasCapacity(stream, entries)) {
-        blocks('queuing more work', 'Its hardware queue is full: await stream.finished() now and then')
-      }
-      next.streamReserve(stream, entries)
-    },
-    queue(work) {
-      hasWorked = true
-      next.queue(work)
+    work: {
+      drainHostFunctions() {
+        blocks('device.drainHostFunctions()', 'Await finished() of the streams instead')
+        next.work.drainHostFunctions()
+      },
+      reserve(stream, entries) {
+        if (!next.work.hasCapacity(stream, entries)) {
+          blocks('queuing more work', 'Its hardware queue is full: await stream.finished() now and then')
+        }
+        next.work.reserve(stream, entries)
+      },
+      queue(work) {
+        hasWorked = true
+        next.work.queue(work)
+      },
     },
     kernels: {
       compileNow(source) {

@@ -5,12 +5,8 @@ import { join } from 'node:path'
 import { stateError } from '../foundation/base/errors.js'
 import { fillOfRowsIsOn, notInBody } from '../foundation/driver/captured-graph.js'
 import { CUresult, cudaError } from '../foundation/driver/cuda-results.js'
-import {
-  type CaptureMode,
-  ConditionalType,
-  EventFlag,
-  type ExternalFlag,
-} from '../foundation/driver/driver-constants.js'
+import { type CaptureMode, ConditionalType, EventFlag } from '../foundation/driver/driver-constants.js'
+import type { EventDriver } from '../foundation/driver/event-driver.js'
 import type {
   ConditionalFacts,
   ConditionalPlace,
@@ -28,6 +24,7 @@ import {
   type StreamHandle,
 } from '../foundation/driver/handle-types.js'
 import type { FillWork, HostFunction, KernelWork, NodeWork } from '../foundation/driver/queued-work.js'
+import type { StreamDriver } from '../foundation/driver/stream-driver.js'
 import { type CFunction, own } from '../foundation/native/c-functions.js'
 import { NativeMemory } from '../foundation/native/native-memory.js'
 import type { CudaGreenContexts, Greens } from './cuda-green-contexts.js'
@@ -57,12 +54,12 @@ export interface CudaGraphsParts extends LibcudaParts {
   readonly valueWaits: Pick<ValueWaits, 'beforeWait' | 'queued'>
   readonly idleDevices: Pick<IdleDevices, 'check' | 'whenIdle' | 'whenNothingStands'>
   readonly driver: {
-    /** Makes a call in which CUDA may make that many streams of its own in a context. */
-    withStreams<R>(context: ContextHandle, streams: number, call: () => R, what: string, greens: Greens): R
     readonly kernels: Pick<CudaKernels, 'nodeCall'>
-    streamIsCapturing(stream: StreamHandle): boolean
-    streamWaitEvent(stream: StreamHandle, event: EventHandle, external: ExternalFlag): void
-    eventRecord(event: EventHandle, stream: StreamHandle, external: ExternalFlag): void
+    readonly streams: Pick<StreamDriver, 'isCapturing' | 'waitEvent'> & {
+      /** Makes a call in which CUDA may make that many streams of its own in a context. */
+      withStreams<R>(context: ContextHandle, streams: number, call: () => R, what: string, greens: Greens): R
+    }
+    readonly events: Pick<EventDriver, 'record'>
   }
 }
 
@@ -515,7 +512,7 @@ export class CudaGraphs implements GraphDriver {
       semaphores = graphSemaphores.arm(context, hostFunctions)
       return relaxed.run(() => library.cuGraphInstantiateWithFlags(memory.address, graph, 0))
     }
-    const result = driver.withStreams(context, branches, instantiate, what, greens)
+    const result = driver.streams.withStreams(context, branches, instantiate, what, greens)
     if (result !== 0) for (const semaphore of semaphores) semaphore.destroy()
     check('cuGraphInstantiate', result)
     const exec = memory.pointerAt(0) as GraphExecHandle
@@ -565,7 +562,7 @@ export class CudaGraphs implements GraphDriver {
   launch(exec: GraphExecHandle, stream: StreamHandle): void {
     const { green, driver, hostFunctions, streams, valueWaits, captures } = this.parts
     const instance = this.#instances.get(exec)
-    const isElsewhere = green.isGreen(stream) && !driver.streamIsCapturing(stream)
+    const isElsewhere = green.isGreen(stream) && !driver.streams.isCapturing(stream)
     const launchStream = isElsewhere ? green.launchStreamOf(streams.of(stream)) : undefined
     const mayBlock = instance?.waitsForValues && valueWaits.beforeWait(stream)
     hostFunctions.countEntries(stream, 1)
@@ -573,7 +570,7 @@ export class CudaGraphs implements GraphDriver {
     else hostFunctions.queueGraph(stream, instance.semaphores, () => this.#launch(exec, stream, launchStream))
     if (mayBlock) valueWaits.queued(stream)
     // A record that a launch makes takes the place of one that was captured.
-    if (captures.matter && instance !== undefined && instance.events.size > 0 && !driver.streamIsCapturing(stream))
+    if (captures.matter && instance !== undefined && instance.events.size > 0 && !driver.streams.isCapturing(stream))
       for (const event of instance.events) captures.forgetEvent(event)
     if (instance?.isEmpty) this.#orderEmpty(instance, stream)
   }
@@ -585,8 +582,8 @@ export class CudaGraphs implements GraphDriver {
   #orderEmpty(instance: Instance, stream: StreamHandle): void {
     const { driver, pool } = this.parts
     if (instance.lastLaunch === undefined) instance.lastLaunch = pool.take(instance.context, EventFlag.DEFAULT)
-    else driver.streamWaitEvent(stream, instance.lastLaunch, 0)
-    driver.eventRecord(instance.lastLaunch, stream, 0)
+    else driver.streams.waitEvent(stream, instance.lastLaunch, 0)
+    driver.events.record(instance.lastLaunch, stream, 0)
   }
 
   #launch(exec: GraphExecHandle, stream: StreamHandle, launchStream: StreamHandle | undefined): void {

@@ -69,7 +69,7 @@ export function openCudaDriver(): Driver | undefined {
   const graphSemaphores = new GraphSemaphores(library, nodes, semaphoreMemory('graph'), (bytes, context) =>
     allocatePinned(libcuda, bytes, context),
   )
-  const dependencies = new Dependencies((stream) => driver.isBlocking(stream))
+  const dependencies = new Dependencies((stream) => driver.streams.isBlocking(stream))
   const captures = new Captures(libcuda, registry, spinWait)
   const eventWaits = new Completions<EventHandle>(library)
   const backOff = new BackOffTimer({
@@ -82,11 +82,11 @@ export function openCudaDriver(): Driver | undefined {
     () => true,
   )
   const depth = new QueueDepth(semaphores, connections, registry)
-  const isIdle = (stream: StreamRecord): boolean => driver.isIdle(stream)
+  const isIdle = (stream: StreamRecord): boolean => driver.streams.isIdle(stream)
   const pending = { registry, semaphores, depth, dependencies, captures, eventWaits, poller, isIdle }
   const valueWaits = new ValueWaits(
     { ...libcuda, pool, spares, registry },
-    (stream) => !isNullStream(stream) && driver.streamIsCapturing(stream),
+    (stream) => !isNullStream(stream) && driver.streams.isCapturing(stream),
   )
   const parts = { ...libcuda, ...pending, valueWaits, pool, backOff, spinWait, deadlockAfter }
   const hostFunctions = new PendingHostFunctions(parts)

@@ -201,7 +201,7 @@ export function checkHandleOpen(owner: WorkOwner): void {
 /** Throws ERR_UNSUPPORTED while the stream captures: `what` is the work that cannot be captured. The capture goes on. */
 export function refuseCapture(stream: Stream, what: string, wayOut: string): void {
   const { driver, handle } = openStream(stream)
-  if (!driver.streamIsCapturing(handle)) return
+  if (!driver.streams.isCapturing(handle)) return
   throw stateError('ERR_UNSUPPORTED', `${stream} captures, and ${what} cannot be captured: ${wayOut}`)
 }
 
@@ -258,13 +258,13 @@ export function queueCall(owner: WorkOwner, stream: Stream, work: HandleCall): v
   const { use, memory } = open(area === undefined ? [] : [wholeOf(area, 'inout')])
   const { driver, handle, context } = use
   const call = (raw: number): void => work.call(memory, raw)
-  driver.streamEscaped(handle)
+  driver.streams.escaped(handle)
   recordOf(use)?.retained.add(owner[implementation])
   const queue = (): void =>
-    driver.queue({ kind: 'library', calls: [{ name, stream: handle, context, memory, entries, call, host }] })
+    driver.work.queue({ kind: 'library', calls: [{ name, stream: handle, context, memory, entries, call, host }] })
   queueWith(use, memory, queue)
   // Captured work is not computed yet.
-  if (kind === undefined || !isNew || driver.streamIsCapturing(handle)) return
+  if (kind === undefined || !isNew || driver.streams.isCapturing(handle)) return
   if (loaded.size >= MOST_KINDS) loaded.clear()
   loaded.add(kind)
 }

@@ -2,6 +2,7 @@
  * Modules and kernels of the simulated GPU. PTX is compiled (ptx-kernels.ts), and host implementations in JavaScript run as they are
  * (host-kernels.ts).
  */
+
 import { stateError } from '../foundation/base/errors.js'
 import { isLater } from '../foundation/base/versions.js'
 import { CUresult, cudaError } from '../foundation/driver/cuda-results.js'
@@ -33,7 +34,8 @@ import { OtherThreadsWork, SimOperationKind } from './machine/work.js'
 import { MULTIPROCESSORS, simulatedAttribute } from './properties.js'
 import { type PtxKernel, PtxModule } from './ptx-kernels.js'
 import type { Registry } from './registry.js'
-import type { Queued, SimMemory, WorkQueue } from './sim-memory.js'
+import type { Queued, SimMemory } from './sim-memory.js'
+import type { SimQueue } from './sim-queue.js'
 
 /** The bytes of shared memory, static and dynamic together, that a kernel may have without asking for more. */
 const SHARED_MEMORY_OF_ANY = 48 * 1024
@@ -61,7 +63,7 @@ export class SimKernels implements KernelDriver {
 
   constructor(
     private readonly memory: SimMemory,
-    private readonly queue: WorkQueue,
+    private readonly queue: SimQueue,
     private readonly registry: Registry,
     private readonly captures: CaptureRules,
     private readonly waits: HostWaits,

@@ -45,6 +45,7 @@ import {
 } from './memory-work.js'
 import type { Registry } from './registry.js'
 import type { SimPools } from './sim-pools.js'
+import type { SimQueue } from './sim-queue.js'
 
 /** The multiple at which allocations begin and end. */
 const GRANULE = 512
@@ -58,20 +59,6 @@ const ROW_FILL_CALLS = { 1: 'cuMemsetD2D8Async', 2: 'cuMemsetD2D16Async', 4: 'cu
 const FILL_CALLS = { 1: 'cuMemsetD8Async', 2: 'cuMemsetD16Async', 4: 'cuMemsetD32Async' } as const
 /** The virtual nanoseconds that the shortest copy takes. */
 const SHORTEST = 1000
-
-/** The methods by which memory and kernels put work into streams; the driver itself implements them. */
-export interface WorkQueue {
-  /** Queues an operation; in a stream that captures it becomes a node of the graph. */
-  enqueue(handle: StreamHandle, kind: SimOperationKind, nanoseconds: number, call: string, work: Work): SimOperation
-  /** Makes an operation in no stream, which comes after all that is in the given one, and after these operations. */
-  enqueueBeside(
-    handle: StreamHandle,
-    after: readonly (SimOperation | undefined)[],
-    call: string,
-    work: Work,
-    whenOver: () => void,
-  ): void
-}
 
 /** The effect of an operation, and the virtual nanoseconds that it takes. */
 export interface Queued {
@@ -105,7 +92,7 @@ export class SimMemory implements MemoryDriver {
   constructor(
     private readonly machine: Machine,
     private readonly registry: Registry,
-    private readonly queue: WorkQueue,
+    private readonly queue: SimQueue,
     private readonly pools: SimPools,
     /** Returns the first of so many addresses that no other simulation has. */
     private readonly takeAddresses: (byteLength: number) => number,

@@ -1,11 +1,13 @@
 /** S2: what close() does, what still answers afterwards, and what the garbage collector closes. */
+
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { inspect } from 'node:util'
 import { type Condition, cudaStream, type Device, Event, ExternalStream, Stream } from 'cuda-streams'
 import { driverOf } from '../../src/core/device.js'
 import type { Driver } from '../../src/foundation/driver/driver.js'
-import type { EventHandle, StreamHandle } from '../../src/foundation/driver/handle-types.js'
+import type { EventDriver } from '../../src/foundation/driver/event-driver.js'
+import type { StreamDriver } from '../../src/foundation/driver/stream-driver.js'
 import type { Interceptor } from '../../src/foundation/driver/wrappable-driver.js'
 import { calls } from '../catalogue/catalogue.js'
 import { Lab } from '../catalogue/lab.js'
@@ -20,14 +22,18 @@ class Witness implements Interceptor {
 
   readonly handles = new Set<bigint>()
 
-  streamDestroy(stream: StreamHandle): void {
-    this.handles.add(BigInt(stream))
-    this.next.streamDestroy(stream)
+  readonly streams: Partial<StreamDriver> = {
+    destroy: (stream) => {
+      this.handles.add(BigInt(stream))
+      this.next.streams.destroy(stream)
+    },
   }
 
-  eventDestroy(event: EventHandle): void {
-    this.handles.add(BigInt(event))
-    this.next.eventDestroy(event)
+  readonly events: Partial<EventDriver> = {
+    destroy: (event) => {
+      this.handles.add(BigInt(event))
+      this.next.events.destroy(event)
+    },
   }
 }
 

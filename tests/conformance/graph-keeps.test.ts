@@ -2,6 +2,7 @@
  * G13: a graph keeps what its work uses. Each kind of thing, dropped in each way, in each state that a graph and its
  * launches can be in: the bytes are right, and afterwards it is given back, once.
  */
+
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import {
@@ -17,10 +18,10 @@ import {
 } from 'cuda-streams'
 import { driverOf } from '../../src/core/device.js'
 import type { Driver } from '../../src/foundation/driver/driver.js'
-import type { ContextHandle, EventHandle } from '../../src/foundation/driver/handle-types.js'
+import type { EventDriver } from '../../src/foundation/driver/event-driver.js'
 import type { KernelDriver } from '../../src/foundation/driver/kernel-driver.js'
 import type { MemoryDriver } from '../../src/foundation/driver/memory-driver.js'
-import type { QueuedWork } from '../../src/foundation/driver/queued-work.js'
+import type { WorkDriver } from '../../src/foundation/driver/queued-work.js'
 import type { SharingDriver } from '../../src/foundation/driver/sharing-driver.js'
 import type { Interceptor } from '../../src/foundation/driver/wrappable-driver.js'
 import { isFakeDriver } from '../fake-driver/fake-cuda.js'
@@ -71,18 +72,23 @@ class AllocationTracker implements Interceptor {
       this.count(pointer)
     },
   }
-  queue(work: QueuedWork): void {
-    this.next.queue(work)
-    if (work.kind === 'allocate') this.made(work.pointer)
-    if (work.kind === 'free') this.count(work.pointer)
+
+  readonly work: Partial<WorkDriver> = {
+    queue: (work) => {
+      this.next.work.queue(work)
+      if (work.kind === 'allocate') this.made(work.pointer)
+      if (work.kind === 'free') this.count(work.pointer)
+    },
   }
-  eventDestroy(event: EventHandle): void {
-    this.next.eventDestroy(event)
-    this.count(event)
+
+  readonly events: Partial<EventDriver> = {
+    destroy: (event) => {
+      this.next.events.destroy(event)
+      this.count(event)
+    },
+    create: (context, flags, recordedNext) => this.made(this.next.events.create(context, flags, recordedNext)),
   }
-  eventCreate(context: ContextHandle, flags: number, recordedNext?: boolean): EventHandle {
-    return this.made(this.next.eventCreate(context, flags, recordedNext))
-  }
+
   /** What was given back may come again for something else, which is not counted. */
   made<H extends number>(handle: H): H {
     if (this.freed.has(handle)) this.#others.add(handle)

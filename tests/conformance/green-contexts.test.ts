@@ -1,4 +1,5 @@
 /** Green contexts: shares of a device's multiprocessors, and the streams that keep to them. */
+
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import {
@@ -12,6 +13,7 @@ import {
   type StreamOptions,
 } from 'cuda-streams'
 import { driverOf } from '../../src/core/device.js'
+import type { DeviceDriver } from '../../src/foundation/driver/device-driver.js'
 import type { Driver } from '../../src/foundation/driver/driver.js'
 import type { ContextHandle } from '../../src/foundation/driver/handle-types.js'
 import type { Interceptor } from '../../src/foundation/driver/wrappable-driver.js'
@@ -678,9 +680,11 @@ class Watcher implements Interceptor {
 
   readonly ended: ContextHandle[] = []
 
-  greenContextDestroy(context: ContextHandle): void {
-    this.ended.push(context)
-    this.next.greenContextDestroy(context)
+  readonly devices: Partial<DeviceDriver> = {
+    greenContextDestroy: (context) => {
+      this.ended.push(context)
+      this.next.devices.greenContextDestroy(context)
+    },
   }
 }
 

@@ -214,12 +214,12 @@ function fakeParts() {
     spares,
   }
   const driver = new CudaDriver(parts as unknown as ConstructorParameters<typeof CudaDriver>[0])
-  const stream = (device = 0): StreamHandle => driver.streamCreate(CONTEXTS[device] as ContextHandle, 1, 0)
+  const stream = (device = 0): StreamHandle => driver.streams.create(CONTEXTS[device] as ContextHandle, 1, 0)
   const foreign = (device = 0): StreamHandle => {
     made += 1
     const handle = 0x10000 + 0x100 * made
     contextOf.set(handle, CONTEXTS[device] as ContextHandle)
-    return driver.streamWrap(handle, device).stream
+    return driver.streams.wrap(handle, device).stream
   }
   /** What another stream does by a wait, and another library by itself. */
   const join = (joined: number, origin: number): void => void captures.set(joined, captures.get(origin) as Capture)
@@ -228,22 +228,22 @@ function fakeParts() {
 }
 
 const { RELAXED } = CaptureMode
-const finished = (driver: CudaDriver, device = 0) => driver.deviceFinished(device, () => {})
+const finished = (driver: CudaDriver, device = 0) => driver.devices.finished(device, () => {})
 
 test('a device is not looked at while a stream of it captures, and nothing is invalidated', () => {
   const { driver, library, calls, stream, foreign, join, invalidated } = fakeParts()
   const [own, wrapped, elsewhere, joined, escaped] = [stream(), foreign(), stream(1), stream(), stream()]
   const perThread = defaultStream(0, 2)
-  driver.streamEscaped(escaped)
+  driver.streams.escaped(escaped)
   finished(driver)
-  assert.equal(driver.deviceRecordInternal(EVENT, 0), true)
+  assert.equal(driver.devices.recordInternal(EVENT, 0), true)
   assert.deepEqual(calls.splice(0), ['cuCtxRecordEvent 100', 'cuCtxRecordEvent 100'])
 
   const whileCapturing = (begin: () => void, end: () => void): void => {
     begin()
     calls.length = 0
     refusedByDriver(() => finished(driver), 900)
-    assert.equal(driver.deviceRecordInternal(EVENT, 0), false)
+    assert.equal(driver.devices.recordInternal(EVENT, 0), false)
     assert.deepEqual([calls.splice(0), invalidated()], [[], 0])
     end()
     calls.splice(0)
@@ -268,7 +268,7 @@ test('a device is not looked at while a stream of it captures, and nothing is in
   }
   driver.graphs.end(elsewhere)
   // Another library begins it, on a stream whose handle it has, or on one of its own as long as that is wrapped.
-  const wrapper = driver.streamWrapped(wrapped)
+  const wrapper = driver.streams.wrapped(wrapped)
   for (const each of [escaped, wrapped]) {
     whileCapturing(
       () => library.cuStreamBeginCapture_v2(each),
@@ -277,7 +277,7 @@ test('a device is not looked at while a stream of it captures, and nothing is in
   }
   wrapper.isOpen = false
   library.cuStreamBeginCapture_v2(wrapped)
-  assert.equal(driver.deviceRecordInternal(EVENT, 0), true)
+  assert.equal(driver.devices.recordInternal(EVENT, 0), true)
 })
 
 test('a capture is one for the other threads until the driver has ended it', () => {
@@ -316,7 +316,7 @@ test('a capture is one for the other threads until the driver has ended it', () 
         },
         ['cuStreamEndCapture', true, true, 901],
       ],
-      'the end of its stream': [(each) => driver.streamDestroy(each), ['cuStreamDestroy_v2', true, true, 0]],
+      'the end of its stream': [(each) => driver.streams.destroy(each), ['cuStreamDestroy_v2', true, true, 0]],
     }
   for (const [way, [end, expected]] of Object.entries(ways)) {
     const each = way === 'the end of its stream' ? stream() : foreign()
@@ -367,8 +367,8 @@ test('modules are loaded and unloaded, and streams queried, with the captures of
   const [context] = CONTEXTS as [ContextHandle]
   driver.kernels.unload(driver.kernels.load(new Uint8Array(8), context), context)
   const own = stream()
-  driver.streamGetId(own)
-  driver.streamGetFlags(own)
+  driver.streams.getId(own)
+  driver.streams.getFlags(own)
   // Of each device the null and the per-thread stream, before something is given back.
   const queries = ['cuStreamQuery 0', 'cuStreamQuery 2']
   assert.deepEqual(calls, [
@@ -387,23 +387,23 @@ const queries = (calls: string[]): string[] => calls.splice(0).filter((call) => 
 test('a query that has its answer makes no call; an idle stream that other code can reach is queried', () => {
   const { driver, calls, stream, foreign, registry } = fakeParts()
   const [own, escaped, wrapped, capturing] = [stream(), stream(), foreign(), stream()]
-  driver.streamEscaped(escaped)
+  driver.streams.escaped(escaped)
   // As wrapping does.
-  driver.streamEscaped(wrapped)
+  driver.streams.escaped(wrapped)
   const ask = (each: StreamHandle): string[] => {
-    assert.equal(driver.streamQuery(each, true), true)
+    assert.equal(driver.streams.query(each, true), true)
     return queries(calls)
   }
   assert.deepEqual(ask(own), [])
-  assert.equal(driver.streamQuery(own), true)
+  assert.equal(driver.streams.query(own), true)
   assert.deepEqual(queries(calls), [`cuStreamQuery ${own}`])
   for (const each of [escaped, wrapped]) assert.deepEqual(ask(each), [`cuStreamQuery ${each}`])
   for (const each of [0, 2] as const) assert.equal(ask(defaultStream(0, each)).length, 1)
-  assert.equal(driver.eventQuery(EVENT, true), true)
+  assert.equal(driver.events.query(EVENT, true), true)
   assert.deepEqual(queries(calls), [])
 
   const both = (): string[] => {
-    driver.eventQuery(EVENT, true)
+    driver.events.query(EVENT, true)
     return [...queries(calls), ...ask(own)]
   }
   driver.graphs.begin(capturing, RELAXED)
@@ -416,29 +416,29 @@ test('a query that has its answer makes no call; an idle stream that other code 
 
 test('an idle stream that was closed is the next one of its sort, and none of another', () => {
   const { driver, calls } = fakeParts()
-  const sorts: readonly Parameters<CudaDriver['streamCreate']>[] = [
+  const sorts: readonly Parameters<CudaDriver['streams']['create']>[] = [
     ...([1, 0] as const).flatMap((flags) => [0, -1, 1].map((priority) => [CONTEXT, flags, priority] as const)),
     ...[0, 2 ** 31 - 1, -(2 ** 31)].map((priority) => [ELSEWHERE, 1, priority] as const),
   ].map(([context, flags, priority]) => [context, flags, priority])
-  const closed = sorts.map((sort) => driver.streamCreate(...sort))
-  for (const each of closed) driver.streamDestroy(each)
+  const closed = sorts.map((sort) => driver.streams.create(...sort))
+  for (const each of closed) driver.streams.destroy(each)
   assert.deepEqual(
-    sorts.map((sort) => driver.streamCreate(...sort)),
+    sorts.map((sort) => driver.streams.create(...sort)),
     closed,
   )
   assert.deepEqual(
     calls.splice(0).filter((call) => /Destroy/.test(call)),
     [],
   )
-  assert.ok(sorts.every((sort) => !closed.includes(driver.streamCreate(...sort))))
+  assert.ok(sorts.every((sort) => !closed.includes(driver.streams.create(...sort))))
 })
 
 test('a stream that a caller can distinguish from another is never given out again', () => {
   const { driver, library, calls, stream, busy, join } = fakeParts()
   const states: Readonly<Record<string, (stream: StreamHandle) => void>> = {
-    'its handle was read': (each) => driver.streamEscaped(each),
-    'its id was queried': (each) => void driver.streamGetId(each),
-    'it has an attribute': (each) => driver.streamSetMemorySyncDomain(each, 1),
+    'its handle was read': (each) => driver.streams.escaped(each),
+    'its id was queried': (each) => void driver.streams.getId(each),
+    'it has an attribute': (each) => driver.streams.setMemorySyncDomain(each, 1),
     'it is busy': (each) => void busy.set(each, CUresult.NOT_READY),
     'it began a capture': (each) => driver.graphs.begin(each, RELAXED),
     'it joined a capture': (each) => {
@@ -451,7 +451,7 @@ test('a stream that a caller can distinguish from another is never given out aga
     const own = stream()
     bring(own)
     calls.length = 0
-    driver.streamDestroy(own)
+    driver.streams.destroy(own)
     assert.deepEqual(
       calls.filter((call) => /Destroy \d/.test(call)),
       [`cuStreamDestroy ${own}`],
@@ -464,43 +464,43 @@ test('a stream that a caller can distinguish from another is never given out aga
 test('a stream whose handle is read after it was closed is destroyed then; one that was given out again is queried from then on', () => {
   const { driver, calls, stream } = fakeParts()
   const closed = stream()
-  driver.streamDestroy(closed)
-  driver.streamEscaped(closed)
+  driver.streams.destroy(closed)
+  driver.streams.escaped(closed)
   assert.deepEqual(calls.splice(0).slice(-1), [`cuStreamDestroy ${closed}`])
   assert.notEqual(stream(), closed)
 
   const again = stream()
-  driver.streamDestroy(again)
+  driver.streams.destroy(again)
   assert.equal(stream(), again)
-  driver.streamEscaped(again)
+  driver.streams.escaped(again)
   calls.length = 0
-  driver.streamQuery(again, true)
+  driver.streams.query(again, true)
   assert.deepEqual(queries(calls), [`cuStreamQuery ${again}`])
-  driver.streamDestroy(again)
+  driver.streams.destroy(again)
   assert.notEqual(stream(), again)
 })
 
 test('a stream with the address of a destroyed stream of another library has not escaped', () => {
   const { driver, calls, stream, foreign, places, gone } = fakeParts()
   const theirs = foreign()
-  driver.streamEscaped(theirs)
+  driver.streams.escaped(theirs)
   places.push(theirs)
   const own = stream()
   assert.equal(own, theirs)
-  assert.equal(driver.isEscaped(own), false)
-  driver.streamDestroy(own)
+  assert.equal(driver.streams.isEscaped(own), false)
+  driver.streams.destroy(own)
   assert.deepEqual(gone, [], 'it lives on: a mark that it is gone would refuse the next one that it is given out as')
   assert.equal(stream(), own)
   calls.length = 0
-  driver.streamQuery(own, true)
+  driver.streams.query(own, true)
   assert.deepEqual(queries(calls), [])
 })
 
 test('no more than 64 closed streams are kept', () => {
   const { driver, calls, stream } = fakeParts()
   const many = Array.from({ length: 100 }, () => stream())
-  const others = Array.from({ length: 10 }, (_, index) => driver.streamCreate(CONTEXT, 1, -index - 1))
-  for (const each of [...many, ...others]) driver.streamDestroy(each)
+  const others = Array.from({ length: 10 }, (_, index) => driver.streams.create(CONTEXT, 1, -index - 1))
+  for (const each of [...many, ...others]) driver.streams.destroy(each)
   assert.equal(calls.splice(0).filter((call) => /Destroy/.test(call)).length, 46)
   assert.equal(Array.from({ length: 65 }, () => stream()).filter((each) => many.includes(each)).length, 64)
 })
@@ -508,10 +508,10 @@ test('no more than 64 closed streams are kept', () => {
 test('an event that was never recorded is given out again, and no other is given out as new', () => {
   const { driver, pool } = fakeParts()
   const create = (context = CONTEXT, flags: number = EventFlag.DISABLE_TIMING): EventHandle =>
-    driver.eventCreate(context, flags)
+    driver.events.create(context, flags)
   const [fresh, recorded] = [create(), create()]
-  driver.eventRecycle(CONTEXT, recorded)
-  driver.eventRecycle(CONTEXT, fresh, EventFlag.DISABLE_TIMING, true)
+  driver.events.recycle(CONTEXT, recorded)
+  driver.events.recycle(CONTEXT, fresh, EventFlag.DISABLE_TIMING, true)
   assert.equal(pool.hides(fresh), true)
   for (const flags of [EventFlag.DEFAULT, EventFlag.DISABLE_TIMING | EventFlag.BLOCKING_SYNC]) {
     assert.notEqual(create(CONTEXT, flags), fresh)
@@ -520,54 +520,54 @@ test('an event that was never recorded is given out again, and no other is given
   assert.equal(create(), fresh)
   assert.notEqual(create(), recorded)
   const many = Array.from({ length: 100 }, () => create())
-  for (const each of many) driver.eventRecycle(CONTEXT, each, EventFlag.DISABLE_TIMING, true)
+  for (const each of many) driver.events.recycle(CONTEXT, each, EventFlag.DISABLE_TIMING, true)
   const again = Array.from({ length: 100 }, () => create())
   assert.equal(again.filter((each) => many.includes(each)).length, 64)
 })
 
 test('an event with timing is used again for one that is recorded at once, and never given out as new', () => {
   const { driver } = fakeParts()
-  const [timed, recorded] = [EventFlag.DEFAULT, EventFlag.DEFAULT].map((flags) => driver.eventCreate(CONTEXT, flags))
+  const [timed, recorded] = [EventFlag.DEFAULT, EventFlag.DEFAULT].map((flags) => driver.events.create(CONTEXT, flags))
   assert.ok(timed !== undefined && recorded !== undefined)
-  driver.eventRecycle(CONTEXT, timed, EventFlag.DEFAULT, true)
-  driver.eventRecycle(CONTEXT, recorded, EventFlag.DEFAULT, false)
+  driver.events.recycle(CONTEXT, timed, EventFlag.DEFAULT, true)
+  driver.events.recycle(CONTEXT, recorded, EventFlag.DEFAULT, false)
   const made = [EventFlag.DEFAULT, EventFlag.DISABLE_TIMING].flatMap((flags) => [
-    driver.eventCreate(CONTEXT, flags),
-    driver.eventCreate(CONTEXT, flags),
+    driver.events.create(CONTEXT, flags),
+    driver.events.create(CONTEXT, flags),
   ])
   assert.deepEqual(
     made.filter((event) => event === timed || event === recorded),
     [],
   )
-  const next = [true, true].map(() => driver.eventCreate(CONTEXT, EventFlag.DEFAULT, true))
+  const next = [true, true].map(() => driver.events.create(CONTEXT, EventFlag.DEFAULT, true))
   assert.deepEqual(new Set(next), new Set([timed, recorded]))
 })
 
 test('an event where one of another library was is used again as what it was made', () => {
   const { driver } = fakeParts()
-  const event = driver.eventCreate(CONTEXT, EventFlag.DISABLE_TIMING, true)
-  driver.eventWrap(event)
-  driver.eventRecycle(CONTEXT, event, EventFlag.DISABLE_TIMING)
-  assert.notEqual(driver.eventCreate(CONTEXT, EventFlag.DEFAULT, true), event, 'it has no timing')
-  assert.equal(driver.eventCreate(CONTEXT, EventFlag.DISABLE_TIMING, true), event)
+  const event = driver.events.create(CONTEXT, EventFlag.DISABLE_TIMING, true)
+  driver.events.wrap(event)
+  driver.events.recycle(CONTEXT, event, EventFlag.DISABLE_TIMING)
+  assert.notEqual(driver.events.create(CONTEXT, EventFlag.DEFAULT, true), event, 'it has no timing')
+  assert.equal(driver.events.create(CONTEXT, EventFlag.DISABLE_TIMING, true), event)
 })
 
 test('once a context is lost nothing is known any more, and nothing is given out again', () => {
   const { driver, calls, stream } = fakeParts()
   const [own, closed] = [stream(), stream()]
-  const unused = driver.eventCreate(CONTEXT, EventFlag.DISABLE_TIMING)
-  driver.streamDestroy(closed)
-  driver.eventRecycle(CONTEXT, unused, EventFlag.DISABLE_TIMING, true)
+  const unused = driver.events.create(CONTEXT, EventFlag.DISABLE_TIMING)
+  driver.streams.destroy(closed)
+  driver.events.recycle(CONTEXT, unused, EventFlag.DISABLE_TIMING, true)
   calls.length = 0
   noteLoss(CUresult.NOT_READY)
-  driver.streamQuery(own, true)
+  driver.streams.query(own, true)
   assert.deepEqual(queries(calls), [])
   noteLoss(CUresult.ILLEGAL_ADDRESS)
-  driver.streamQuery(own, true)
-  driver.eventQuery(EVENT, true)
+  driver.streams.query(own, true)
+  driver.events.query(EVENT, true)
   assert.deepEqual(queries(calls), [`cuStreamQuery ${own}`, `cuEventQuery ${EVENT}`])
   assert.notEqual(stream(), closed)
-  assert.notEqual(driver.eventCreate(CONTEXT, EventFlag.DISABLE_TIMING), unused)
+  assert.notEqual(driver.events.create(CONTEXT, EventFlag.DISABLE_TIMING), unused)
 })
 
 test('what is captured here into a capture that another library began is known of its graph', () => {

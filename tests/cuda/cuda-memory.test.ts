@@ -57,7 +57,7 @@ function fakeParts() {
       get memory() {
         return pinned
       },
-      eventRecycle: (_context: ContextHandle, event: EventHandle) => recycled.push(event),
+      events: { recycle: (_context: ContextHandle, event: EventHandle) => recycled.push(event) },
     },
   }
   const pinned: CudaMemory = new CudaMemory(parts as unknown as CudaMemoryParts)

@@ -64,7 +64,7 @@ function fakeParts() {
     idleDevices: idleWhen(() => !state.hostFunctions),
     driver: {
       memory: { isDone: (event: EventHandle) => !undone.has(event) },
-      eventRecycle: (_context: ContextHandle, event: EventHandle) => recycled.push(event),
+      events: { recycle: (_context: ContextHandle, event: EventHandle) => recycled.push(event) },
     },
   }
   return { sharing: new CudaSharing(parts as unknown as CudaSharingParts), calls, undone, recycled, state }

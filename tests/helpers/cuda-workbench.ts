@@ -126,12 +126,12 @@ function make(raw: Raw): Workbench {
     if (found === undefined) throw new Error(`no kernels for ${stream.device}`)
     const token = roomOn(stream)
     const kernel = { handle: found[name], name, uses: [] }
-    backend.queue({ kind: 'kernel', stream: token, kernel, shape: ONE_THREAD, args: values })
+    backend.work.queue({ kind: 'kernel', stream: token, kernel, shape: ONE_THREAD, args: values })
   }
   const roomOn = (stream: Stream): StreamHandle => {
     const { handle } = stream
     const token = (handle > 2n ? Number(handle) : stream.device.ordinal * 4 + Number(handle)) as StreamHandle
-    backend.streamReserve(token, 1)
+    backend.work.reserve(token, 1)
     return token
   }
 

@@ -15,15 +15,11 @@ import { driverOf } from '../../src/core/device.js'
 import { LibraryVariable, VARIABLES } from '../../src/foundation/base/environment-variables.js'
 import { stateError } from '../../src/foundation/base/errors.js'
 import type { Driver } from '../../src/foundation/driver/driver.js'
-import type { Cancel, Settle } from '../../src/foundation/driver/event-driver.js'
-import {
-  type ContextHandle,
-  cudaHandleOf,
-  type EventHandle,
-  type StreamHandle,
-} from '../../src/foundation/driver/handle-types.js'
+import type { EventDriver } from '../../src/foundation/driver/event-driver.js'
+import { cudaHandleOf } from '../../src/foundation/driver/handle-types.js'
 import type { LibraryCall, LibraryDriver } from '../../src/foundation/driver/library-driver.js'
-import type { QueuedWork } from '../../src/foundation/driver/queued-work.js'
+import type { WorkDriver } from '../../src/foundation/driver/queued-work.js'
+import type { StreamDriver } from '../../src/foundation/driver/stream-driver.js'
 import type { Interceptor } from '../../src/foundation/driver/wrappable-driver.js'
 import { NativeCalls, NativeThread } from '../../src/foundation/native/native-thread.js'
 import { cLibrary } from '../helpers/c-library.js'
@@ -81,7 +77,7 @@ export class FakeDriver implements Interceptor {
   /** What one of them does then. */
   whileDrained: (() => void) | undefined
   /** Events that were made and not given back. */
-  events = 0
+  eventsInUse = 0
   /** The error of a wait for a stream without blocking. */
   refusal: Error | undefined
   #insideHostFunction = false
@@ -109,39 +105,44 @@ export class FakeDriver implements Interceptor {
     },
   }
 
-  queue(work: QueuedWork): void {
-    if (work.kind === 'library') {
-      const { calls, together = (all) => all() } = work
-      this.told.push(...calls)
-      together(() => {
-        for (const each of calls) each.call(cudaHandleOf(each.stream))
-      })
-    } else if (work.kind === 'hostFunction') {
-      const run = (status: number): void => {
-        this.#insideHostFunction = true
-        try {
-          work.call.run(status)
-        } finally {
-          this.#insideHostFunction = false
+  readonly work: Partial<WorkDriver> = {
+    queue: (work) => {
+      if (work.kind === 'library') {
+        const { calls, together = (all) => all() } = work
+        this.told.push(...calls)
+        together(() => {
+          for (const each of calls) each.call(cudaHandleOf(each.stream))
+        })
+      } else if (work.kind === 'hostFunction') {
+        const run = (status: number): void => {
+          this.#insideHostFunction = true
+          try {
+            work.call.run(status)
+          } finally {
+            this.#insideHostFunction = false
+          }
         }
-      }
-      this.next.queue({ ...work, call: { ...work.call, run } })
-    } else this.next.queue(work)
+        this.next.work.queue({ ...work, call: { ...work.call, run } })
+      } else this.next.work.queue(work)
+    },
   }
 
-  eventCreate(context: ContextHandle, flags: number, recordedNext?: boolean): EventHandle {
-    this.events += 1
-    return this.next.eventCreate(context, flags, recordedNext)
+  readonly events: Partial<EventDriver> = {
+    create: (context, flags, recordedNext) => {
+      this.eventsInUse += 1
+      return this.next.events.create(context, flags, recordedNext)
+    },
+    recycle: (context, event) => {
+      this.eventsInUse -= 1
+      this.next.events.recycle(context, event)
+    },
   }
 
-  eventRecycle(context: ContextHandle, event: EventHandle): void {
-    this.events -= 1
-    this.next.eventRecycle(context, event)
-  }
-
-  streamFinished(stream: StreamHandle, context: ContextHandle, settle: Settle): Cancel {
-    if (this.refusal !== undefined) throw this.refusal
-    return this.next.streamFinished(stream, context, settle)
+  readonly streams: Partial<StreamDriver> = {
+    finished: (stream, context, settle) => {
+      if (this.refusal !== undefined) throw this.refusal
+      return this.next.streams.finished(stream, context, settle)
+    },
   }
 }
 

@@ -107,14 +107,14 @@ describe('many streams', () => {
       return counting
     }
     const driver = new SimDriver({ devices: 1, seed: 0, scheduler })
-    const context = driver.deviceContext(0)
-    const nullStream = driver.streamWrap(0, 0).stream
-    const streams = Array.from({ length: count }, () => driver.streamCreate(context, 0, 0))
+    const context = driver.devices.context(0)
+    const nullStream = driver.streams.wrap(0, 0).stream
+    const streams = Array.from({ length: count }, () => driver.streams.create(context, 0, 0))
     for (let round = 0; round < 5; round += 1) {
-      for (const stream of streams) driver.enqueue(stream, SimOperationKind.KERNEL, 100)
-      driver.enqueue(nullStream, SimOperationKind.KERNEL, 100)
-      driver.deviceSynchronize(0)
-      for (let nth = 0; nth < count; nth += 1) driver.deviceSynchronize(0)
+      for (const stream of streams) driver.queue.enqueue(stream, SimOperationKind.KERNEL, 100)
+      driver.queue.enqueue(nullStream, SimOperationKind.KERNEL, 100)
+      driver.devices.synchronize(0)
+      for (let nth = 0; nth < count; nth += 1) driver.devices.synchronize(0)
     }
     assert.ok(counting)
     assert.ok(counting.operations >= 5 * count)

@@ -128,7 +128,7 @@ export class GraphExecImpl extends HandleImpl<GraphExecHandle> {
         this.#launched = undefined
       }
       this.#launched ??= new CommonEvent(this.driver, internalEvent(stream))
-      this.driver.eventRecordInternal(this.#launched.own.event, stream.handle)
+      this.driver.events.recordInternal(this.#launched.own.event, stream.handle)
     } else {
       this.#last = stream
       this.#order = allocationStreamOf(stream)
@@ -240,7 +240,7 @@ function releaseBehind(left: NativeResource[], last: StreamImpl): void {
       resource.release()
     })
     if (others.length === 0) return
-    const after = recordedEvent(last, (event) => driver.eventRecordInternal(event, handle))
+    const after = recordedEvent(last, (event) => driver.events.recordInternal(event, handle))
     releaseAfter(driver, others.splice(0), after)
   } catch (error) {
     if (!isLost(error)) throw error

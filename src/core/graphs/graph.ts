@@ -254,7 +254,7 @@ export class Graph extends HandleObject {
     if (record?.target === impl) throw invalidValue(`${impl} cannot be put into itself`)
     record?.retained.addAll(impl.retained)
     for (const owner of reachableFrom(this).owners) record?.owners.add(owner)
-    impl.driver.queue({ kind: 'childGraph', stream: stream.handle, graph: impl.handle })
+    impl.driver.work.queue({ kind: 'childGraph', stream: stream.handle, graph: impl.handle })
     stream.lastWork = 'a graph'
   }
 
@@ -652,7 +652,7 @@ export function uploadExec(exec: GraphExec, stream: unknown): void {
   const target = targetOf(impl, stream)
   target.reserve(1)
   impl.checkOpen()
-  impl.driver.queue({ kind: 'graphUpload', stream: target.handle, exec: impl.handle })
+  impl.driver.work.queue({ kind: 'graphUpload', stream: target.handle, exec: impl.handle })
 }
 
 /** `exec.launch()`, on the stream given or the current one of the instance's device. */
@@ -665,7 +665,7 @@ function launchOnStream(impl: GraphExecImpl, target: StreamImpl): void {
   target.reserve(1)
   impl.checkOpen().checkAwaited()
   impl.waitForAllocations(target)
-  impl.driver.queue({ kind: 'graph', stream: target.handle, exec: impl.handle })
+  impl.driver.work.queue({ kind: 'graph', stream: target.handle, exec: impl.handle })
   impl.launchedOn(target)
   target.lastWork = 'a graph'
 }

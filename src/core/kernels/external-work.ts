@@ -75,7 +75,8 @@ export function queueExternal(stream: StreamImpl, work: ExternalWork, call: (han
     host,
     call: (stream: number) => call(BigInt(stream)),
   }
-  const queue = (): void => void queueWith(stream, memory, () => driver.queue({ kind: 'library', calls: [queued] }))
+  const queue = (): void =>
+    void queueWith(stream, memory, () => driver.work.queue({ kind: 'library', calls: [queued] }))
   stream.keepDuring(() => BufferImpl.retainDuring(impls, queue))
 }
 

@@ -370,7 +370,7 @@ export class KernelImpl implements LaunchedKernel {
     if (isEmpty(shape)) return
     const work = beginWork(stream, checked)
     try {
-      driver.queue({ kind: 'kernel', stream: stream.handle, kernel: this, shape, args: checked })
+      driver.work.queue({ kind: 'kernel', stream: stream.handle, kernel: this, shape, args: checked })
     } catch (error) {
       throw explainLimits(error, this, stream.device, shape)
     }

@@ -60,8 +60,8 @@ export class AllocationStream {
         `${stream} captures, so that nothing outside can be ordered after its work: end the capture first`,
       )
     }
-    if (this.#end !== undefined) use.driver.streamWaitEvent(use.handle, this.#end.own.event, 0)
-    else use.driver.streamWaitStream(use.handle, stream.handle, stream.context)
+    if (this.#end !== undefined) use.driver.streams.waitEvent(use.handle, this.#end.own.event, 0)
+    else use.driver.streams.waitStream(use.handle, stream.handle, stream.context)
   }
 
   /** A piece was freed, or will not be freed in the order of this stream. */
@@ -115,7 +115,7 @@ export class AllocationStream {
   #takesWork(): boolean {
     const { driver, handle } = this.stream
     try {
-      return !driver.streamIsCapturing(handle)
+      return !driver.streams.isCapturing(handle)
     } catch (error) {
       if (error instanceof CudaError && error.number === CUresult.STREAM_CAPTURE_IMPLICIT) return false
       throw error
@@ -131,10 +131,10 @@ export class AllocationStream {
     const { driver, ordinal } = this.stream
     let isRecorded = false
     const own = recordedEvent(this.stream, (event) => {
-      isRecorded = driver.deviceRecordInternal(event, ordinal)
+      isRecorded = driver.devices.recordInternal(event, ordinal)
     })
     if (isRecorded) this.#end = new CommonEvent(driver, own)
-    else driver.eventRecycle(own.context, own.event)
+    else driver.events.recycle(own.context, own.event)
     return isRecorded
   }
 
@@ -146,7 +146,7 @@ export class AllocationStream {
     freeDeferred(driver)
     if (this.#pieces === 0 || !this.#takesWork()) return
     try {
-      const own = recordedEvent(this.stream, (event) => driver.eventRecordInternal(event, handle))
+      const own = recordedEvent(this.stream, (event) => driver.events.recordInternal(event, handle))
       this.#end = new CommonEvent(driver, own)
     } catch {
       // Refused: an event behind all work of the device takes its place when memory is to be freed.

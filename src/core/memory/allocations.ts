@@ -110,7 +110,7 @@ export abstract class Allocation extends NativeResource {
   }
 
   waitUntilReady(use: StreamImpl): void {
-    if (this.ready !== undefined && !this.isReadyOn(use)) use.driver.streamWaitEvent(use.handle, this.ready, 0)
+    if (this.ready !== undefined && !this.isReadyOn(use)) use.driver.streams.waitEvent(use.handle, this.ready, 0)
   }
 
   /** Takes over an event behind uses by other code: the memory is not freed before it is done. */
@@ -179,7 +179,7 @@ export class DeviceAllocation extends Allocation {
     try {
       queueAllocation(driver, work, { device, byteLength, pool })
     } catch (error) {
-      driver.eventRecycle(context, allocated.event)
+      driver.events.recycle(context, allocated.event)
       throw error
     }
     const { pointer } = work
@@ -187,10 +187,10 @@ export class DeviceAllocation extends Allocation {
     this.#allocationStream = stream.isExternal ? undefined : allocationStreamOf(stream)
     this.#allocated = allocated
     try {
-      driver.eventRecordInternal(allocated.event, handle)
+      driver.events.recordInternal(allocated.event, handle)
     } catch (error) {
       this.#freeUnusable(stream)
-      driver.eventRecycle(context, allocated.event)
+      driver.events.recycle(context, allocated.event)
       throw error
     }
     this.#allocationStream?.allocated()
@@ -207,7 +207,7 @@ export class DeviceAllocation extends Allocation {
     try {
       freeUnowned(driver, () => {
         const { handle } = stream.closed ? internalStream(device) : stream
-        unlessLost(() => driver.queue({ kind: 'free', stream: handle, pointer, after: [] }))
+        unlessLost(() => driver.work.queue({ kind: 'free', stream: handle, pointer, after: [] }))
       })
     } catch {
       // It is tried again later.
@@ -241,7 +241,7 @@ export class DeviceAllocation extends Allocation {
     const after = other === undefined ? uses : [...uses, other]
     let finding: unknown
     try {
-      driver.queue({ kind: 'free', stream: handle, pointer: this.pointer, after })
+      driver.work.queue({ kind: 'free', stream: handle, pointer: this.pointer, after })
     } catch (error) {
       if (!isFinding(error)) {
         if (end !== undefined) end.release()
@@ -305,7 +305,7 @@ export class SharedAllocation extends ForeignAllocation {
 
   override beforeUse({ driver, handle, serial }: StreamImpl): void {
     if (this.ready === undefined || this.#waited.has(serial)) return
-    driver.streamWaitEvent(handle, this.ready, 0)
+    driver.streams.waitEvent(handle, this.ready, 0)
     this.#waited.add(serial)
   }
 }

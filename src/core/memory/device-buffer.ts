@@ -190,7 +190,7 @@ export function allocateOn(stream: StreamImpl, device: Device, byteLength: numbe
     throw stateError('ERR_DEVICE_MISMATCH', `${stream} is on ${stream.device}, and cannot allocate memory of ${where}`)
   }
   stream.reserve(0)
-  const isCapturing = stream.driver.streamIsCapturing(stream.handle)
+  const isCapturing = stream.driver.streams.isCapturing(stream.handle)
   if (isCapturing) checkGraphRetains(stream)
   freeDeferred(stream.driver)
   // Captured, the allocation would become a node, and the graph could have one instance only. What the capture writes there is written by

@@ -135,9 +135,9 @@ const isOutOfMemory = (error: unknown): error is CudaError =>
 /** Queues an allocation: once more without the buffers that the program has forgotten, if there is no memory for it. */
 export function queueAllocation(driver: Driver, work: QueuedAllocation, wanted: Wanted): void {
   try {
-    driver.queue(work)
+    driver.work.queue(work)
   } catch (error) {
-    allocateAgain(error, driver, wanted, () => driver.queue(work))
+    allocateAgain(error, driver, wanted, () => driver.work.queue(work))
   }
 }
 

@@ -21,7 +21,7 @@ export function reserveInAll(streams: Iterable<StreamImpl>, entries: number): vo
     let haveCapacity = true
     for (const stream of streams) {
       stream.checkOpen()
-      haveCapacity &&= stream.driver.streamHasCapacity(stream.handle, entries)
+      haveCapacity &&= stream.driver.work.hasCapacity(stream.handle, entries)
     }
     if (haveCapacity) return
   }
@@ -110,7 +110,7 @@ export function enablePeerAccess(memory: readonly OpenMemory[], use: Pick<Stream
 
 function beforeTracked(use: StreamImpl, memory: readonly OpenMemory[], record: CaptureRecord | undefined): boolean {
   // A capture that another library or thread began has no record.
-  if (record !== undefined || use.driver.streamIsCapturing(use.handle)) return false
+  if (record !== undefined || use.driver.streams.isCapturing(use.handle)) return false
   for (const { allocation } of memory) allocation.beforeUse(use)
   return true
 }
@@ -130,7 +130,7 @@ export function queueAllWith(parts: readonly MemoryUse[], queue: () => void): vo
   for (const { use, memory } of parts) retainForGraph(recordOf(use), memory)
   const others = parts.filter(({ use, memory }) => !allOrdered(memory, use))
   for (const { use, memory } of others) enablePeerAccess(memory, use)
-  const running = others.filter(({ use }) => !use.driver.streamIsCapturing(use.handle))
+  const running = others.filter(({ use }) => !use.driver.streams.isCapturing(use.handle))
   for (const { use, memory } of running) for (const { allocation } of memory) allocation.beforeUse(use)
   queue()
   for (const { use, memory } of running) for (const { allocation } of memory) allocation.afterUse(use)
@@ -155,7 +155,7 @@ export function queueCopy(
     isTracked = beforeTracked(use, memory, record)
   }
   // No closure, since copies are the most frequent work.
-  use.driver.queue({
+  use.driver.work.queue({
     kind: 'copy',
     stream: use.handle,
     destination: to.pointer,
@@ -202,7 +202,9 @@ export function queueCopies(
   if (batch.length === 0 || batch.length < some.length) {
     for (const { to, from } of some) queueCopy(use, to, from, to.byteLength)
   } else
-    queueWith(use, [...memory.values()], () => use.driver.queue({ kind: 'copies', stream: use.handle, copies: batch }))
+    queueWith(use, [...memory.values()], () =>
+      use.driver.work.queue({ kind: 'copies', stream: use.handle, copies: batch }),
+    )
 }
 
 interface Length {
@@ -225,7 +227,7 @@ export function queueRows(
     route: routeOf(to, from) === 'withinHost' ? 'withinHost' : undefined,
     rows,
   }
-  const record = queueWith(use, memory, () => driver.queue({ kind: 'copy', stream, name: 'copy', ...bytes }))
+  const record = queueWith(use, memory, () => driver.work.queue({ kind: 'copy', stream, name: 'copy', ...bytes }))
   const isOfRows = rows.to.rows * rows.to.matrices > 1
   if (record !== undefined) noteNode(record, use, { ...endsOf(to, from), isOfRows })
 }
@@ -247,7 +249,7 @@ export function queueFill(use: StreamImpl, to: OpenMemory, fill: Omit<FillWork, 
   const memory = [to]
   const record = recordOf(use)
   const isTracked = beforeWork(use, memory, record)
-  use.driver.queue({ kind: 'fill', stream: use.handle, pointer: to.pointer, value, width, count, rows })
+  use.driver.work.queue({ kind: 'fill', stream: use.handle, pointer: to.pointer, value, width, count, rows })
   if (isTracked) afterWork(use, memory)
   if (record !== undefined) noteNode(record, use, { fills: endOf(to), isOfRows: rows !== undefined })
 }

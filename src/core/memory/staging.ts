@@ -195,7 +195,7 @@ export function stageUpload(
     uploadPart(upload, begin, end)
   }
   // The driver refuses a copy on a faulted GPU late, or never.
-  const done = pending.promise(checksFaults ? () => stream.driver.contextCheck(stream.context) : undefined)
+  const done = pending.promise(checksFaults ? () => stream.driver.devices.contextCheck(stream.context) : undefined)
   // A caller need not observe it: the next wait reports the fault.
   done.catch(() => {})
   return done
@@ -304,7 +304,7 @@ function downloadDirectly(
     // Before a call that may be refused: the copy is queued, so that its place must not be used again then.
     reads.add(read)
     rings.copyQueued()
-    driver.streamFinished(handle, context, read)
+    driver.streams.finished(handle, context, read)
   })
 }
 
@@ -332,7 +332,7 @@ function inHelper(
   pending: Pending,
   run: () => unknown,
 ): void {
-  helper.driver.streamWaitStream(helper.handle, stream.handle, stream.context)
+  helper.driver.streams.waitStream(helper.handle, stream.handle, stream.context)
   allocation.beforeUse(helper)
   queueHostFunction(helper, pending, run)
   allocation.afterUse(helper)
@@ -348,21 +348,21 @@ function fillLater(
 ): void {
   memory.allocation.orderAfterUses(helper)
   queueHostFunction(helper, pending, () => helper.driver.memory.copyBytes(memory.ownBytes(), bytes))
-  stream.driver.streamWaitStream(stream.handle, helper.handle, helper.context)
+  stream.driver.streams.waitStream(stream.handle, helper.handle, helper.context)
 }
 
 /** `run` returns an error, if there is one. It is not called after a fault, but counts as done nevertheless. */
 function queueHostFunction(stream: StreamImpl, pending: Pending, run: () => unknown): void {
   const { driver, handle, context } = stream
   const call = hostFunction((status) => pending.done(status === 0 ? run() : faultError(stream, status)), true, true)
-  driver.queue({ kind: 'hostFunction', stream: handle, context, call })
+  driver.work.queue({ kind: 'hostFunction', stream: handle, context, call })
   pending.queued()
 }
 
 /** The error of a copy that the GPU did not come to. */
 function faultError({ driver, context }: StreamImpl, status: number): Error {
   const error = cudaError('cuMemcpyAsync', status)
-  const reason = driver.contextFault(context)
+  const reason = driver.devices.contextFault(context)
   return reason === undefined ? error : explained(error, reason)
 }
 

@@ -41,7 +41,7 @@ export function waitValue(
   if (comparison === Comparison.NOR) need(stream, 'canUseStreamWaitValueNor', "compare: 'nor'")
   queue(stream, buffer, value, given, (word) => {
     const { handle, context } = stream
-    stream.driver.queue({ kind: 'waitValue', stream: handle, context, word, compare: comparison })
+    stream.driver.work.queue({ kind: 'waitValue', stream: handle, context, word, compare: comparison })
   })
   stream.lastWork = 'waitValue()'
 }
@@ -55,7 +55,7 @@ export function writeValue(
 ): void {
   const given = readOptions(options, ['byteOffset'])
   queue(stream, buffer, value, given, (word) => {
-    stream.driver.queue({ kind: 'writeValue', stream: stream.handle, word })
+    stream.driver.work.queue({ kind: 'writeValue', stream: stream.handle, word })
   })
   stream.lastWork = 'writeValue()'
 }
@@ -110,7 +110,7 @@ const capable: { readonly [A in Ability]: WeakSet<Device> } = {
 
 function need({ driver, ordinal, device }: StreamImpl, attribute: Ability, what: string): void {
   if (capable[attribute].has(device)) return
-  if (driver.deviceAttribute(ordinal, DEVICE_ATTRIBUTES[attribute]) !== 0) {
+  if (driver.devices.attribute(ordinal, DEVICE_ATTRIBUTES[attribute]) !== 0) {
     capable[attribute].add(device)
     return
   }

@@ -20,7 +20,7 @@ export const internalStream = memoize((device: Device) => StreamImpl.make(device
 
 /** An internal event, to be recorded before it is used for anything else. */
 export function internalEvent({ driver, context }: Pick<StreamImpl, 'driver' | 'context'>): InternalEvent {
-  return { context, event: driver.eventCreate(context, EventFlag.DISABLE_TIMING, true) }
+  return { context, event: driver.events.create(context, EventFlag.DISABLE_TIMING, true) }
 }
 
 /** An internal event that is recorded at once. If the record is refused, no event is left behind. */
@@ -32,7 +32,7 @@ export function recordedEvent(
   try {
     record(own.event)
   } catch (error) {
-    use.driver.eventRecycle(own.context, own.event)
+    use.driver.events.recycle(own.context, own.event)
     throw error
   }
   return own
@@ -107,14 +107,14 @@ export class StreamUses {
     const { driver, handle, serial } = stream
     const own = this.#useOf(serial) ?? this.#prepared.find(({ line }) => line === serial)
     if (own === undefined) return
-    driver.eventRecordInternal(own.event, handle)
+    driver.events.recordInternal(own.event, handle)
     if (own.place === 0) this.#isRecorded(own)
     own.place = stream.useRecorded()
   }
 
   /** Orders the stream's later work after all uses. */
   orderBefore({ driver, handle, serial }: StreamImpl): void {
-    for (const { line, event } of this.#uses) if (line !== serial) driver.streamWaitEvent(handle, event, 0)
+    for (const { line, event } of this.#uses) if (line !== serial) driver.streams.waitEvent(handle, event, 0)
   }
 
   /** The events behind those uses after which work of the stream does not come anyway. */
@@ -170,8 +170,8 @@ export class StreamUses {
     const done = this.#uses.filter(({ event }) => driver.memory.isDone(event))
     const left = this.#uses.filter((use) => !done.includes(use))
     if (done.length > 1) {
-      for (const { event } of done) driver.streamWaitEvent(handle, event, 0)
-      const joined = recordedEvent(internal, (event) => driver.eventRecordInternal(event, handle))
+      for (const { event } of done) driver.streams.waitEvent(handle, event, 0)
+      const joined = recordedEvent(internal, (event) => driver.events.recordInternal(event, handle))
       const place = internal.useRecorded()
       for (const use of done) giveBackEvent(driver, use)
       this.#uses = [...left, { ...joined, line: serial, place }]

@@ -491,7 +491,7 @@ function sizeOf(chunk?: Bytes): number {
 
 /** The staging memory is reused long before a graph is launched. */
 function refuseCapture(stream: StreamImpl, what: string): void {
-  if (!stream.driver.streamIsCapturing(stream.handle)) return
+  if (!stream.driver.streams.isCapturing(stream.handle)) return
   throw stateError(
     'ERR_UNSUPPORTED',
     `${what} cannot be captured: ${stream} captures. Capture a copy() from or to a PinnedBuffer instead`,

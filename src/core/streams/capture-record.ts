@@ -222,7 +222,7 @@ function discardIfEnded(driver: Driver, record: CaptureRecord): void {
   const { handle, ordinal } = record.origin
   try {
     // Throws for a destroyed stream, which must not be passed to CUDA.
-    driver.streamWrap(cudaHandleOf(handle), ordinal)
+    driver.streams.wrap(cudaHandleOf(handle), ordinal)
     if (driver.graphs.captureId(handle) === record.id) return
   } catch {
     // The capture is over.

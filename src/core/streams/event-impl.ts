@@ -91,7 +91,8 @@ export class EventImpl extends NativeResource {
     this.driver = driverOf(device)
     this.entries = settings.timing || settings.interprocess || ownership === 'foreign' ? 1 : 0
     this.#isPrivate = existing === undefined && !settings.interprocess
-    this.handle = existing?.handle ?? this.driver.eventCreate(context, flagsOf(settings), ownership === 'recordedNext')
+    this.handle =
+      existing?.handle ?? this.driver.events.create(context, flagsOf(settings), ownership === 'recordedNext')
     this.#lifetime = this.isOwned ? undefined : (existing?.lifetime ?? lifetimeOf(this.driver, this.handle))
   }
 
@@ -105,7 +106,7 @@ export class EventImpl extends NativeResource {
     const wrapped = checkPointer(handle, 'handle', 'an event handle (a bigint or a safe integer)') as EventHandle
     const near = resolveDevice(wanted)
     const driver = wanted === undefined ? driverForHandle(wrapped, driverOf(near)) : driverOf(near)
-    const found = driver.eventWrap(wrapped) ?? { device: near.ordinal, context: contextOf(near) }
+    const found = driver.events.wrap(wrapped) ?? { device: near.ordinal, context: contextOf(near) }
     const device = deviceOf(driver, found.device)
     if (wanted === undefined || device === near) {
       return new EventImpl(device, found.context, PLAIN, 'foreign', { handle: wrapped, owner })
@@ -210,8 +211,8 @@ export class EventImpl extends NativeResource {
     // The driver may give an event that is recorded next the record of an earlier use.
     const neverRecorded = this.records === 0 && this.ownership !== 'recordedNext'
     if (this.#isPrivate && !this.settings.blockingSync) {
-      this.driver.eventRecycle(this.context, this.handle, flagsOf(this.settings), neverRecorded)
-    } else this.driver.eventDestroy(this.handle)
+      this.driver.events.recycle(this.context, this.handle, flagsOf(this.settings), neverRecorded)
+    } else this.driver.events.destroy(this.handle)
   }
 
   override toString(): string {

@@ -38,7 +38,7 @@ export class GreenContextImpl extends HandleImpl<ContextHandle> {
 
   /** The driver waits for its streams. */
   override destroy(): void {
-    if (existing.delete(this)) this.driver.greenContextDestroy(this.part.context)
+    if (existing.delete(this)) this.driver.devices.greenContextDestroy(this.part.context)
   }
 
   protected override get details(): string {
@@ -138,6 +138,6 @@ export function splitDevice(device: Device, options: SplitOptions): GreenContext
     const expected = `less than ${all} together, which is what ${device} has, so that some are left for the rest`
     throw outOfRange('options.multiprocessors', expected, `${wanted.join(' + ')} = ${sum}`)
   }
-  const parts = driverOf(device).deviceSplit(device.ordinal, wanted)
+  const parts = driverOf(device).devices.split(device.ordinal, wanted)
   return parts.map((part) => makeGreenContext(new GreenContextImpl(device, part)))
 }

@@ -96,7 +96,7 @@ export class StreamImpl extends NativeResource {
     super()
     this.driver = driverOf(device)
     this.ordinal = device.ordinal
-    this.#wrapper = ownership === 'wrapped' ? this.driver.streamWrapped(handle) : undefined
+    this.#wrapper = ownership === 'wrapped' ? this.driver.streams.wrapped(handle) : undefined
     this.#lifetime = ownership === 'wrapped' ? lifetimeOf(this.driver, handle) : undefined
   }
 
@@ -118,12 +118,12 @@ export class StreamImpl extends NativeResource {
     const green = given?.context
     const context = contextOf(device)
     const within = green === undefined ? context : openGreenContext(green, device, isNonBlocking)
-    const handle = driver.streamCreate(within, isNonBlocking ? StreamFlag.NON_BLOCKING : 0, priority)
+    const handle = driver.streams.create(within, isNonBlocking ? StreamFlag.NON_BLOCKING : 0, priority)
     if (domain) {
       try {
-        driver.streamSetMemorySyncDomain(handle, domain)
+        driver.streams.setMemorySyncDomain(handle, domain)
       } catch (error) {
-        driver.streamDestroy(handle)
+        driver.streams.destroy(handle)
         throw error
       }
     }
@@ -139,14 +139,14 @@ export class StreamImpl extends NativeResource {
 
   /** A stream on which a body of a conditional node is captured: of the same context, and to be ended by `endOfBody()`. */
   static makeForBody({ device, driver, context, ownContext, green }: StreamImpl): StreamImpl {
-    const handle = driver.streamCreate(ownContext, StreamFlag.NON_BLOCKING, 0)
+    const handle = driver.streams.create(ownContext, StreamFlag.NON_BLOCKING, 0)
     return new StreamImpl(device, context, handle, 'kept', NOTHING, green)
   }
 
   /** The program cannot close it before. */
   endOfBody(): void {
     this.#end()
-    this.driver.streamDestroy(this.handle)
+    this.driver.streams.destroy(this.handle)
   }
 
   /** A default stream of a device: 0 is the null stream, 2 the per-thread one. */
@@ -158,8 +158,8 @@ export class StreamImpl extends NativeResource {
   static wrapHandle(cudaHandle: number, wanted: Device | number | undefined, held?: StreamImpl['held']): StreamImpl {
     const near = resolveDevice(wanted)
     const driver = wanted === undefined ? driverForHandle(cudaHandle, driverOf(near)) : driverOf(near)
-    const { stream, context, device: ordinal, green } = driver.streamWrap(cudaHandle, near.ordinal)
-    driver.streamEscaped(stream)
+    const { stream, context, device: ordinal, green } = driver.streams.wrap(cudaHandle, near.ordinal)
+    driver.streams.escaped(stream)
     const device = deviceOf(driver, ordinal)
     const inGreen = green && { handle: BigInt(green.context), device, multiprocessors: green.multiprocessors }
     return new StreamImpl(device, context, stream, 'wrapped', held, inGreen)
@@ -201,8 +201,8 @@ export class StreamImpl extends NativeResource {
     const impl = StreamImpl.wrapHandle(cudaHandle, device, held)
     impl.#lifetime = follow()
     // The query would invalidate a capture, and a stream that captures exists.
-    if (isDefaultStream(impl.handle) || impl.driver.streamIsCapturing(impl.handle)) return impl
-    if (impl.driver.streamGetId(impl.handle) === id) return impl
+    if (isDefaultStream(impl.handle) || impl.driver.streams.isCapturing(impl.handle)) return impl
+    if (impl.driver.streams.getId(impl.handle) === id) return impl
     const what = `The stream with handle 0x${cudaHandle.toString(16)} has been destroyed since it was shared`
     throw stateError('ERR_CLOSED', `${what}, and another made in its place`)
   }
@@ -211,7 +211,7 @@ export class StreamImpl extends NativeResource {
   wrapAgain(held: StreamImpl['held'] = []): StreamImpl {
     this.checkOpen()
     // Its owner, which may be this library, may have destroyed it meanwhile.
-    if (this.isExternal) this.driver.streamWrap(cudaHandleOf(this.handle), this.ordinal)
+    if (this.isExternal) this.driver.streams.wrap(cudaHandleOf(this.handle), this.ordinal)
     else this.escape()
     const { device, context, handle, green } = this
     const wrapper = new StreamImpl(device, context, handle, 'wrapped', [...held, ...this.held], green)
@@ -222,7 +222,7 @@ export class StreamImpl extends NativeResource {
 
   /** The driver's own number for the stream: queried once, as `priority` and `nonBlocking` are. */
   get id(): bigint {
-    this.#id ??= this.driver.streamGetId(this.handle)
+    this.#id ??= this.driver.streams.getId(this.handle)
     return this.#id
   }
 
@@ -234,7 +234,7 @@ export class StreamImpl extends NativeResource {
     const { driver, handle } = this
     if (this.#id === undefined && this.isOwned && !this.isClosed && !isDefaultStream(handle)) {
       try {
-        this.#id = driver.streamGetId(handle)
+        this.#id = driver.streams.getId(handle)
       } catch {
         return ''
       }
@@ -246,17 +246,17 @@ export class StreamImpl extends NativeResource {
   }
 
   get priority(): number {
-    this.#priority ??= this.driver.streamGetPriority(this.handle)
+    this.#priority ??= this.driver.streams.getPriority(this.handle)
     return this.#priority
   }
 
   get nonBlocking(): boolean {
-    this.#nonBlocking ??= (this.driver.streamGetFlags(this.handle) & StreamFlag.NON_BLOCKING) !== 0
+    this.#nonBlocking ??= (this.driver.streams.getFlags(this.handle) & StreamFlag.NON_BLOCKING) !== 0
     return this.#nonBlocking
   }
 
   get isCapturing(): boolean {
-    return this.driver.streamIsCapturing(this.handle)
+    return this.driver.streams.isCapturing(this.handle)
   }
 
   get isOwned(): boolean {
@@ -315,7 +315,7 @@ export class StreamImpl extends NativeResource {
   reserve(entries: number): void {
     this.queuedCalls += 1
     // CUDA crashes for the handle of a destroyed stream.
-    if (entries > 0 && !this.isClosed) this.driver.streamReserve(this.handle, entries)
+    if (entries > 0 && !this.isClosed) this.driver.work.reserve(this.handle, entries)
     this.checkOpen()
   }
 
@@ -324,7 +324,7 @@ export class StreamImpl extends NativeResource {
     const handle = event.openFor(this.driver)
     if (external !== 0) this.#retainForGraph(event)
     event.records += 1
-    this.driver.eventRecord(handle, this.handle, external)
+    this.driver.events.record(handle, this.handle, external)
     if (external === 0) noteRecord(this, event)
     event.workBefore = this.lastWork
     event.promises = this.promises
@@ -336,14 +336,14 @@ export class StreamImpl extends NativeResource {
   waitFor(event: EventImpl, external: ExternalFlag): void {
     const handle = event.openFor(this.driver)
     if (external !== 0) this.#retainForGraph(event)?.retained.awaited.add(event)
-    this.driver.streamWaitEvent(this.handle, handle, external)
+    this.driver.streams.waitEvent(this.handle, handle, external)
     this.followPromises(event.promises)
     if (event.uses !== NO_USES && event.isPrivate) this.#awaitUses(event.uses)
   }
 
   /** Waits for another stream of the driver. */
   waitForStream(from: StreamImpl): void {
-    this.driver.streamWaitStream(this.handle, from.handle, from.context)
+    this.driver.streams.waitStream(this.handle, from.handle, from.context)
     this.followPromises(from.promises)
     if (from.uses !== NO_USES) this.#awaitUses(from.uses)
   }
@@ -420,7 +420,7 @@ export class StreamImpl extends NativeResource {
     }
     const { handle: stream, context } = this
     const work: QueuedPromiseWait = { kind: 'promise', stream, context, called, release: () => {} }
-    this.driver.queue(work)
+    this.driver.work.queue(work)
     this.lastWork = 'wait(promise)'
     const wait = new PromiseWait(this, this.device)
     this.promises = joined(this.promises, [wait])
@@ -462,7 +462,7 @@ export class StreamImpl extends NativeResource {
     if (this.#hasEscaped) return
     this.#hasEscaped = true
     if (this.uses !== NO_USES) this.#comesAfterUses(this.uses.place, this.uses.awaited)
-    this.driver.streamEscaped(this.handle)
+    this.driver.streams.escaped(this.handle)
     if (this.isOwned && !this.closed) this.#lifetime = lifetimeBegins(this.driver, this.handle)
   }
 
@@ -524,7 +524,7 @@ export class StreamImpl extends NativeResource {
 
   override destroy(): void {
     this.#runClosing()
-    this.driver.streamDestroy(this.handle)
+    this.driver.streams.destroy(this.handle)
   }
 
   override toString(): string {

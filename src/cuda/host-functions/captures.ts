@@ -2,12 +2,24 @@
  * The captures that this thread has under way, and the events whose latest record is part of one: a query of such an event would invalidate the
  * capture, and a stream that waits for it joins the capture.
  */
-import { CUresult, cudaError } from '../../foundation/driver/cuda-results.js'
+import { CUresult, cudaError, hasLostContext } from '../../foundation/driver/cuda-results.js'
 import type { ContextHandle, EventHandle, StreamHandle } from '../../foundation/driver/handle-types.js'
 import type { StreamRecord } from '../handles/stream-records.js'
 import type { LibcudaParts } from '../libcuda/driver-calls.js'
 import { check, checkCleanup } from '../libcuda/libcuda.js'
 import type { ProcessRegistry } from './process-registry.js'
+
+/**
+ * May a known answer be given without a query? With 32 hardware queues, a query costs as much as seven records. A query is refused while a
+ * stream captures, and reports faults.
+ */
+export const mayAnswerItself = ({
+  captures,
+  registry,
+}: {
+  readonly captures: Pick<Captures, 'underWay'>
+  readonly registry: Pick<ProcessRegistry, 'hasOthers'>
+}): boolean => captures.underWay === 0 && !hasLostContext() && !registry.hasOthers
 
 export class Captures {
   #underWay = 0

@@ -1,7 +1,8 @@
 /** Copies of bytes, of rows, and of several pieces at once, and what each needs beyond the call of its name. */
 
-import type { Driver } from '../../foundation/driver/driver.js'
 import { cudaHandleOf, isNullStream, type Pointer, type StreamHandle } from '../../foundation/driver/handle-types.js'
+import type { WorkDriver } from '../../foundation/driver/queued-work.js'
+import type { StreamDriver } from '../../foundation/driver/stream-driver.js'
 import { bytesIn, type CopiedBytes, type CopyRoute, type MemoryRows } from '../../foundation/driver/touched-memory.js'
 import { type CFunction, own } from '../../foundation/native/c-functions.js'
 import { ThreadMemory } from '../../foundation/native/thread-memory.js'
@@ -34,8 +35,9 @@ const MEMCPY3D_BYTES = 200
 export interface CopiesParts extends LibcudaParts {
   readonly pool: EventPool
   readonly spares: SpareStreams
-  readonly driver: Pick<Driver, 'streamIsCapturing' | 'queue'> & {
-    isBlocking(stream: StreamRecord): boolean | undefined
+  readonly driver: {
+    readonly streams: Pick<StreamDriver, 'isCapturing'> & { isBlocking(stream: StreamRecord): boolean | undefined }
+    readonly work: Pick<WorkDriver, 'queue'>
   }
 }
 
@@ -104,7 +106,7 @@ export class Copies {
   copyBatch(copies: readonly CopiedBytes[], stream: StreamHandle): boolean {
     const { library, calls, streams, driver } = this.parts
     if (library.cuMemcpyBatchAsync === undefined || isNullStream(stream)) return false
-    if (streams.of(stream).green !== undefined || driver.streamIsCapturing(stream)) return false
+    if (streams.of(stream).green !== undefined || driver.streams.isCapturing(stream)) return false
     const shortest = copies.reduce((least, { byteLength }) => Math.min(least, byteLength), Number.POSITIVE_INFINITY)
     calls.inContextOf(stream, (raw) => {
       check('cuMemcpyBatchAsync', this.#keepOrder(stream, raw, shortest) || this.#callBatch(copies, raw))
@@ -141,7 +143,7 @@ export class Copies {
   #copyWithinHost(destination: Pointer, source: Pointer, byteLength: number, stream: StreamHandle): void {
     const { library, contexts, streams, driver } = this.parts
     const { context, device } = streams.of(stream)
-    const isCapturing = (): boolean => !isNullStream(stream) && driver.streamIsCapturing(stream)
+    const isCapturing = (): boolean => !isNullStream(stream) && driver.streams.isCapturing(stream)
     // A graph takes such a copy, but its launch would wait for the stream as the copy does.
     if (library.cuMemcpyBatchAsync === undefined || isCapturing()) {
       this.#byHostFunction(stream, (memcpy) => void memcpy(destination, source, byteLength))
@@ -172,7 +174,7 @@ export class Copies {
     const { driver, streams } = this.parts
     const run = (): void => copy(own().copy)
     const { context } = streams.of(stream)
-    driver.queue({ kind: 'hostFunction', stream, context, call: { run, runsAfterFault: false, internal: true } })
+    driver.work.queue({ kind: 'hostFunction', stream, context, call: { run, runsAfterFault: false, internal: true } })
   }
 
   /**
@@ -184,7 +186,7 @@ export class Copies {
     const { library, pool, streams, driver } = this.parts
     const record = streams.of(stream)
     // The source of a copy in a graph is never read early.
-    if ((record.isBlocking ?? driver.isBlocking(record)) !== true) return 0
+    if ((record.isBlocking ?? driver.streams.isBlocking(record)) !== true) return 0
     const event = pool.shared(record.context)
     return library.cuEventRecord(event, raw) || library.cuStreamWaitEvent(raw, event, 0)
   }

@@ -7,8 +7,7 @@ import { monotonicTime } from '../../foundation/base/event-loop.js'
 import { RecheckTimer } from '../../foundation/base/recheck-timer.js'
 import { giveBackEvent } from '../../foundation/driver/after-work.js'
 import { CUresult, isContextLost } from '../../foundation/driver/cuda-results.js'
-import type { Driver } from '../../foundation/driver/driver.js'
-import type { InternalEvent } from '../../foundation/driver/event-driver.js'
+import type { EventDriver, InternalEvent } from '../../foundation/driver/event-driver.js'
 import type { EventHandle, Pointer, StreamHandle } from '../../foundation/driver/handle-types.js'
 import type { SpareStreams } from '../handles/spare-streams.js'
 import type { LibcudaParts } from '../libcuda/driver-calls.js'
@@ -17,7 +16,7 @@ import type { EventPool } from '../waiting/event-pool.js'
 export interface PutOffFreesParts extends LibcudaParts {
   readonly pool: EventPool
   readonly spares: Pick<SpareStreams, 'lend' | 'lendAtOnce'>
-  readonly driver: Pick<Driver, 'eventRecordInternal' | 'eventRecycle'>
+  readonly driver: { readonly events: Pick<EventDriver, 'recordInternal' | 'recycle'> }
 }
 
 interface Free {
@@ -70,9 +69,9 @@ export class PutOffFrees {
     const { device, context } = streams.of(stream)
     const event = pool.take(context)
     try {
-      driver.eventRecordInternal(event, stream)
+      driver.events.recordInternal(event, stream)
     } catch (error) {
-      driver.eventRecycle(context, event)
+      driver.events.recycle(context, event)
       throw error
     }
     this.#places += 1

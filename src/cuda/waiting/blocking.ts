@@ -16,9 +16,11 @@ import {
 } from '../../foundation/driver/deadlocks.js'
 import type { ContextHandle, EventHandle, StreamHandle } from '../../foundation/driver/handle-types.js'
 import type { ComesAfter } from '../host-functions/dependencies.js'
+import type { PendingHostFunctions } from '../host-functions/pending-host-functions.js'
 import type { PendingCall } from '../host-functions/semaphores.js'
 import type { InternalRecord } from './event-pool.js'
 import type { WaitingParts } from './promises.js'
+import type { ValueWaits } from './value-waits.js'
 
 /** Milliseconds in which host functions that queue others are likely to come to an end. */
 const CALM_WITHIN = 100
@@ -67,6 +69,15 @@ interface WaitUnderWay {
   /** Gives the internal event back; set once `record` was called. */
   giveBack: (() => void) | undefined
 }
+
+/** A native wait would run no host functions meanwhile, and may never end. */
+export const mustRunHostFunctions = ({
+  hostFunctions,
+  valueWaits,
+}: {
+  readonly hostFunctions: Pick<PendingHostFunctions, 'anyPending'>
+  readonly valueWaits: Pick<ValueWaits, 'anyBlocks'>
+}): boolean => hostFunctions.anyPending || valueWaits.anyBlocks()
 
 export class Blocking {
   #innerWaits = 0

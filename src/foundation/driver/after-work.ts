@@ -1,18 +1,15 @@
 /** Things that the GPU may still use, which are given back when its work with them is complete. */
 
-import type { Driver } from './driver.js'
-import type { InternalEvent } from './event-driver.js'
-import type { ContextHandle, EventHandle } from './handle-types.js'
+import type { EventDriver, InternalEvent } from './event-driver.js'
 import type { MemoryDriver } from './memory-driver.js'
 
-/** The method of the driver that takes internal events back. */
 interface EventRecycler {
-  eventRecycle(context: ContextHandle, event: EventHandle): void
+  readonly events: Pick<EventDriver, 'recycle'>
 }
 
 /** Gives back an event that was taken over. */
 export function giveBackEvent(driver: EventRecycler, { context, event, release }: InternalEvent): void {
-  if (release === undefined) driver.eventRecycle(context, event)
+  if (release === undefined) driver.events.recycle(context, event)
   else release()
 }
 
@@ -21,7 +18,7 @@ interface Leaving<T> {
   readonly after: readonly InternalEvent[]
 }
 
-export interface AfterWorkDriver extends Pick<Driver, 'eventRecycle'> {
+export interface AfterWorkDriver extends EventRecycler {
   readonly memory: Pick<MemoryDriver, 'isDone'>
 }
 

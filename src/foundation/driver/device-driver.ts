@@ -1,10 +1,57 @@
-/** The types of the driver interface for devices and their contexts. */
+/** The driver interface for devices and their contexts. */
 
-import type { ContextHandle } from './handle-types.js'
+import type { Cancel, Settle } from './event-driver.js'
+
+import type { ContextHandle, EventHandle } from './handle-types.js'
 
 /** A context whose kernels run on some multiprocessors of a device only. */
 export interface GreenContextPart {
   /** `cuCtxFromGreenCtx` */
   readonly context: ContextHandle
   readonly multiprocessors: number
+}
+
+export interface DeviceDriver {
+  /** `cuDeviceGetCount` */
+  count(): number
+  /** `cuDeviceGetName` */
+  name(device: number): string
+  /** `cuDeviceGetUuid`: 16 bytes as lower-case hexadecimal in the 8-4-4-4-12 form, with 'GPU-' before it. */
+  uuid(device: number): string
+  /** `cuDeviceGetPCIBusId`, as 'domain:bus:device.function' in lower-case hexadecimal digits. */
+  pciBusId(device: number): string
+  /** `cuDeviceGetAttribute`: `attribute` is a CUdevice_attribute. */
+  attribute(device: number, attribute: number): number
+  /** `cuDevicePrimaryCtxRetain`, at the first call. */
+  context(device: number): ContextHandle
+  /** `cuCtxGetStreamPriorityRange` */
+  streamPriorityRange(device: number): { readonly least: number; readonly greatest: number }
+  /** `cuCtxSynchronize` */
+  synchronize(device: number): void
+  /**
+   * `cuCtxRecordEvent`: settles when all that is queued on the device now is done. Throws where the driver refuses to look;
+   * a capture there that this thread can know of is left as it was.
+   */
+  finished(device: number, settle: Settle): Cancel
+  /**
+   * `cuCtxRecordEvent`: records an internal event, made in the device's primary context, behind all work of the
+   * device. False where a stream there captures, as far as this thread can know: nothing is done then.
+   */
+  recordInternal(event: EventHandle, device: number): boolean
+  /** `cuEventQuery`: throws what a GPU that has faulted answers to every call, where that is known by now. */
+  contextCheck(context: ContextHandle): void
+  /**
+   * What is known of the fault of a context beside its number, such as which thread of a kernel used which address. Undefined
+   * without a fault, and on a GPU.
+   */
+  contextFault(context: ContextHandle): string | undefined
+  /** `cuThreadExchangeStreamCaptureMode`: runs calls that would otherwise invalidate a capture of any thread. */
+  relaxed<R>(calls: () => R): R
+  /**
+   * `cuDevSmResourceSplitByCount`, `cuDevResourceGenerateDesc`, `cuGreenCtxCreate`: green contexts of at least so many
+   * multiprocessors each, and one of the rest, which comes last.
+   */
+  split(device: number, multiprocessors: readonly number[]): readonly GreenContextPart[]
+  /** Called when no more streams will be made in the green context: a split may return it again once it has none. */
+  greenContextDestroy(context: ContextHandle): void
 }

@@ -226,3 +226,23 @@ function endsOf({ destination, source, byteLength, rows }: CopiedBytes): readonl
   if (rows === undefined) return [touching(destination, byteLength, 'out'), touching(source, byteLength, 'in')]
   return [touchingRows(destination, rows.to, 'out'), touchingRows(source, rows.from, 'in')]
 }
+
+export interface WorkDriver {
+  /**
+   * Queues work on its stream; captures it where the stream captures. Never waits: `reserve()` comes before it.
+   * Records of events and waits for them are methods of their own, since programs make millions of them.
+   */
+  queue(work: QueuedWork): void
+  /**
+   * Waits until the stream's hardware queue takes so many more entries, 256 at most. Host functions that become ready run
+   * meanwhile.
+   */
+  reserve(stream: StreamHandle, entries: number): void
+  /**
+   * True if the stream's hardware queue takes so many more entries now. Waits for nothing, and invalidates no
+   * capture.
+   */
+  hasCapacity(stream: StreamHandle, entries: number): boolean
+  /** Runs host functions as they become ready, and blocks until none is pending on any stream of any device. */
+  drainHostFunctions(): void
+}

@@ -3,14 +3,28 @@
  * backend and taken out again while streams live. An interceptor has the methods that it handles itself; all others are
  * those of the next driver, so that a call that nobody intercepts costs nothing more.
  */
-import type { Driver } from './driver.js'
+import type { Driver, DriverParts } from './driver.js'
 import type { StreamHandle } from './handle-types.js'
+import type { StreamDriver } from './stream-driver.js'
 
-const SUB_DRIVERS = ['memory', 'pools', 'kernels', 'graphs', 'libraries', 'sharing'] as const
-type SubDriver = (typeof SUB_DRIVERS)[number]
+/** The parts of a driver; the compiler finds one that is missing. */
+export const PARTS = Object.keys({
+  devices: true,
+  streams: true,
+  events: true,
+  work: true,
+  memory: true,
+  pools: true,
+  kernels: true,
+  graphs: true,
+  libraries: true,
+  sharing: true,
+} satisfies Record<keyof DriverParts, true>) as readonly (keyof DriverParts)[]
 
 /** The methods that an interceptor handles. It calls those of the next driver to pass a call on. */
-export type Interceptor = Partial<Omit<Driver, SubDriver>> & { readonly [S in SubDriver]?: Partial<Driver[S]> }
+export type Interceptor = Partial<Pick<Driver, 'name'>> & {
+  readonly [P in keyof DriverParts]?: Partial<DriverParts[P]>
+}
 
 export interface WrappableDriver extends Driver {
   /** The driver behind all interceptors. */
@@ -71,10 +85,10 @@ function makeWrappable(backend: Driver): WrappableDriver {
     for (const [index, link] of [...links, front].entries()) {
       if (index >= from) link.follow(links[index - 1]?.driver ?? backend, interceptors[index - 1])
     }
-    const { streamDestroy } = front.driver
+    const { destroy } = front.driver.streams
     front.replaceStreamDestroy((stream) => {
       try {
-        streamDestroy(stream)
+        destroy(stream)
       } finally {
         streamNames.delete(stream)
       }
@@ -106,31 +120,29 @@ function makeWrappable(backend: Driver): WrappableDriver {
 
 /** A driver whose methods are those of others. They stand in prototypes, where V8 keeps them as constants. */
 class Link {
-  readonly #methods = emptyObject()
-  readonly #parts = SUB_DRIVERS.map((name) => [name, emptyObject()] as const)
+  readonly #members = emptyObject()
+  readonly #parts = new Map(PARTS.map((name) => [name, emptyObject()]))
   readonly driver: Driver
 
   constructor(backend: Driver) {
     for (const [name, methods] of this.#parts) {
       const part = Object.create(methods)
-      this.#methods[name] = part
+      define(this.#members, name, part)
       linked.add(part)
     }
-    this.driver = Object.create(this.#methods)
-    linked.add(this.driver)
+    this.driver = Object.create(this.#members)
     backends.set(this.driver, backend)
   }
 
   /** Sets each method to that of the interceptor, or to that of the next driver if the interceptor has none. */
   follow(next: Driver, interceptor: Interceptor = {}): this {
-    forward(this.#methods, next, interceptor)
-    define(this.#methods, 'name', interceptor.name ?? next.name)
+    define(this.#members, 'name', interceptor.name ?? next.name)
     for (const [name, methods] of this.#parts) forward(methods, next[name], interceptor[name] ?? {})
     return this
   }
 
-  replaceStreamDestroy(streamDestroy: Driver['streamDestroy']): void {
-    define(this.#methods, 'streamDestroy', streamDestroy)
+  replaceStreamDestroy(destroy: StreamDriver['destroy']): void {
+    define(this.#parts.get('streams') ?? emptyObject(), 'destroy', destroy)
   }
 }
 

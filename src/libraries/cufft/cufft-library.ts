@@ -136,7 +136,7 @@ export class FftPlan extends LibraryHandle {
  */
 function refuseBesideCapture(device: Device): void {
   try {
-    driverOf(device).streamIsCapturing(defaultStream(device.ordinal, 0))
+    driverOf(device).streams.isCapturing(defaultStream(device.ordinal, 0))
   } catch (error) {
     if (!(error instanceof CudaError) || error.number !== CUresult.STREAM_CAPTURE_IMPLICIT) throw error
     throw new CudaError(error.call, error.number, error.code, BESIDE_CAPTURE)

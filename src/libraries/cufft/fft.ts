@@ -149,7 +149,7 @@ export class Fft extends HandleOwner {
       name,
       memory,
       area: (use) => {
-        if (plan.hasArea(use) || !use.driver.streamIsCapturing(use.handle)) return plan.areaOn(use)
+        if (plan.hasArea(use) || !use.driver.streams.isCapturing(use.handle)) return plan.areaOn(use)
         const what = `${stream} captures, and ${this} has no memory to work in there yet`
         throw stateError('ERR_UNSUPPORTED', `${what}: transform once on this stream before the capture begins`)
       },

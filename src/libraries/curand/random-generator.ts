@@ -165,7 +165,7 @@ export class RandomGenerator extends HandleOwner {
     }
     checkHandleOpen(this)
     const { driver, handle } = openStream(stream)
-    if (driver.streamIsCapturing(handle)) {
+    if (driver.streams.isCapturing(handle)) {
       const why = 'each launch of the graph would go on from the state that other work has left'
       throw stateError('ERR_UNSUPPORTED', `${stream} captures, and ${of}() cannot be captured: ${why}`)
     }

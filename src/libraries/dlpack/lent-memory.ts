@@ -97,10 +97,10 @@ function orderBehindConsumer({ allocation, device }: BufferImpl): boolean {
   let isRecorded = true
   unlessLost(() => {
     const own = recordedEvent({ driver, context: contextOf(device) }, (event) => {
-      isRecorded = driver.deviceRecordInternal(event, device.ordinal)
+      isRecorded = driver.devices.recordInternal(event, device.ordinal)
     })
     if (isRecorded) allocation.addForeignUse(own)
-    else driver.eventRecycle(own.context, own.event)
+    else driver.events.recycle(own.context, own.event)
   })
   return isRecorded
 }

@@ -234,10 +234,10 @@ export function importTensor(
   }
   if (use !== undefined) {
     openOn(isOfHost ? use.device : device, use, 'To import memory')
-    if (behind !== undefined) use.driver.streamWaitStream(use.handle, behind.handle, behind.context)
+    if (behind !== undefined) use.driver.streams.waitStream(use.handle, behind.handle, behind.context)
   }
   const filled = use && {
-    ...recordedEvent(use, (event) => use.driver.eventRecordInternal(event, use.handle)),
+    ...recordedEvent(use, (event) => use.driver.events.recordInternal(event, use.handle)),
     serial: use.serial,
   }
   const allocation = new LentAllocation(device, driver, { pointer, byteLength, isOfHost }, filled, handBack)

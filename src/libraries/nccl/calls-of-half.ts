@@ -114,13 +114,13 @@ export class OutstandingCalls {
   queued(calls: number, use: StreamImpl): void {
     this.#sinceMark += calls
     if (this.#sinceMark < MOST_OUTSTANDING || this.#mark !== undefined) return
-    this.#mark = recordedEvent(use, (event) => use.driver.eventRecordInternal(event, use.handle))
+    this.#mark = recordedEvent(use, (event) => use.driver.events.recordInternal(event, use.handle))
     this.#sinceMark = 0
   }
 
   /** Gives the event back; also called at the end of the communicator. */
   forget(): void {
-    if (this.#mark !== undefined) this.stream.driver.eventRecycle(this.#mark.context, this.#mark.event)
+    if (this.#mark !== undefined) this.stream.driver.events.recycle(this.#mark.context, this.#mark.event)
     this.#mark = undefined
   }
 }

@@ -96,11 +96,11 @@ function queueOperations(operations: readonly NcclOperation[]): void {
   }
   checkCallsApart(parts)
   for (const { operation, use } of parts) {
-    driver.streamEscaped(use.handle)
+    driver.streams.escaped(use.handle)
     recordOf(use)?.retained.add(operation.handle)
   }
   const uses = distinct(parts.map(({ use }) => use))
-  const captured = uses.filter(({ handle }) => driver.streamIsCapturing(handle))
+  const captured = uses.filter(({ handle }) => driver.streams.isCapturing(handle))
   queueAllWith(parts, () => (driver.name === 'sim' ? queueSimulated(parts) : queueReal(driver, parts, captured)))
   for (const handle of handles) {
     const own = parts.filter(({ operation }) => operation.handle === handle)

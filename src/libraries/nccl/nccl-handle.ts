@@ -179,7 +179,7 @@ export class NcclHandle extends NativeResource {
     this.waiting.reserve(this.#work.count + 1)
     this.#work.orderBefore(this.waiting)
     const what = (): string => 'the calls of a communicator'
-    await finished({ signal }, what, (settle) => driver.streamFinished(handle, context, settle))
+    await finished({ signal }, what, (settle) => driver.streams.finished(handle, context, settle))
   }
 
   /** Begins to complete its work, for `done()`. */

@@ -86,7 +86,7 @@ function queueOfOneKind(
       throw error
     }
   }
-  driver.queue({ kind: 'library', calls, together })
+  driver.work.queue({ kind: 'library', calls, together })
 }
 
 /** NCCL's group ends also if a call in it is refused, since NCCL counts groups by thread. */

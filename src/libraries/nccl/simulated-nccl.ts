@@ -189,7 +189,7 @@ export class SimulatedNccl implements NcclBackend {
       return
     }
     // NCCL waits for the device, unless that has faulted or captures.
-    await new Promise<void>((resolve) => driver.deviceFinished(device, () => resolve())).catch(() => {})
+    await new Promise<void>((resolve) => driver.devices.finished(device, () => resolve())).catch(() => {})
     this.#leave(communicator, member)
   }
 
@@ -258,7 +258,7 @@ class Share {
       handle.fail(member.failure)
       throw member.failure
     }
-    if (use.driver.streamIsCapturing(use.handle)) {
+    if (use.driver.streams.isCapturing(use.handle)) {
       const why = 'On the simulator a call to ranks of other threads or processes cannot be captured'
       throw stateError('ERR_UNSUPPORTED', `${why}: call ${name} outside of the capture`)
     }
@@ -355,7 +355,7 @@ class Exchange {
         this.#reduced = undefined
       })
       const { use } = part
-      const record = (event: EventHandle): void => use.driver.eventRecord(event, use.handle, 0)
+      const record = (event: EventHandle): void => use.driver.events.record(event, use.handle, 0)
       this.#events.push({ ...recordedEvent(use, record), use })
     }
   }
@@ -365,7 +365,7 @@ class Exchange {
       const memory = part.memory.filter(({ access }) => access === 'out')
       if (memory.length === 0) continue
       const { driver, handle } = part.use
-      for (const { event, use } of this.#events) if (use.handle !== handle) driver.streamWaitEvent(handle, event, 0)
+      for (const { event, use } of this.#events) if (use.handle !== handle) driver.streams.waitEvent(handle, event, 0)
       queueOnHost(part, memory, this.#nanoseconds, ([destination]) => {
         this.#reduced ??= combined(part.operation, this.#sources)
         destination?.set(partFor(part.operation, this.#reduced, this.#sources.length))
@@ -374,7 +374,7 @@ class Exchange {
   }
 
   recycle(): void {
-    for (const { context, event, use } of this.#events) use.driver.eventRecycle(context, event)
+    for (const { context, event, use } of this.#events) use.driver.events.recycle(context, event)
   }
 }
 
@@ -389,7 +389,7 @@ function queueOnHost(
     throw stateError('ERR_UNSUPPORTED', `${name} is simulated`)
   }
   const queued = { name, stream: handle, context, memory, host: { nanoseconds, run, isReady }, call }
-  driver.queue({ kind: 'library', calls: [queued] })
+  driver.work.queue({ kind: 'library', calls: [queued] })
 }
 
 /** The first collectives of all ranks belong together, then the second ones, and each send belongs to its receive. */

@@ -354,7 +354,7 @@ function checkApart(memory: readonly { readonly pointer: number; readonly byteLe
 /** nvJPEG allocates, which a strict capture of any thread forbids. */
 const relaxed = <R>(stream: Stream, call: (use: StreamImpl) => R): R => {
   const use = openStream(stream)
-  return use.driver.relaxed(() => call(use))
+  return use.driver.devices.relaxed(() => call(use))
 }
 
 /** Takes a file out of the state that has encoded it, without blocking. Later work of the stream is not waited for. */
@@ -364,14 +364,14 @@ async function retrieve(handle: NvjpegHandle, encoder: EncoderState | undefined)
   const name = 'nvjpegEncodeRetrieveBitstream'
   let file: NativeMemory | undefined
   const call = (raw: number): void => {
-    file = driver.relaxed(() => callRetrieve(handle, encoder, raw))
+    file = driver.devices.relaxed(() => callRetrieve(handle, encoder, raw))
   }
-  driver.queue({ kind: 'library', calls: [{ name, stream, context, memory: [], call, host: undefined }] })
+  driver.work.queue({ kind: 'library', calls: [{ name, stream, context, memory: [], call, host: undefined }] })
   try {
     await finished(
       undefined,
       () => name,
-      (settle) => driver.streamFinished(stream, context, settle),
+      (settle) => driver.streams.finished(stream, context, settle),
     )
     const length = file?.pointerAt(0) ?? 0
     return file?.bytes.slice(8, 8 + length) ?? new Uint8Array()

@@ -303,7 +303,7 @@ async function appendProviders(
   )
   if (tensorrt) checkProvider(library, 'Tensorrt', 'do without options.tensorrt, or use a build with TensorRT')
   const { handle, driver } = openStream(stream)
-  driver.streamEscaped(handle)
+  driver.streams.escaped(handle)
   const raw = isNullStream(handle) ? LEGACY_STREAM : cudaHandleOf(handle)
   const graph = graphs ? '1' : '0'
   const ordinal = String(stream.device.ordinal)

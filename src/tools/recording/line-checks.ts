@@ -1,6 +1,7 @@
 /** Checks whether a line of a recording is as lines.ts has it. A file may be damaged, or written by another program. */
 import { isObject } from '../../foundation/base/arguments.js'
-import type { RecordedCall, RecordedWork } from './lines.js'
+import { CALLS_BY_NAME, type CallField, OTHER_CALLS, type Row } from './call-table.js'
+import type { RecordedWork } from './lines.js'
 
 type Check = (value: unknown) => boolean
 
@@ -88,79 +89,24 @@ const isNodeWork: Check = (value) =>
 const FIELDS = {
   ...{ stream: isNumber, other: isNumber, context: isNumber, event: isNumber, device: isSize, graph: isNumber },
   ...{ exec: isNumber, node: isNumber, cuda: isNumber, flags: isNumber, start: isNumber, end: isNumber },
-  ...{ external: isNumber, pointer: isNumber, byteLength: isSize, body: isNumber },
+  ...{ external: isOptional(isNumber), pointer: isNumber, byteLength: isSize, body: isNumber },
   ...{ name: isText, what: isText, enabled: isFlag, after: isList(isNumber), bodies: isList(isNumber) },
   copies: isList((value) => isList(isNumber)(value) && Array.isArray(value) && value.length === 2),
   into: (value: unknown) => has({ stream: isNumber })(value) || has({ body: isNumber })(value),
   work: isWork,
   memory: isMemory,
-} as const
+} as const satisfies Readonly<Record<CallField, Check>>
 
-/** The fields that each call has. */
-const CALLS: Readonly<Record<RecordedCall['call'], readonly (keyof typeof FIELDS)[]>> = {
-  queue: ['work'],
-  record: ['event', 'stream'],
-  recordInternal: ['event', 'stream'],
-  recordDevice: ['event', 'device'],
-  wait: ['stream', 'event'],
-  waitStream: ['stream', 'other', 'context'],
-  synchronizeDevice: ['device'],
-  synchronizeStream: ['stream'],
-  synchronizeEvent: ['event'],
-  drain: [],
-  host: [],
-  return: [],
-  deviceFinished: ['device'],
-  streamFinished: ['stream', 'context'],
-  eventFinished: ['event'],
-  settled: [],
-  cancelled: [],
-  release: [],
-  streamIsIdle: ['stream'],
-  eventIsDone: ['event'],
-  elapsedTime: ['start', 'end'],
-  deviceContext: ['device', 'context'],
-  createStream: ['stream', 'context', 'flags'],
-  wrapStream: ['stream', 'cuda', 'device'],
-  destroyStream: ['stream'],
-  escaped: ['stream'],
-  nameStream: ['stream', 'name'],
-  createEvent: ['event', 'context', 'flags'],
-  destroyEvent: ['event'],
-  recycleEvent: ['event'],
-  wrapEvent: ['event'],
-  openEvent: ['event'],
-  allocatePinned: ['pointer', 'byteLength'],
-  registerPinned: ['pointer', 'byteLength'],
-  allocateShared: ['pointer', 'byteLength'],
-  closePinned: ['pointer', 'after'],
-  freeShared: ['pointer', 'after'],
-  closeImported: ['after'],
-  placeOf: ['pointer', 'byteLength'],
-  viewed: ['pointer', 'byteLength'],
-  beginCapture: ['stream'],
-  beginCaptureInto: ['stream', 'graph', 'after'],
-  addConditional: ['into', 'bodies'],
-  addToBody: ['body', 'graph', 'copies'],
-  endCapture: ['stream', 'graph'],
-  abandonCapture: ['stream'],
-  captureFailed: ['stream'],
-  destroyGraph: ['graph'],
-  instantiate: ['graph', 'exec'],
-  updateGraph: ['graph', 'exec'],
-  destroyExec: ['exec'],
-  updateNode: ['exec', 'node', 'work'],
-  setEnabled: ['exec', 'node', 'enabled'],
-  declareAccess: ['stream', 'what', 'memory'],
-  ran: [],
-  turn: [],
-}
+/** The rows of the calls, by their names. */
+const ROWS = new Map<string, Pick<Row, 'fields'>>(
+  [...[...CALLS_BY_NAME.values()].map(({ row }) => row), ...Object.values(OTHER_CALLS)].map((row) => [row.call, row]),
+)
 
 function isRecordedCall(line: object): boolean {
   const call = ownOf(line, 'call')
-  if (typeof call !== 'string' || !Object.hasOwn(CALLS, call)) return false
-  if (call === 'updateNode' && !isNodeWork(ownOf(line, 'work'))) return false
-  return CALLS[call as RecordedCall['call']].every((name) => FIELDS[name](ownOf(line, name)))
+  const row = typeof call === 'string' ? ROWS.get(call) : undefined
+  if (row === undefined || (call === 'updateNode' && !isNodeWork(ownOf(line, 'work')))) return false
+  return row.fields.every((name) => FIELDS[name](ownOf(line, name)))
 }
 
 const isStreamFacts = has({

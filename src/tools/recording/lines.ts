@@ -7,6 +7,7 @@ import type { Comparison } from '../../foundation/driver/driver-constants.js'
 import type { KernelMistakeKind } from '../../foundation/driver/kernel-driver.js'
 import type { FillWidth, QueuedCopy } from '../../foundation/driver/queued-work.js'
 import type { CopiedBytes, MemoryRows, TouchedMemory } from '../../foundation/driver/touched-memory.js'
+import type { CallFields, RecordedRow } from './call-table.js'
 
 /** The version of the format: a reader refuses others. */
 export const VERSION = 1
@@ -92,84 +93,22 @@ export interface RecordedLibraryCall {
 /** Work that a node of a graph is given. */
 export type RecordedNodeWork = Extract<RecordedWork, { readonly kind: 'kernel' | 'copy' | 'fill' }>
 
+/** The value of a field in a call of this name. */
+type FieldOf<N extends string, F> = F extends keyof CallFields
+  ? CallFields[F]
+  : N extends 'updateNode'
+    ? RecordedNodeWork
+    : RecordedWork
+
+type CallOf<R> = R extends {
+  readonly call: infer N extends string
+  readonly fields: readonly (infer F extends string)[]
+}
+  ? { readonly [K in 'call' | F]: K extends 'call' ? N : FieldOf<N, K> }
+  : never
+
 /** A call of the program, or something that happened to it, without what differs each time. */
-export type RecordedCall =
-  | { readonly call: 'queue'; readonly work: RecordedWork }
-  | { readonly call: 'record'; readonly event: number; readonly stream: number; readonly external: 0 | 1 }
-  | { readonly call: 'recordInternal'; readonly event: number; readonly stream: number }
-  | { readonly call: 'recordDevice'; readonly event: number; readonly device: number }
-  | { readonly call: 'wait'; readonly stream: number; readonly event: number; readonly external: 0 | 1 }
-  | { readonly call: 'waitStream'; readonly stream: number; readonly other: number; readonly context: number }
-  /** The calls that block: what happens meanwhile is between them and `return`. */
-  | { readonly call: 'synchronizeDevice'; readonly device: number }
-  | { readonly call: 'synchronizeStream'; readonly stream: number }
-  | { readonly call: 'synchronizeEvent'; readonly event: number }
-  | { readonly call: 'drain' }
-  /** The run of the host function of the call `op`, until `return`. */
-  | { readonly call: 'host' }
-  | { readonly call: 'return' }
-  /** The promises; `settled` and `cancelled` refer to them by `op`. */
-  | { readonly call: 'deviceFinished'; readonly device: number }
-  | { readonly call: 'streamFinished'; readonly stream: number; readonly context: number }
-  | { readonly call: 'eventFinished'; readonly event: number }
-  | { readonly call: 'settled' | 'cancelled' }
-  /** The end of the promise that a stream waits for. */
-  | { readonly call: 'release' }
-  /** The queries that were answered with true. */
-  | { readonly call: 'streamIsIdle'; readonly stream: number }
-  | { readonly call: 'eventIsDone'; readonly event: number }
-  | { readonly call: 'elapsedTime'; readonly start: number; readonly end: number }
-  | { readonly call: 'deviceContext'; readonly device: number; readonly context: number }
-  | { readonly call: 'createStream'; readonly stream: number; readonly context: number; readonly flags: number }
-  | { readonly call: 'wrapStream'; readonly stream: number; readonly cuda: number; readonly device: number }
-  | { readonly call: 'destroyStream'; readonly stream: number }
-  | { readonly call: 'escaped'; readonly stream: number }
-  | { readonly call: 'nameStream'; readonly stream: number; readonly name: string }
-  | { readonly call: 'createEvent'; readonly event: number; readonly context: number; readonly flags: number }
-  | { readonly call: 'destroyEvent' | 'recycleEvent' | 'wrapEvent' | 'openEvent'; readonly event: number }
-  | { readonly call: 'allocatePinned' | 'registerPinned'; readonly pointer: number; readonly byteLength: number }
-  | { readonly call: 'allocateShared'; readonly pointer: number; readonly byteLength: number }
-  | { readonly call: 'closePinned' | 'freeShared'; readonly pointer: number; readonly after: readonly number[] }
-  | { readonly call: 'closeImported'; readonly after: readonly number[] }
-  | { readonly call: 'placeOf' | 'viewed'; readonly pointer: number; readonly byteLength: number }
-  | { readonly call: 'beginCapture'; readonly stream: number }
-  | {
-      readonly call: 'beginCaptureInto'
-      readonly stream: number
-      readonly graph: number
-      readonly after: readonly number[]
-    }
-  /** A conditional node. `into`: a stream that captures, or the body of another conditional node. `bodies`: those of the new one. */
-  | {
-      readonly call: 'addConditional'
-      readonly into: { readonly stream: number } | { readonly body: number }
-      readonly bodies: readonly number[]
-    }
-  /** The addition of a graph to a body. `copies`: pairs of a node of the graph and its copy in the body. */
-  | {
-      readonly call: 'addToBody'
-      readonly body: number
-      readonly graph: number
-      readonly copies: readonly (readonly [number, number])[]
-    }
-  | { readonly call: 'endCapture'; readonly stream: number; readonly graph: number }
-  | { readonly call: 'abandonCapture' | 'captureFailed'; readonly stream: number }
-  | { readonly call: 'destroyGraph'; readonly graph: number }
-  | { readonly call: 'instantiate' | 'updateGraph'; readonly graph: number; readonly exec: number }
-  | { readonly call: 'destroyExec'; readonly exec: number }
-  | { readonly call: 'updateNode'; readonly exec: number; readonly node: number; readonly work: RecordedNodeWork }
-  | { readonly call: 'setEnabled'; readonly exec: number; readonly node: number; readonly enabled: boolean }
-  /** The program's declaration of what another library has queued. */
-  | {
-      readonly call: 'declareAccess'
-      readonly stream: number
-      readonly what: string
-      readonly memory: readonly TouchedMemory[]
-    }
-  /** The end of the kernel of the call `op` on the simulator. */
-  | { readonly call: 'ran' }
-  /** A turn of the event loop after a host function was queued. */
-  | { readonly call: 'turn' }
+export type RecordedCall = CallOf<RecordedRow>
 
 export interface RecordedMistake {
   readonly kind: KernelMistakeKind

@@ -17,6 +17,7 @@ import {
   type StreamHandle,
 } from '../../foundation/driver/handle-types.js'
 import type { Interceptor, WrappableDriver } from '../../foundation/driver/wrappable-driver.js'
+import { applied, CALLS_BY_NAME } from './call-table.js'
 import type { CallDetails, RecordedCall } from './lines.js'
 import type { Entry, Reader, TimedCall } from './reader.js'
 import { RecordedAnswers, RecordedFailure, type Rest } from './recorded-answers.js'
@@ -118,46 +119,10 @@ export class Player implements Rest {
     const driver = this.#driver
     switch (call.call) {
       case 'queue':
-        driver.queue(queued(call.work, () => this.playUntilReturn()))
-        break
-      case 'record':
-        driver.eventRecord(event(call.event), stream(call.stream), call.external)
-        break
-      case 'recordInternal':
-        driver.eventRecordInternal(event(call.event), stream(call.stream))
-        break
-      case 'recordDevice':
-        driver.deviceRecordInternal(event(call.event), call.device)
-        break
-      case 'wait':
-        driver.streamWaitEvent(stream(call.stream), event(call.event), call.external)
-        break
-      case 'waitStream':
-        driver.streamWaitStream(stream(call.stream), stream(call.other), context(call.context))
-        break
-      case 'synchronizeDevice':
-        driver.deviceSynchronize(call.device)
-        break
-      case 'synchronizeStream':
-        driver.streamSynchronize(stream(call.stream))
-        break
-      case 'synchronizeEvent':
-        driver.eventSynchronize(event(call.event))
-        break
-      case 'drain':
-        driver.drainHostFunctions()
+        driver.work.queue(queued(call.work, () => this.playUntilReturn()))
         break
       case 'host':
         this.#runHostFunction(more)
-        break
-      case 'deviceFinished':
-        driver.deviceFinished(call.device, ignore)
-        break
-      case 'streamFinished':
-        driver.streamFinished(stream(call.stream), context(call.context), ignore)
-        break
-      case 'eventFinished':
-        driver.eventFinished(event(call.event), ignore)
         break
       case 'settled':
       case 'cancelled':
@@ -166,56 +131,14 @@ export class Player implements Rest {
       case 'release':
         this.#release(more)
         break
-      case 'streamIsIdle':
-        driver.streamQuery(stream(call.stream))
-        break
-      case 'eventIsDone':
-        driver.eventQuery(event(call.event))
-        break
-      case 'elapsedTime':
-        driver.eventElapsedTime(event(call.start), event(call.end))
-        break
-      case 'deviceContext':
-        driver.deviceContext(call.device)
-        break
-      case 'createStream':
-        driver.streamCreate(context(call.context), call.flags, 0)
-        break
-      case 'wrapStream':
-        driver.streamWrap(call.cuda, call.device)
-        break
-      case 'destroyStream':
-        driver.streamDestroy(stream(call.stream))
-        break
       case 'escaped':
         this.#escaped(stream(call.stream))
         break
       case 'nameStream':
         this.#name(stream(call.stream), call.name)
         break
-      case 'createEvent':
-        driver.eventCreate(context(call.context), call.flags)
-        break
-      case 'destroyEvent':
-        driver.eventDestroy(event(call.event))
-        break
-      case 'recycleEvent':
-        driver.eventRecycle(context(0), event(call.event))
-        break
-      case 'wrapEvent':
-        driver.eventWrap(event(call.event))
-        break
-      case 'openEvent':
-        driver.eventOpenIpcHandle(context(0), new Uint8Array())
-        break
-      case 'allocatePinned':
-        driver.memory.allocatePinned(call.byteLength, context(0))
-        break
       case 'registerPinned':
         driver.memory.registerPinned(new Uint8Array(call.byteLength), context(0))
-        break
-      case 'allocateShared':
-        driver.sharing.allocate(call.byteLength, context(0))
         break
       case 'closePinned':
         driver.memory.closePinned(call.pointer as Pointer, undefined, events(call.after))
@@ -226,18 +149,6 @@ export class Player implements Rest {
       case 'closeImported':
         driver.sharing.importMemory(new Uint8Array(), context(0)).close(events(call.after))
         break
-      case 'placeOf':
-        driver.memory.placeOf(call.pointer as Pointer, call.byteLength, 0)
-        break
-      case 'viewed':
-        driver.memory.viewed(call.pointer as Pointer, call.byteLength)
-        break
-      case 'beginCapture':
-        driver.graphs.begin(stream(call.stream), 0)
-        break
-      case 'beginCaptureInto':
-        driver.graphs.beginInto(stream(call.stream), 0, graph(call.graph), call.after.map(node))
-        break
       case 'addConditional': {
         const { into, bodies } = call
         const place = 'stream' in into ? { stream: stream(into.stream) } : { body: graph(into.body) }
@@ -245,33 +156,11 @@ export class Player implements Rest {
         driver.graphs.addConditional(place, node)
         break
       }
-      case 'addToBody':
-        driver.graphs.addToBody(graph(call.body), graph(call.graph))
-        break
-      case 'endCapture':
       case 'captureFailed':
         driver.graphs.end(stream(call.stream))
         break
-      case 'abandonCapture':
-        driver.graphs.abandon(stream(call.stream))
-        break
-      case 'destroyGraph':
-        driver.graphs.destroy(graph(call.graph))
-        break
-      case 'instantiate':
-        driver.graphs.instantiate(graph(call.graph), context(0))
-        break
-      case 'updateGraph':
-        driver.graphs.update(exec(call.exec), graph(call.graph))
-        break
-      case 'destroyExec':
-        driver.graphs.destroyExec(exec(call.exec))
-        break
       case 'updateNode':
         driver.graphs.updateNode(exec(call.exec), node(call.node), context(0), nodeWork(call.work))
-        break
-      case 'setEnabled':
-        driver.graphs.setEnabled(exec(call.exec), node(call.node), context(0), call.enabled)
         break
       case 'declareAccess':
         this.#followed.declared?.(call)
@@ -283,8 +172,18 @@ export class Player implements Rest {
       case 'turn':
         break
       default:
-        call satisfies never
+        this.#callByTable(call)
     }
+  }
+
+  /** Makes the call with the fields that its row in the table names. */
+  #callByTable(call: RecordedCall): void {
+    const known = CALLS_BY_NAME.get(call.call)
+    if (known === undefined) return
+    const args = known.row.args.map((each): unknown =>
+      typeof each === 'string' ? Reflect.get(call, each) : each.played,
+    )
+    applied(this.#driver, known, args)
   }
 
   /** Skips a wait. What happens during a wait happens without it, too. A promise is made, and does not settle. */
@@ -322,18 +221,15 @@ export class Player implements Rest {
   #escaped(handle: StreamHandle): void {
     const facts = this.answers.facts.get(handle)
     if (facts !== undefined) this.answers.facts.set(handle, { ...facts, escaped: true })
-    this.#driver.streamEscaped(handle)
+    this.#driver.streams.escaped(handle)
   }
 
   #name(handle: StreamHandle, name: string): void {
-    const id = this.answers.streamGetId(handle)
+    const id = this.answers.streams.getId(handle)
     this.#driver.streamNames.set(canonicalStream(handle), { id, name })
     this.#followed.named?.(handle, name)
   }
 }
-
-/** Ignores errors, since no code awaits the promises of a recording. */
-const ignore = (): void => {}
 
 const stream = (handle: number): StreamHandle => handle as StreamHandle
 const event = (handle: number): EventHandle => handle as EventHandle

@@ -3,8 +3,9 @@
  * looks like the program that it is of.
  */
 
+import type { DeviceDriver } from '../../foundation/driver/device-driver.js'
 import { StreamFlag } from '../../foundation/driver/driver-constants.js'
-import type { Cancel, Settle } from '../../foundation/driver/event-driver.js'
+import type { Cancel, EventDriver, Settle } from '../../foundation/driver/event-driver.js'
 import type { GraphDriver } from '../../foundation/driver/graph-driver.js'
 import type {
   ContextHandle,
@@ -16,9 +17,9 @@ import type {
   StreamHandle,
 } from '../../foundation/driver/handle-types.js'
 import type { MemoryDriver } from '../../foundation/driver/memory-driver.js'
-import type { QueuedWork } from '../../foundation/driver/queued-work.js'
+import type { QueuedWork, WorkDriver } from '../../foundation/driver/queued-work.js'
 import type { SharingDriver } from '../../foundation/driver/sharing-driver.js'
-import type { WrappedStream } from '../../foundation/driver/stream-driver.js'
+import type { StreamDriver } from '../../foundation/driver/stream-driver.js'
 import type { Interceptor } from '../../foundation/driver/wrappable-driver.js'
 import type { Header, StreamFacts } from './lines.js'
 import type { TimedCall } from './reader.js'
@@ -65,132 +66,79 @@ export class RecordedAnswers implements Interceptor {
     }
   }
 
-  deviceCount(): number {
-    return this.header.devices.length
+  readonly devices: Partial<DeviceDriver> = {
+    count: () => this.header.devices.length,
+    name: (device) => this.header.devices[device]?.name ?? '',
+    context: () => {
+      const { call } = this.rest.current
+      return (call.call === 'deviceContext' ? call.context : 0) as ContextHandle
+    },
+    synchronize: () => {
+      this.rest.playUntilReturn()
+    },
+    finished: (_device, settle) => this.#promised(settle),
+    recordInternal: () => true,
   }
 
-  deviceName(device: number): string {
-    return this.header.devices[device]?.name ?? ''
+  readonly work: Partial<WorkDriver> = {
+    queue: (work) => {
+      const { number, call, more } = this.rest.current
+      if (call.call !== 'queue') return
+      if (work.kind === 'allocate' && call.work.kind === 'allocate') work.pointer = call.work.pointer as Pointer
+      if (work.kind === 'kernel' && work.observer !== undefined && more.told === true) {
+        work.observer.isTold = true
+        this.queued.set(number, work)
+      }
+      if (work.kind === 'hostFunction' || work.kind === 'promise') this.queued.set(number, work)
+    },
+    drainHostFunctions: () => {
+      this.rest.playUntilReturn()
+    },
   }
 
-  queue(work: QueuedWork): void {
-    const { number, call, more } = this.rest.current
-    if (call.call !== 'queue') return
-    if (work.kind === 'allocate' && call.work.kind === 'allocate') work.pointer = call.work.pointer as Pointer
-    if (work.kind === 'kernel' && work.observer !== undefined && more.told === true) {
-      work.observer.isTold = true
-      this.queued.set(number, work)
-    }
-    if (work.kind === 'hostFunction' || work.kind === 'promise') this.queued.set(number, work)
-  }
+  readonly streams = {
+    create: () => {
+      const { call } = this.rest.current
+      return (call.call === 'createStream' ? call.stream : 0) as StreamHandle
+    },
+    destroy: (stream) => {
+      this.#capturing.delete(stream)
+    },
+    wrap: (cudaHandle, near) => {
+      const stream = (cudaHandle > 2 ? cudaHandle : near * 4 + cudaHandle) as StreamHandle
+      const { device = near, context = 0 } = this.facts.get(stream) ?? {}
+      return { stream, device, context: context as ContextHandle }
+    },
+    escaped: () => {},
+    isEscaped: (stream) => this.facts.get(stream)?.escaped ?? true,
+    getId: (stream) => BigInt(this.facts.get(stream)?.id ?? stream),
+    getFlags: (stream) => (this.facts.get(stream)?.nonBlocking === false ? 0 : StreamFlag.NON_BLOCKING),
+    getPriority: (stream) => this.facts.get(stream)?.priority ?? 0,
+    isCapturing: (stream) => this.#capturing.has(stream),
+    query: () => true,
+    synchronize: () => {
+      this.rest.playUntilReturn()
+    },
+    waitEvent: () => {},
+    waitStream: () => {},
+    finished: (_stream, _context, settle) => this.#promised(settle),
+  } satisfies Partial<StreamDriver>
 
-  deviceContext(): ContextHandle {
-    const { call } = this.rest.current
-    return (call.call === 'deviceContext' ? call.context : 0) as ContextHandle
-  }
-
-  deviceSynchronize(): void {
-    this.rest.playUntilReturn()
-  }
-
-  deviceFinished(_device: number, settle: Settle): Cancel {
-    return this.#promised(settle)
-  }
-
-  deviceRecordInternal(): boolean {
-    return true
-  }
-
-  drainHostFunctions(): void {
-    this.rest.playUntilReturn()
-  }
-
-  streamCreate(): StreamHandle {
-    const { call } = this.rest.current
-    return (call.call === 'createStream' ? call.stream : 0) as StreamHandle
-  }
-
-  streamDestroy(stream: StreamHandle): void {
-    this.#capturing.delete(stream)
-  }
-
-  streamWrap(cudaHandle: number, near: number): WrappedStream {
-    const stream = (cudaHandle > 2 ? cudaHandle : near * 4 + cudaHandle) as StreamHandle
-    const { device = near, context = 0 } = this.facts.get(stream) ?? {}
-    return { stream, device, context: context as ContextHandle }
-  }
-
-  streamEscaped(): void {}
-
-  isEscaped(stream: StreamHandle): boolean {
-    return this.facts.get(stream)?.escaped ?? true
-  }
-
-  streamGetId(stream: StreamHandle): bigint {
-    return BigInt(this.facts.get(stream)?.id ?? stream)
-  }
-
-  streamGetFlags(stream: StreamHandle): number {
-    return this.facts.get(stream)?.nonBlocking === false ? 0 : StreamFlag.NON_BLOCKING
-  }
-
-  streamGetPriority(stream: StreamHandle): number {
-    return this.facts.get(stream)?.priority ?? 0
-  }
-
-  streamIsCapturing(stream: StreamHandle): boolean {
-    return this.#capturing.has(stream)
-  }
-
-  streamQuery(): boolean {
-    return true
-  }
-
-  streamSynchronize(): void {
-    this.rest.playUntilReturn()
-  }
-
-  streamWaitEvent(): void {}
-  streamWaitStream(): void {}
-
-  streamFinished(_stream: StreamHandle, _context: ContextHandle, settle: Settle): Cancel {
-    return this.#promised(settle)
-  }
-
-  eventCreate(): EventHandle {
-    const { call } = this.rest.current
-    return (call.call === 'createEvent' || call.call === 'openEvent' ? call.event : 0) as EventHandle
-  }
-
-  eventOpenIpcHandle(): EventHandle {
-    return this.eventCreate()
-  }
-
-  eventDestroy(): void {}
-  eventRecycle(): void {}
-
-  eventWrap(): { readonly context: ContextHandle; readonly device: number } | undefined {
-    return undefined
-  }
-
-  eventRecord(): void {}
-  eventRecordInternal(): void {}
-
-  eventQuery(): boolean {
-    return true
-  }
-
-  eventSynchronize(): void {
-    this.rest.playUntilReturn()
-  }
-
-  eventFinished(_event: EventHandle, settle: Settle): Cancel {
-    return this.#promised(settle)
-  }
-
-  eventElapsedTime(): number {
-    return 0
-  }
+  readonly events = {
+    create: () => this.#event(),
+    openIpcHandle: () => this.#event(),
+    destroy: () => {},
+    recycle: () => {},
+    wrap: () => undefined,
+    record: () => {},
+    recordInternal: () => {},
+    query: () => true,
+    synchronize: () => {
+      this.rest.playUntilReturn()
+    },
+    finished: (_event, settle) => this.#promised(settle),
+    elapsedTime: () => 0,
+  } satisfies Partial<EventDriver>
 
   #promised(settle: Settle): Cancel {
     this.promises.set(this.rest.current.number, settle)
@@ -212,6 +160,11 @@ export class RecordedAnswers implements Interceptor {
     closePinned: (pointer) => void this.#pinned.delete(pointer),
     placeOf: () => ({ device: 0, isOfHost: false }),
     viewed: nothing,
+  }
+
+  #event(): EventHandle {
+    const { call } = this.rest.current
+    return (call.call === 'createEvent' || call.call === 'openEvent' ? call.event : 0) as EventHandle
   }
 
   #pointer(): Pointer {

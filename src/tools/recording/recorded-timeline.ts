@@ -30,17 +30,17 @@ class RecordedMeter implements Meter {
     const { device = 0, context = 0, multiprocessors } = answers.facts.get(stream) ?? {}
     return {
       device,
-      context: answers.streamWrap(stream, device).context,
-      id: answers.streamGetId(stream),
-      nonBlocking: answers.streamGetFlags(stream) !== 0,
-      priority: answers.streamGetPriority(stream),
+      context: answers.streams.wrap(stream, device).context,
+      id: answers.streams.getId(stream),
+      nonBlocking: answers.streams.getFlags(stream) !== 0,
+      priority: answers.streams.getPriority(stream),
       multiprocessors,
       isProvisional: context === 0,
     }
   }
 
   captures(stream: StreamHandle): boolean {
-    return this.player.current.more.captured === true || this.player.answers.streamIsCapturing(stream)
+    return this.player.current.more.captured === true || this.player.answers.streams.isCapturing(stream)
   }
 
   queuing(row: number, stream: StreamHandle): boolean {

@@ -197,12 +197,12 @@ export class Recorder {
 const clockOf = ({ name }: WrappableDriver): (() => number) => (name === 'sim' ? () => 0 : () => monotonicTime() * 1e6)
 
 function headerOf(driver: WrappableDriver, stacks: Header['stacks']): Header {
-  const ordinals = Array.from({ length: driver.deviceCount() }, (_, ordinal) => ordinal)
+  const ordinals = Array.from({ length: driver.devices.count() }, (_, ordinal) => ordinal)
   const devices = ordinals.map((ordinal) => {
     return {
-      name: driver.deviceName(ordinal),
-      multiprocessors: driver.deviceAttribute(ordinal, MULTIPROCESSORS),
-      threads: driver.deviceAttribute(ordinal, THREADS_OF_MULTIPROCESSOR),
+      name: driver.devices.name(ordinal),
+      multiprocessors: driver.devices.attribute(ordinal, MULTIPROCESSORS),
+      threads: driver.devices.attribute(ordinal, THREADS_OF_MULTIPROCESSOR),
     }
   })
   const epoch = Math.round((timeOrigin + monotonicTime()) * 1000) * 1000

@@ -2,31 +2,21 @@
 
 import { givenName } from '../../core/stream-names.js'
 import { atNextTurn, type Turn } from '../../foundation/base/event-loop.js'
-import type { Driver } from '../../foundation/driver/driver.js'
-import type { ExternalFlag } from '../../foundation/driver/driver-constants.js'
+import type { Driver, DriverParts } from '../../foundation/driver/driver.js'
 import type { Cancel, InternalEvent, Settle } from '../../foundation/driver/event-driver.js'
-import type { GraphDriver } from '../../foundation/driver/graph-driver.js'
-import type {
-  ContextHandle,
-  EventHandle,
-  KernelHandle,
-  Pointer,
-  StreamHandle,
-} from '../../foundation/driver/handle-types.js'
+import type { EventHandle, KernelHandle, Pointer, StreamHandle } from '../../foundation/driver/handle-types.js'
 import type { LaunchObserver } from '../../foundation/driver/kernel-driver.js'
-import type { MemoryDriver } from '../../foundation/driver/memory-driver.js'
 import type {
   QueuedHostFunction,
   QueuedKernel,
   QueuedPromiseWait,
   QueuedWork,
 } from '../../foundation/driver/queued-work.js'
-import type { SharingDriver } from '../../foundation/driver/sharing-driver.js'
-import type { WrappedStream } from '../../foundation/driver/stream-driver.js'
 import type { TouchedMemory } from '../../foundation/driver/touched-memory.js'
 import type { Interceptor } from '../../foundation/driver/wrappable-driver.js'
 import type { TimelineInterceptor } from '../timeline/timeline-interceptor.js'
 import type { StreamTrack } from '../timeline/tracks.js'
+import { applied, callsOf, type DriverCall, type Row } from './call-table.js'
 import { Durations } from './durations.js'
 import { FollowedBytes } from './followed-bytes.js'
 import type { Journal } from './journal.js'
@@ -61,30 +51,32 @@ export class RecordingInterceptor implements Interceptor {
     this.#bytes = new FollowedBytes(journal)
   }
 
-  queue(work: QueuedWork): void {
-    if (this.#captures === 0 && this.durations.isFull) this.journal.aside(() => this.durations.renew())
-    const handle = work.kind === 'library' ? work.calls[0]?.stream : work.stream
-    if (handle !== undefined) this.#isUsed(handle)
-    if (work.kind === 'library') for (const { stream } of work.calls) this.#isUsed(stream)
-    if (work.kind === 'waitValue' || work.kind === 'writeValue') this.#bytes.followWord(work.word.pointer)
-    this.#bytes.note()
-    /** The number of this call, once it is known. */
-    const call = { number: -1 }
-    const watched = this.#watched(work, call)
-    this.durations.begin()
-    const began = this.durations.now()
-    this.next.queue(watched.work)
-    const ended = this.durations.now()
-    if (work.kind === 'free' && this.#places.size > 0) this.#places.clear()
-    const more = this.#captured(work, handle, watched.isTold())
-    call.number = this.journal.call({ call: 'queue', work: this.#described(work) }, began, ended, more)
-    this.durations.end(call.number)
-    if (work.kind === 'promise') this.#watchRelease(work, call.number)
-    if (work.kind === 'hostFunction' && work.call.internal !== true) this.#watchTurn()
-    if (call.number < this.#nextLook) return
-    this.#nextLook = call.number + CALLS_PER_LOOK
-    if (this.#captures === 0) this.journal.aside(() => this.durations.collect())
-  }
+  readonly work = this.#recorded('work', {
+    queue: (work) => {
+      if (this.#captures === 0 && this.durations.isFull) this.journal.aside(() => this.durations.renew())
+      const handle = work.kind === 'library' ? work.calls[0]?.stream : work.stream
+      if (handle !== undefined) this.#isUsed(handle)
+      if (work.kind === 'library') for (const { stream } of work.calls) this.#isUsed(stream)
+      if (work.kind === 'waitValue' || work.kind === 'writeValue') this.#bytes.followWord(work.word.pointer)
+      this.#bytes.note()
+      /** The number of this call, once it is known. */
+      const call = { number: -1 }
+      const watched = this.#watched(work, call)
+      this.durations.begin()
+      const began = this.durations.now()
+      this.next.work.queue(watched.work)
+      const ended = this.durations.now()
+      if (work.kind === 'free' && this.#places.size > 0) this.#places.clear()
+      const more = this.#captured(work, handle, watched.isTold())
+      call.number = this.journal.call({ call: 'queue', work: this.#described(work) }, began, ended, more)
+      this.durations.end(call.number)
+      if (work.kind === 'promise') this.#watchRelease(work, call.number)
+      if (work.kind === 'hostFunction' && work.call.internal !== true) this.#watchTurn()
+      if (call.number < this.#nextLook) return
+      this.#nextLook = call.number + CALLS_PER_LOOK
+      if (this.#captures === 0) this.journal.aside(() => this.durations.collect())
+    },
+  })
 
   /** Notes that a name was given to a stream. */
   named(stream: StreamHandle, name: string): void {
@@ -217,7 +209,7 @@ export class RecordingInterceptor implements Interceptor {
     if (this.#captures === 0 || stream === undefined) return told ? { told } : undefined
     let isCaptured: boolean
     try {
-      isCaptured = this.next.streamIsCapturing(stream)
+      isCaptured = this.next.streams.isCapturing(stream)
     } catch {
       isCaptured = true
     }
@@ -234,7 +226,7 @@ export class RecordingInterceptor implements Interceptor {
     if (known === track || (known?.id === track.id && known.device === track.device)) return
     this.#streams.set(handle, track)
     const { id, device, context, nonBlocking, priority, multiprocessors, name } = track
-    const escaped = this.next.isEscaped(handle)
+    const escaped = this.next.streams.isEscaped(handle)
     const given = givenName(this.next, handle, id) !== undefined
     const facts = { stream: handle, device, context, id: String(id), nonBlocking, priority, escaped, name, given }
     this.journal.object(multiprocessors === undefined ? facts : { ...facts, multiprocessors })
@@ -281,180 +273,77 @@ export class RecordingInterceptor implements Interceptor {
     }
   }
 
-  deviceContext(device: number): ContextHandle {
+  /** The methods of a part that are recorded, as the table has them; those that do more are given. */
+  #recorded<P extends keyof DriverParts>(part: P, given: Partial<DriverParts[P]> = {}): Partial<DriverParts[P]> {
+    const methods = { ...given }
+    for (const call of callsOf(part)) {
+      if (call.method in methods) continue
+      Reflect.set(methods, call.method, (...args: readonly unknown[]) => this.#byTable(call, args))
+    }
+    return methods
+  }
+
+  #byTable(call: DriverCall, args: readonly unknown[]): unknown {
+    const { row } = call
+    for (const name of row.uses ?? []) this.#isUsed(args[row.args.indexOf(name)] as StreamHandle)
+    if (row.written === 'blocks') {
+      this.#blocked(written(row, args), () => applied(this.next, call, args))
+      return undefined
+    }
     return this.#made(
-      (context) => ({ call: 'deviceContext', device, context }),
-      () => this.next.deviceContext(device),
-      false,
+      (result) => (row.written === 'true' && result !== true ? undefined : written(row, args, result)),
+      () => applied(this.next, call, args),
+      row.isQuiet !== true,
     )
   }
 
-  deviceSynchronize(device: number): void {
-    this.#blocked({ call: 'synchronizeDevice', device }, () => this.next.deviceSynchronize(device))
-  }
+  readonly devices = this.#recorded('devices', {
+    finished: (device, settle) =>
+      this.#awaited({ call: 'deviceFinished', device }, settle, (told) => this.next.devices.finished(device, told)),
+  })
 
-  deviceFinished(device: number, settle: Settle): Cancel {
-    return this.#awaited({ call: 'deviceFinished', device }, settle, (told) => this.next.deviceFinished(device, told))
-  }
+  readonly streams = this.#recorded('streams', {
+    create: (context, flags, priority) => {
+      const began = this.durations.now()
+      const stream = this.next.streams.create(context, flags, priority)
+      const ended = this.durations.now()
+      this.#forget(stream)
+      this.#isUsed(stream)
+      this.journal.call({ call: 'createStream', stream, context, flags }, began, ended)
+      return stream
+    },
+    destroy: (stream) => {
+      this.#made(
+        () => ({ call: 'destroyStream', stream }),
+        () => this.next.streams.destroy(stream),
+        false,
+      )
+      this.#forget(stream)
+    },
+    wrap: (cudaHandle, near) => {
+      const wrapped = this.next.streams.wrap(cudaHandle, near)
+      const { stream, device } = wrapped
+      this.#forget(stream)
+      this.#isUsed(stream)
+      this.#at({ call: 'wrapStream', stream, cuda: cudaHandle, device })
+      return wrapped
+    },
+    escaped: (stream) => {
+      this.next.streams.escaped(stream)
+      this.#at({ call: 'escaped', stream }, undefined, false)
+    },
+    finished: (stream, context, settle) => {
+      this.#isUsed(stream)
+      return this.#awaited({ call: 'streamFinished', stream, context }, settle, (told) =>
+        this.next.streams.finished(stream, context, told),
+      )
+    },
+  })
 
-  drainHostFunctions(): void {
-    this.#blocked({ call: 'drain' }, () => this.next.drainHostFunctions())
-  }
-
-  deviceRecordInternal(event: EventHandle, device: number): boolean {
-    return this.#made(
-      (isRecorded) => (isRecorded ? { call: 'recordDevice', event, device } : undefined),
-      () => this.next.deviceRecordInternal(event, device),
-    )
-  }
-
-  streamCreate(context: ContextHandle, flags: number, priority: number): StreamHandle {
-    const began = this.durations.now()
-    const stream = this.next.streamCreate(context, flags, priority)
-    const ended = this.durations.now()
-    this.#forget(stream)
-    this.#isUsed(stream)
-    this.journal.call({ call: 'createStream', stream, context, flags }, began, ended)
-    return stream
-  }
-
-  streamDestroy(stream: StreamHandle): void {
-    this.#made(
-      () => ({ call: 'destroyStream', stream }),
-      () => this.next.streamDestroy(stream),
-      false,
-    )
-    this.#forget(stream)
-  }
-
-  streamWrap(cudaHandle: number, near: number): WrappedStream {
-    const wrapped = this.next.streamWrap(cudaHandle, near)
-    const { stream, device } = wrapped
-    this.#forget(stream)
-    this.#isUsed(stream)
-    this.#at({ call: 'wrapStream', stream, cuda: cudaHandle, device })
-    return wrapped
-  }
-
-  streamEscaped(stream: StreamHandle): void {
-    this.next.streamEscaped(stream)
-    this.#at({ call: 'escaped', stream }, undefined, false)
-  }
-
-  streamQuery(stream: StreamHandle, isIdle?: boolean): boolean {
-    return this.#made(
-      (idle) => (idle ? { call: 'streamIsIdle', stream } : undefined),
-      () => this.next.streamQuery(stream, isIdle),
-    )
-  }
-
-  streamSynchronize(stream: StreamHandle): void {
-    this.#isUsed(stream)
-    this.#blocked({ call: 'synchronizeStream', stream }, () => this.next.streamSynchronize(stream))
-  }
-
-  streamWaitEvent(stream: StreamHandle, event: EventHandle, external: ExternalFlag): void {
-    this.#isUsed(stream)
-    this.#made(
-      () => ({ call: 'wait', stream, event, external }),
-      () => this.next.streamWaitEvent(stream, event, external),
-    )
-  }
-
-  streamWaitStream(stream: StreamHandle, other: StreamHandle, otherContext: ContextHandle): void {
-    this.#isUsed(other)
-    this.#isUsed(stream)
-    this.#made(
-      () => ({ call: 'waitStream', stream, other, context: otherContext }),
-      () => this.next.streamWaitStream(stream, other, otherContext),
-    )
-  }
-
-  streamFinished(stream: StreamHandle, context: ContextHandle, settle: Settle): Cancel {
-    this.#isUsed(stream)
-    return this.#awaited({ call: 'streamFinished', stream, context }, settle, (told) =>
-      this.next.streamFinished(stream, context, told),
-    )
-  }
-
-  eventCreate(context: ContextHandle, flags: number, recordedNext?: boolean): EventHandle {
-    return this.#made(
-      (event) => ({ call: 'createEvent', event, context, flags }),
-      () => this.next.eventCreate(context, flags, recordedNext),
-      false,
-    )
-  }
-
-  eventDestroy(event: EventHandle): void {
-    this.#made(
-      () => ({ call: 'destroyEvent', event }),
-      () => this.next.eventDestroy(event),
-      false,
-    )
-  }
-
-  eventRecycle(context: ContextHandle, event: EventHandle, flags?: number, neverRecorded?: boolean): void {
-    this.#made(
-      () => ({ call: 'recycleEvent', event }),
-      () => this.next.eventRecycle(context, event, flags, neverRecorded),
-      false,
-    )
-  }
-
-  eventWrap(event: EventHandle): { readonly context: ContextHandle; readonly device: number } | undefined {
-    return this.#made(
-      () => ({ call: 'wrapEvent', event }),
-      () => this.next.eventWrap(event),
-      false,
-    )
-  }
-
-  eventOpenIpcHandle(context: ContextHandle, bytes: Uint8Array): EventHandle {
-    return this.#made(
-      (event) => ({ call: 'openEvent', event }),
-      () => this.next.eventOpenIpcHandle(context, bytes),
-      false,
-    )
-  }
-
-  eventRecord(event: EventHandle, stream: StreamHandle, external: ExternalFlag): void {
-    this.#isUsed(stream)
-    this.#made(
-      () => ({ call: 'record', event, stream, external }),
-      () => this.next.eventRecord(event, stream, external),
-    )
-  }
-
-  eventRecordInternal(event: EventHandle, stream: StreamHandle): void {
-    this.#isUsed(stream)
-    this.#made(
-      () => ({ call: 'recordInternal', event, stream }),
-      () => this.next.eventRecordInternal(event, stream),
-      false,
-    )
-  }
-
-  eventQuery(event: EventHandle, isDone?: boolean): boolean {
-    return this.#made(
-      (done) => (done ? { call: 'eventIsDone', event } : undefined),
-      () => this.next.eventQuery(event, isDone),
-    )
-  }
-
-  eventSynchronize(event: EventHandle): void {
-    this.#blocked({ call: 'synchronizeEvent', event }, () => this.next.eventSynchronize(event))
-  }
-
-  eventFinished(event: EventHandle, settle: Settle): Cancel {
-    return this.#awaited({ call: 'eventFinished', event }, settle, (told) => this.next.eventFinished(event, told))
-  }
-
-  eventElapsedTime(start: EventHandle, end: EventHandle): number {
-    return this.#made(
-      () => ({ call: 'elapsedTime', start, end }),
-      () => this.next.eventElapsedTime(start, end),
-    )
-  }
+  readonly events = this.#recorded('events', {
+    finished: (event, settle) =>
+      this.#awaited({ call: 'eventFinished', event }, settle, (told) => this.next.events.finished(event, told)),
+  })
 
   #awaited(call: RecordedCall, settle: Settle, start: (settle: Settle) => Cancel): Cancel {
     this.#bytes.note()
@@ -476,7 +365,7 @@ export class RecordingInterceptor implements Interceptor {
     }
   }
 
-  readonly memory: Partial<MemoryDriver> = {
+  readonly memory = this.#recorded('memory', {
     allocatePinned: (byteLength, context) => {
       const pinned = this.#made(
         ({ pointer }) => ({ call: 'allocatePinned', pointer, byteLength }),
@@ -502,12 +391,6 @@ export class RecordingInterceptor implements Interceptor {
         () => this.next.memory.closePinned(pointer, bytes, after),
       )
     },
-    placeOf: (pointer, byteLength, near) =>
-      this.#made(
-        () => ({ call: 'placeOf', pointer, byteLength }),
-        () => this.next.memory.placeOf(pointer, byteLength, near),
-        false,
-      ),
     viewed: (pointer, byteLength) => {
       if (this.next.name === 'sim') this.#bytes.follow(pointer, byteLength)
       this.#bytes.note()
@@ -516,14 +399,9 @@ export class RecordingInterceptor implements Interceptor {
         () => this.next.memory.viewed(pointer, byteLength),
       )
     },
-  }
+  })
 
-  readonly sharing: Partial<SharingDriver> = {
-    allocate: (byteLength, context) =>
-      this.#made(
-        (pointer) => ({ call: 'allocateShared', pointer, byteLength }),
-        () => this.next.sharing.allocate(byteLength, context),
-      ),
+  readonly sharing = this.#recorded('sharing', {
     free: (pointer, after) =>
       this.#made(
         () => ({ call: 'freeShared', pointer, after: eventsOf(after) }),
@@ -537,9 +415,9 @@ export class RecordingInterceptor implements Interceptor {
       }
       return { ...imported, close }
     },
-  }
+  })
 
-  readonly graphs: Partial<GraphDriver> = {
+  readonly graphs = this.#recorded('graphs', {
     begin: (stream, mode) => {
       this.#isUsed(stream)
       this.#made(
@@ -556,11 +434,6 @@ export class RecordingInterceptor implements Interceptor {
       )
       this.#captures += 1
     },
-    addConditional: (into, node) =>
-      this.#made(
-        (bodies) => ({ call: 'addConditional', into, bodies }),
-        () => this.next.graphs.addConditional(into, node),
-      ),
     addToBody: (body, graph) =>
       this.#made(
         (copies) => ({ call: 'addToBody', body, graph, copies: [...copies] }),
@@ -585,39 +458,20 @@ export class RecordingInterceptor implements Interceptor {
         () => this.next.graphs.abandon(stream),
       )
     },
-    destroy: (graph) =>
-      this.#made(
-        () => ({ call: 'destroyGraph', graph }),
-        () => this.next.graphs.destroy(graph),
-        false,
-      ),
-    instantiate: (graph, context) =>
-      this.#made(
-        (exec) => ({ call: 'instantiate', graph, exec }),
-        () => this.next.graphs.instantiate(graph, context),
-      ),
-    destroyExec: (exec) =>
-      this.#made(
-        () => ({ call: 'destroyExec', exec }),
-        () => this.next.graphs.destroyExec(exec),
-        false,
-      ),
-    update: (exec, graph) =>
-      this.#made(
-        () => ({ call: 'updateGraph', exec, graph }),
-        () => this.next.graphs.update(exec, graph),
-      ),
     updateNode: (exec, node, context, work) =>
       this.#made(
         () => ({ call: 'updateNode', exec, node, work: recordedNode(0, work) }),
         () => this.next.graphs.updateNode(exec, node, context, work),
       ),
-    setEnabled: (exec, node, context, enabled) =>
-      this.#made(
-        () => ({ call: 'setEnabled', exec, node, enabled }),
-        () => this.next.graphs.setEnabled(exec, node, context, enabled),
-      ),
-  }
+  })
+}
+
+/** The call as the recording has it, with the fields that its row names. */
+function written(row: Row, args: readonly unknown[], result?: unknown): RecordedCall {
+  const call: Record<string, unknown> = { call: row.call }
+  for (const field of row.fields) call[field] = field === row.result ? result : args[row.args.indexOf(field)]
+  // A row has the fields of its call, since the type of the call is made from it.
+  return call as RecordedCall
 }
 
 const eventsOf = (events: readonly InternalEvent[]): readonly number[] => events.map(({ event }) => event)

@@ -8,9 +8,9 @@ import { checkWritableFolder } from '../../foundation/base/file-of-process.js'
 import { process } from '../../foundation/base/node-modules.js'
 import { programLines, takeStack } from '../../foundation/base/stack.js'
 import type { Driver } from '../../foundation/driver/driver.js'
-import type { ExternalFlag } from '../../foundation/driver/driver-constants.js'
-import type { ContextHandle, EventHandle, StreamHandle } from '../../foundation/driver/handle-types.js'
-import type { QueuedWork } from '../../foundation/driver/queued-work.js'
+import type { EventDriver } from '../../foundation/driver/event-driver.js'
+import type { WorkDriver } from '../../foundation/driver/queued-work.js'
+import type { StreamDriver } from '../../foundation/driver/stream-driver.js'
 import type { Interceptor } from '../../foundation/driver/wrappable-driver.js'
 import { injectionFile } from '../../foundation/native/layer.js'
 import { NativeMemory } from '../../foundation/native/native-memory.js'
@@ -64,23 +64,25 @@ class TracedCalls implements Interceptor {
     private readonly lines: CallLines,
   ) {}
 
-  queue(work: QueuedWork): void {
-    this.lines.during(() => this.next.queue(work))
+  readonly work: Partial<WorkDriver> = {
+    queue: (work) => {
+      this.lines.during(() => this.next.work.queue(work))
+    },
   }
 
-  streamCreate(context: ContextHandle, flags: number, priority: number): StreamHandle {
-    return this.lines.during(() => this.next.streamCreate(context, flags, priority))
+  readonly streams: Partial<StreamDriver> = {
+    create: (context, flags, priority) => this.lines.during(() => this.next.streams.create(context, flags, priority)),
+    waitEvent: (stream, event, external) => {
+      this.lines.during(() => this.next.streams.waitEvent(stream, event, external))
+    },
+    waitStream: (stream, other, otherContext) => {
+      this.lines.during(() => this.next.streams.waitStream(stream, other, otherContext))
+    },
   }
 
-  eventRecord(event: EventHandle, stream: StreamHandle, external: ExternalFlag): void {
-    this.lines.during(() => this.next.eventRecord(event, stream, external))
-  }
-
-  streamWaitEvent(stream: StreamHandle, event: EventHandle, external: ExternalFlag): void {
-    this.lines.during(() => this.next.streamWaitEvent(stream, event, external))
-  }
-
-  streamWaitStream(stream: StreamHandle, other: StreamHandle, otherContext: ContextHandle): void {
-    this.lines.during(() => this.next.streamWaitStream(stream, other, otherContext))
+  readonly events: Partial<EventDriver> = {
+    record: (event, stream, external) => {
+      this.lines.during(() => this.next.events.record(event, stream, external))
+    },
   }
 }

@@ -705,8 +705,8 @@ export class Fixer {
     return attempted(() => {
       for (const { handle, device, closed } of others) {
         const work = closed ? this.order.workOfDevice(device) : this.order.workOf(handle)
-        if (closed) driver.deviceSynchronize(device)
-        else driver.streamSynchronize(handle)
+        if (closed) driver.devices.synchronize(device)
+        else driver.streams.synchronize(handle)
         this.order.hostWaitedFor(work)
       }
       return true
@@ -714,7 +714,7 @@ export class Fixer {
   }
 
   #waitFor(stream: TrackedStream, other: OperationStream): boolean {
-    this.driver.streamWaitStream(stream.handle, other.handle, this.#contextOf(other))
+    this.driver.streams.waitStream(stream.handle, other.handle, this.#contextOf(other))
     this.order.waitForStream(stream.handle, other.handle)
     return true
   }
@@ -722,20 +722,20 @@ export class Fixer {
   /** No event can be recorded on a closed stream, so this waits for all work of its device. */
   #waitForDevice(stream: TrackedStream, { device }: OperationStream): boolean {
     const { driver } = this
-    const context = driver.deviceContext(device)
-    const event = driver.eventCreate(context, EventFlag.DISABLE_TIMING, true)
+    const context = driver.devices.context(device)
+    const event = driver.events.create(context, EventFlag.DISABLE_TIMING, true)
     try {
-      if (!driver.deviceRecordInternal(event, device)) return false
-      driver.streamWaitEvent(stream.handle, event, 0)
+      if (!driver.devices.recordInternal(event, device)) return false
+      driver.streams.waitEvent(stream.handle, event, 0)
       for (const epoch of this.order.workOfDevice(device)) stream.join(epoch)
       return true
     } finally {
-      driver.eventRecycle(context, event)
+      driver.events.recycle(context, event)
     }
   }
 
   #contextOf({ handle, device }: OperationStream): ContextHandle {
-    return this.driver.streamWrap(cudaHandleOf(handle), device).context
+    return this.driver.streams.wrap(cudaHandleOf(handle), device).context
   }
 }
 

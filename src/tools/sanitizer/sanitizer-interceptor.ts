@@ -1,18 +1,13 @@
 /** Intercepts the calls that order work or touch memory, and passes them to the detector. */
+
 import { calledFromHere } from '../../foundation/base/stack.js'
 import type { Epoch } from '../../foundation/base/vector-clock.js'
+import type { DeviceDriver } from '../../foundation/driver/device-driver.js'
 import type { Driver } from '../../foundation/driver/driver.js'
-import { EventFlag, type ExternalFlag } from '../../foundation/driver/driver-constants.js'
-import type { Cancel, InternalEvent, Settle } from '../../foundation/driver/event-driver.js'
+import { EventFlag } from '../../foundation/driver/driver-constants.js'
+import type { Cancel, EventDriver, InternalEvent, Settle } from '../../foundation/driver/event-driver.js'
 import type { GraphDriver } from '../../foundation/driver/graph-driver.js'
-import type {
-  ContextHandle,
-  EventHandle,
-  GraphExecHandle,
-  GraphHandle,
-  NodeHandle,
-  StreamHandle,
-} from '../../foundation/driver/handle-types.js'
+import type { GraphExecHandle, GraphHandle, NodeHandle, StreamHandle } from '../../foundation/driver/handle-types.js'
 import type { MemoryDriver } from '../../foundation/driver/memory-driver.js'
 import {
   type KernelWork,
@@ -25,10 +20,10 @@ import {
   type QueuedKernel,
   type QueuedLibraryCalls,
   type QueuedPromiseWait,
-  type QueuedWork,
+  type WorkDriver,
 } from '../../foundation/driver/queued-work.js'
 import type { SharingDriver } from '../../foundation/driver/sharing-driver.js'
-import type { WrappedStream } from '../../foundation/driver/stream-driver.js'
+import type { StreamDriver } from '../../foundation/driver/stream-driver.js'
 import type { TouchedMemory } from '../../foundation/driver/touched-memory.js'
 import type { Interceptor } from '../../foundation/driver/wrappable-driver.js'
 import { Detector, ObservedLaunch } from './detector.js'
@@ -79,79 +74,85 @@ export class SanitizerInterceptor implements Interceptor {
     this.detector = new Detector(next, this.#order, findings, stacks)
   }
 
-  queue(work: QueuedWork): void {
-    const { detector, next } = this
-    switch (work.kind) {
-      case 'kernel':
-      case 'copy':
-      case 'copies':
-      case 'fill': {
-        const memory = memoryOf(work)
-        const what = nameOf(work)
-        detector.probe(work.stream, what, memory)
-        if (work.kind === 'kernel') this.#launch(work, what, memory)
-        else {
-          next.queue(work)
-          detector.work(work.stream, what, memory)
+  readonly work: Partial<WorkDriver> = {
+    queue: (work) => {
+      const { detector, next } = this
+      switch (work.kind) {
+        case 'kernel':
+        case 'copy':
+        case 'copies':
+        case 'fill': {
+          const memory = memoryOf(work)
+          const what = nameOf(work)
+          detector.probe(work.stream, what, memory)
+          if (work.kind === 'kernel') this.#launch(work, what, memory)
+          else {
+            next.work.queue(work)
+            detector.work(work.stream, what, memory)
+          }
+          if (work.kind === 'fill') detector.filled(work)
+          break
         }
-        if (work.kind === 'fill') detector.filled(work)
-        break
+        case 'library':
+          this.#callLibrary(work)
+          break
+        case 'allocate':
+          next.work.queue(work)
+          detector.allocated(work.pointer, work.byteLength, work.stream)
+          break
+        case 'free':
+          detector.probeFree(work)
+          detector.freed(work, () => next.work.queue(work))
+          break
+        case 'hostFunction':
+          this.#launchHostFunction(work)
+          break
+        case 'promise':
+          this.#waitForPromise(work)
+          break
+        case 'waitValue':
+          detector.probeValue(work.word, work.stream)
+          next.work.queue(work)
+          detector.valueAwaited(work.word, work.compare, work.stream)
+          break
+        case 'writeValue':
+          detector.probeValue(work.word, work.stream)
+          next.work.queue(work)
+          detector.valueWritten(work.word, work.stream)
+          break
+        case 'graph': {
+          const instance = this.#instances.get(work.exec)
+          detector.probeLaunch(instance, work.stream)
+          next.work.queue(work)
+          detector.launched(`launch of graph ${work.exec}`, instance, work.stream)
+          break
+        }
+        case 'childGraph':
+          next.work.queue(work)
+          detector.graphAdded(work.stream, this.#graphs.get(work.graph) ?? [])
+          break
+        case 'graphUpload':
+          next.work.queue(work)
+          break
+        default:
+          work satisfies never
       }
-      case 'library':
-        this.#callLibrary(work)
-        break
-      case 'allocate':
-        next.queue(work)
-        detector.allocated(work.pointer, work.byteLength, work.stream)
-        break
-      case 'free':
-        detector.probeFree(work)
-        detector.freed(work, () => next.queue(work))
-        break
-      case 'hostFunction':
-        this.#launchHostFunction(work)
-        break
-      case 'promise':
-        this.#waitForPromise(work)
-        break
-      case 'waitValue':
-        detector.probeValue(work.word, work.stream)
-        next.queue(work)
-        detector.valueAwaited(work.word, work.compare, work.stream)
-        break
-      case 'writeValue':
-        detector.probeValue(work.word, work.stream)
-        next.queue(work)
-        detector.valueWritten(work.word, work.stream)
-        break
-      case 'graph': {
-        const instance = this.#instances.get(work.exec)
-        detector.probeLaunch(instance, work.stream)
-        next.queue(work)
-        detector.launched(`launch of graph ${work.exec}`, instance, work.stream)
-        break
-      }
-      case 'childGraph':
-        next.queue(work)
-        detector.graphAdded(work.stream, this.#graphs.get(work.graph) ?? [])
-        break
-      case 'graphUpload':
-        next.queue(work)
-        break
-      default:
-        work satisfies never
-    }
+    },
+    drainHostFunctions: () => {
+      this.next.work.drainHostFunctions()
+      this.#order.drained()
+    },
   }
 
   #launch(work: QueuedKernel, what: string, memory: readonly TouchedMemory[]): void {
     const launch = new ObservedLaunch(this.detector, what, memory)
-    this.next.queue({ ...work, comparesAll: true, observer: launch })
+    this.next.work.queue({ ...work, comparesAll: true, observer: launch })
     if (this.detector.work(work.stream, what, memory, 'work', launch) === undefined) launch.queued(undefined)
   }
 
   #callLibrary(work: QueuedLibraryCalls): void {
     for (const { name, stream, memory } of work.calls) this.detector.probe(stream, name, memory)
-    this.next.queue({ ...work, comparesAll: true })
+    this.next.work.queue({ ...work, comparesAll: true })
     for (const { name, stream, memory } of work.calls) this.detector.work(stream, name, memory)
   }
 
@@ -167,12 +168,12 @@ export class SanitizerInterceptor implements Interceptor {
         this.detector.hostFunctionRuns(internal)
       }
     }
-    this.next.queue({ ...work, call: { ...call, run } })
+    this.next.work.queue({ ...work, call: { ...call, run } })
     this.detector.hostFunctionQueued(stream, place, internal)
   }
 
   #waitForPromise(work: QueuedPromiseWait): void {
-    this.next.queue(work)
+    this.next.work.queue(work)
     const { release } = work
     const settled = this.#order.hold(work.stream)
     work.release = () => {
@@ -182,137 +183,114 @@ export class SanitizerInterceptor implements Interceptor {
     }
   }
 
-  deviceContext(device: number): ContextHandle {
-    const context = this.next.deviceContext(device)
-    this.#order.streams.contextSeen(context, device)
-    return context
+  readonly devices: Partial<DeviceDriver> = {
+    context: (device) => {
+      const context = this.next.devices.context(device)
+      this.#order.streams.contextSeen(context, device)
+      return context
+    },
+    synchronize: (device) => {
+      const work = this.#order.workOfDevice(device)
+      this.next.devices.synchronize(device)
+      this.#order.hostWaitedFor(work)
+    },
+    finished: (device, settle) => {
+      const work = this.#order.workOfDevice(device)
+      return this.#following(work, settle, (settled) => this.next.devices.finished(device, settled))
+    },
+    recordInternal: (event, device) => {
+      const recorded = this.next.devices.recordInternal(event, device)
+      if (recorded) this.#order.recordDevice(event, device)
+      return recorded
+    },
   }
 
-  deviceSynchronize(device: number): void {
-    const work = this.#order.workOfDevice(device)
-    this.next.deviceSynchronize(device)
-    this.#order.hostWaitedFor(work)
+  readonly streams: Partial<StreamDriver> = {
+    create: (context, flags, priority) => {
+      const stream = this.next.streams.create(context, flags, priority)
+      this.#order.streams.created(stream, context, flags, this.detector.stacks.take())
+      return stream
+    },
+    destroy: (stream) => {
+      this.#order.streams.destroying(stream)
+      this.next.streams.destroy(stream)
+      this.#order.streams.destroyed(stream)
+    },
+    wrap: (cudaHandle, near) => {
+      const wrapped = this.next.streams.wrap(cudaHandle, near)
+      this.#order.streams.wrapped(wrapped.stream, wrapped.device, this.detector.stacks.take())
+      return wrapped
+    },
+    query: (stream, isIdle) => this.#order.answer(this.next.streams.query(stream, isIdle), this.#order.workOf(stream)),
+    synchronize: (stream) => {
+      const work = this.#order.workOf(stream)
+      this.next.streams.synchronize(stream)
+      this.#order.hostWaitedFor(work)
+    },
+    waitEvent: (stream, event, external) => {
+      this.next.streams.waitEvent(stream, event, external)
+      if (!this.#order.wait(stream, event, external !== 0)) this.detector.unrecordedEventAwaited(stream)
+    },
+    waitStream: (stream, other, otherContext) => {
+      this.next.streams.waitStream(stream, other, otherContext)
+      this.#order.waitForStream(stream, other)
+    },
+    finished: (stream, context, settle) => {
+      const work: Epoch[] = []
+      const cancel = this.#following(work, settle, (settled) => this.next.streams.finished(stream, context, settled))
+      // The record is noted only now: the driver may refuse it, and then there is none.
+      work.push(...this.#order.promised(stream))
+      return cancel
+    },
   }
 
-  deviceFinished(device: number, settle: Settle): Cancel {
-    const work = this.#order.workOfDevice(device)
-    return this.#following(work, settle, (settled) => this.next.deviceFinished(device, settled))
-  }
-
-  drainHostFunctions(): void {
-    this.next.drainHostFunctions()
-    this.#order.drained()
-  }
-
-  deviceRecordInternal(event: EventHandle, device: number): boolean {
-    const recorded = this.next.deviceRecordInternal(event, device)
-    if (recorded) this.#order.recordDevice(event, device)
-    return recorded
-  }
-
-  streamCreate(context: ContextHandle, flags: number, priority: number): StreamHandle {
-    const stream = this.next.streamCreate(context, flags, priority)
-    this.#order.streams.created(stream, context, flags, this.detector.stacks.take())
-    return stream
-  }
-
-  streamDestroy(stream: StreamHandle): void {
-    this.#order.streams.destroying(stream)
-    this.next.streamDestroy(stream)
-    this.#order.streams.destroyed(stream)
-  }
-
-  streamWrap(cudaHandle: number, near: number): WrappedStream {
-    const wrapped = this.next.streamWrap(cudaHandle, near)
-    this.#order.streams.wrapped(wrapped.stream, wrapped.device, this.detector.stacks.take())
-    return wrapped
-  }
-
-  streamQuery(stream: StreamHandle, isIdle?: boolean): boolean {
-    return this.#order.answer(this.next.streamQuery(stream, isIdle), this.#order.workOf(stream))
-  }
-
-  streamSynchronize(stream: StreamHandle): void {
-    const work = this.#order.workOf(stream)
-    this.next.streamSynchronize(stream)
-    this.#order.hostWaitedFor(work)
-  }
-
-  streamWaitEvent(stream: StreamHandle, event: EventHandle, external: ExternalFlag): void {
-    this.next.streamWaitEvent(stream, event, external)
-    if (!this.#order.wait(stream, event, external !== 0)) this.detector.unrecordedEventAwaited(stream)
-  }
-
-  streamWaitStream(stream: StreamHandle, other: StreamHandle, otherContext: ContextHandle): void {
-    this.next.streamWaitStream(stream, other, otherContext)
-    this.#order.waitForStream(stream, other)
-  }
-
-  streamFinished(stream: StreamHandle, context: ContextHandle, settle: Settle): Cancel {
-    const work: Epoch[] = []
-    const cancel = this.#following(work, settle, (settled) => this.next.streamFinished(stream, context, settled))
-    // The record is noted only now: the driver may refuse it, and then there is none.
-    work.push(...this.#order.promised(stream))
-    return cancel
-  }
-
-  eventCreate(context: ContextHandle, flags: number, recordedNext?: boolean): EventHandle {
-    const event = this.next.eventCreate(context, flags, recordedNext)
-    this.#order.events.created(event, (flags & EventFlag.DISABLE_TIMING) === 0)
-    return event
-  }
-
-  eventDestroy(event: EventHandle): void {
-    this.next.eventDestroy(event)
-    this.#order.events.destroyed(event)
-  }
-
-  eventRecycle(context: ContextHandle, event: EventHandle, flags?: number, neverRecorded?: boolean): void {
-    this.next.eventRecycle(context, event, flags, neverRecorded)
-    this.#order.events.destroyed(event)
-  }
-
-  eventWrap(event: EventHandle): { readonly context: ContextHandle; readonly device: number } | undefined {
-    const found = this.next.eventWrap(event)
-    this.#order.events.wrapped(event)
-    return found
-  }
-
-  eventOpenIpcHandle(context: ContextHandle, bytes: Uint8Array): EventHandle {
-    const event = this.next.eventOpenIpcHandle(context, bytes)
-    this.#order.events.wrapped(event)
-    return event
-  }
-
-  eventRecord(event: EventHandle, stream: StreamHandle, external: ExternalFlag): void {
-    this.next.eventRecord(event, stream, external)
-    this.#order.record(event, stream, external !== 0)
-  }
-
-  eventRecordInternal(event: EventHandle, stream: StreamHandle): void {
-    this.next.eventRecordInternal(event, stream)
-    this.#order.record(event, stream, false)
-  }
-
-  eventQuery(event: EventHandle, isDone?: boolean): boolean {
-    return this.#order.answer(this.next.eventQuery(event, isDone), this.#order.workOfEvent(event))
-  }
-
-  eventSynchronize(event: EventHandle): void {
-    const work = this.#order.workOfEvent(event)
-    this.next.eventSynchronize(event)
-    this.#order.hostWaitedFor(work)
-  }
-
-  eventFinished(event: EventHandle, settle: Settle): Cancel {
-    const work = this.#order.workOfEvent(event)
-    return this.#following(work, settle, (settled) => this.next.eventFinished(event, settled))
-  }
-
-  eventElapsedTime(start: EventHandle, end: EventHandle): number {
-    const milliseconds = this.next.eventElapsedTime(start, end)
-    for (const event of [start, end]) this.#order.hostWaitedFor(this.#order.workOfEvent(event))
-    return milliseconds
+  readonly events: Partial<EventDriver> = {
+    create: (context, flags, recordedNext) => {
+      const event = this.next.events.create(context, flags, recordedNext)
+      this.#order.events.created(event, (flags & EventFlag.DISABLE_TIMING) === 0)
+      return event
+    },
+    destroy: (event) => {
+      this.next.events.destroy(event)
+      this.#order.events.destroyed(event)
+    },
+    recycle: (context, event, flags, neverRecorded) => {
+      this.next.events.recycle(context, event, flags, neverRecorded)
+      this.#order.events.destroyed(event)
+    },
+    wrap: (event) => {
+      const found = this.next.events.wrap(event)
+      this.#order.events.wrapped(event)
+      return found
+    },
+    openIpcHandle: (context, bytes) => {
+      const event = this.next.events.openIpcHandle(context, bytes)
+      this.#order.events.wrapped(event)
+      return event
+    },
+    record: (event, stream, external) => {
+      this.next.events.record(event, stream, external)
+      this.#order.record(event, stream, external !== 0)
+    },
+    recordInternal: (event, stream) => {
+      this.next.events.recordInternal(event, stream)
+      this.#order.record(event, stream, false)
+    },
+    query: (event, isDone) => this.#order.answer(this.next.events.query(event, isDone), this.#order.workOfEvent(event)),
+    synchronize: (event) => {
+      const work = this.#order.workOfEvent(event)
+      this.next.events.synchronize(event)
+      this.#order.hostWaitedFor(work)
+    },
+    finished: (event, settle) => {
+      const work = this.#order.workOfEvent(event)
+      return this.#following(work, settle, (settled) => this.next.events.finished(event, settled))
+    },
+    elapsedTime: (start, end) => {
+      const milliseconds = this.next.events.elapsedTime(start, end)
+      for (const event of [start, end]) this.#order.hostWaitedFor(this.#order.workOfEvent(event))
+      return milliseconds
+    },
   }
 
   /** Lets the program learn that the work is complete when the promise settles, unless it cancels that first. */
@@ -475,7 +453,7 @@ export class SanitizerInterceptor implements Interceptor {
 
   #stillCaptures(stream: StreamHandle): boolean {
     try {
-      return this.next.streamIsCapturing(stream)
+      return this.next.streams.isCapturing(stream)
     } catch {
       return false
     }

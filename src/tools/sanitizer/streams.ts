@@ -344,7 +344,7 @@ export class Streams {
   }
 
   created(handle: StreamHandle, context: ContextHandle, flags: number, made: TakenStack | undefined): void {
-    const device = this.#contexts.get(context) ?? this.driver.streamWrap(handle, 0).device
+    const device = this.#contexts.get(context) ?? this.driver.streams.wrap(handle, 0).device
     this.#foreign.delete(handle)
     const nonBlocking = (flags & StreamFlag.NON_BLOCKING) !== 0
     this.#start(handle, device, { id: undefined, foreign: false, ours: true, made, nonBlocking })
@@ -495,7 +495,7 @@ export class Streams {
   /** Tracks a stream that is older than the sanitizer, or a default stream. */
   #meet(handle: StreamHandle): TrackedStream {
     const isDefault = isDefaultStream(handle)
-    const device = isDefault ? deviceOfDefaultStream(handle) : this.driver.streamWrap(handle, 0).device
+    const device = isDefault ? deviceOfDefaultStream(handle) : this.driver.streams.wrap(handle, 0).device
     return this.#add(canonicalStream(handle), device, this.#foreign.has(handle), undefined)
   }
 
@@ -536,7 +536,7 @@ export class Streams {
     const { driver } = this
     if (!hasNames(driver)) return undefined
     try {
-      return { id: driver.streamGetId(handle) }
+      return { id: driver.streams.getId(handle) }
     } catch {
       return undefined // a blocking stream captures
     }
@@ -551,8 +551,8 @@ export class Streams {
   #ask(handle: StreamHandle): { readonly id: bigint; readonly nonBlocking: boolean } | undefined {
     try {
       const { driver } = this
-      const id = driver.streamGetId(handle)
-      return { id, nonBlocking: (driver.streamGetFlags(handle) & StreamFlag.NON_BLOCKING) !== 0 }
+      const id = driver.streams.getId(handle)
+      return { id, nonBlocking: (driver.streams.getFlags(handle) & StreamFlag.NON_BLOCKING) !== 0 }
     } catch {
       return undefined
     }
@@ -565,13 +565,13 @@ export class Streams {
 
   /** Leaves a capture that is over: other code may end a capture that it began, or one of a stream whose handle it has. */
   #leaveIfOver(stream: TrackedStream, capture: Capture): void {
-    if (capture.seen && !this.driver.isEscaped(capture.origin.handle)) return
+    if (capture.seen && !this.driver.streams.isEscaped(capture.origin.handle)) return
     if (!this.#captures(stream)) capture.leave(stream)
   }
 
   #captures({ handle }: TrackedStream): boolean {
     try {
-      return this.driver.streamIsCapturing(handle)
+      return this.driver.streams.isCapturing(handle)
     } catch {
       return true // the context is lost
     }

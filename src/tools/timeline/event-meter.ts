@@ -65,7 +65,7 @@ export class EventMeter implements Meter {
     device: number | undefined,
   ) {
     this.#events = new TimedEvents(driver)
-    if (device !== undefined) this.#clockOf(driver.deviceContext(device), device)
+    if (device !== undefined) this.#clockOf(driver.devices.context(device), device)
   }
 
   now(): number {
@@ -76,18 +76,18 @@ export class EventMeter implements Meter {
     const driver = this.driver
     const near = isDefaultStream(stream) ? deviceOfDefaultStream(stream) : 0
     try {
-      const { device, context, green } = driver.streamWrap(cudaHandleOf(stream), near)
+      const { device, context, green } = driver.streams.wrap(cudaHandleOf(stream), near)
       const multiprocessors = green?.multiprocessors
       this.#clockOf(context, device)
       // The two queries below are refused while the stream captures. Captured work is not recorded anyway.
       if (this.captures(stream)) return { ...UNKNOWN, id: BigInt(stream), device, context, multiprocessors }
-      const nonBlocking = (driver.streamGetFlags(stream) & StreamFlag.NON_BLOCKING) !== 0
+      const nonBlocking = (driver.streams.getFlags(stream) & StreamFlag.NON_BLOCKING) !== 0
       return {
         device,
         context,
-        id: driver.streamGetId(stream),
+        id: driver.streams.getId(stream),
         nonBlocking,
-        priority: driver.streamGetPriority(stream),
+        priority: driver.streams.getPriority(stream),
         multiprocessors,
         isProvisional: false,
       }
@@ -103,7 +103,7 @@ export class EventMeter implements Meter {
    */
   captures(stream: StreamHandle): boolean {
     try {
-      return this.driver.streamIsCapturing(stream)
+      return this.driver.streams.isCapturing(stream)
     } catch {
       return true
     }
@@ -128,7 +128,7 @@ export class EventMeter implements Meter {
 
   /** Whether the stream captures. The driver is queried only if a capture can have begun since the last time, since that costs a call. */
   #captures(kind: number, stream: StreamHandle, track: StreamTrack): boolean {
-    const isKnown = this.#uncaptured.has(track.index) && !this.driver.isEscaped(stream)
+    const isKnown = this.#uncaptured.has(track.index) && !this.driver.streams.isEscaped(stream)
     const captures = !isKnown && this.captures(stream)
     // A wait for an event that is part of a capture lets its stream join that capture.
     if (captures || kind === EventKind.WAIT) this.#uncaptured.delete(track.index)
@@ -138,7 +138,7 @@ export class EventMeter implements Meter {
 
   /** Whether no other code can have queued work before the next operation of this stream. */
   #follows(stream: StreamHandle, track: StreamTrack): boolean {
-    return this.#followed.has(track.index) && track.nonBlocking && !this.driver.isEscaped(stream)
+    return this.#followed.has(track.index) && track.nonBlocking && !this.driver.streams.isEscaped(stream)
   }
 
   /**
@@ -183,7 +183,7 @@ export class EventMeter implements Meter {
   }
 
   collect(): void {
-    this.driver.relaxed(() => this.#readAll())
+    this.driver.devices.relaxed(() => this.#readAll())
   }
 
   #readAll(): void {
@@ -262,10 +262,10 @@ export class EventMeter implements Meter {
   /** Records an event with timing. Never throws: if this fails, the program's own call fails too, and reports the error. */
   #record(stream: StreamHandle, track: StreamTrack): EventHandle {
     try {
-      if (!this.driver.streamHasCapacity(stream, 1)) return NO_EVENT
+      if (!this.driver.work.hasCapacity(stream, 1)) return NO_EVENT
       const event = this.#events.take(track.context)
       this.#outstanding += 1
-      this.driver.eventRecord(event, stream, 0)
+      this.driver.events.record(event, stream, 0)
       return event
     } catch {
       return NO_EVENT
@@ -362,7 +362,7 @@ export class EventMeter implements Meter {
   #eventFinished(event: EventHandle): Promise<void> {
     return new Promise((resolve) => {
       try {
-        this.driver.eventFinished(event, () => resolve())
+        this.driver.events.finished(event, () => resolve())
       } catch {
         resolve()
       }
@@ -414,13 +414,13 @@ export class TimedEvents {
   close(): void {
     this.#closed = true
     for (const [context, stock] of this.#free) {
-      for (const event of stock.splice(0)) this.driver.eventRecycle(context, event, EventFlag.DEFAULT)
+      for (const event of stock.splice(0)) this.driver.events.recycle(context, event, EventFlag.DEFAULT)
     }
   }
 
   /** Creates an event, or takes one that an earlier recording has left, since programs never see them. */
   #create(context: ContextHandle): EventHandle {
-    return this.driver.eventCreate(context, EventFlag.DEFAULT, true)
+    return this.driver.events.create(context, EventFlag.DEFAULT, true)
   }
 
   #stockOf(context: ContextHandle): EventHandle[] {
@@ -478,7 +478,7 @@ export class DeviceClock {
     private readonly device: number,
     private readonly now: () => number,
   ) {
-    this.#stream = driver.streamCreate(context, StreamFlag.NON_BLOCKING, 0)
+    this.#stream = driver.streams.create(context, StreamFlag.NON_BLOCKING, 0)
     const began = now()
     this.#begin = this.#compare()
     this.#near = { event: this.#begin.event, time: this.#begin.host }
@@ -488,7 +488,7 @@ export class DeviceClock {
   /** The time of an event's latest record, in nanoseconds of the host's clock. Throws CudaError 600 until it is complete. */
   timeOf(event: EventHandle): number {
     const { event: near, time } = this.#near
-    const passed = this.driver.eventElapsedTime(near, event) * 1e6
+    const passed = this.driver.events.elapsedTime(near, event) * 1e6
     if (Math.abs(passed) > FAR) {
       this.#letGo()
       this.#near = { event, time: time + passed }
@@ -512,7 +512,7 @@ export class DeviceClock {
 
   isLost(): boolean {
     try {
-      this.driver.eventElapsedTime(this.#begin.event, this.#begin.event)
+      this.driver.events.elapsedTime(this.#begin.event, this.#begin.event)
       return false
     } catch {
       return true
@@ -537,7 +537,7 @@ export class DeviceClock {
       this.events.giveBack(this.context, last.event)
       this.#letGo()
       this.events.giveBack(this.context, this.#begin.event)
-      this.driver.streamDestroy(this.#stream)
+      this.driver.streams.destroy(this.#stream)
     } catch {
       // The context is lost. The times that are known are as exact as the first comparison.
     }
@@ -563,7 +563,7 @@ export class DeviceClock {
     for (let count = 0; count < COMPARISONS; count += 1) {
       const event = this.events.take(this.context)
       const before = this.now()
-      this.driver.eventRecord(event, this.#stream, 0)
+      this.driver.events.record(event, this.#stream, 0)
       let after = before
       while (!this.driver.memory.isDone(event) && after - before < LONGEST_COMPARISON) after = this.now()
       after = this.now()

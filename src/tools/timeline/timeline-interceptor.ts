@@ -1,12 +1,12 @@
 /** Intercepts the calls that queue work or wait for it, and writes an event record for each. */
 
+import type { DeviceDriver } from '../../foundation/driver/device-driver.js'
 import type { Driver } from '../../foundation/driver/driver.js'
-import type { ExternalFlag } from '../../foundation/driver/driver-constants.js'
-import type { Cancel, Settle } from '../../foundation/driver/event-driver.js'
+import type { Cancel, EventDriver, Settle } from '../../foundation/driver/event-driver.js'
 import type { GraphDriver } from '../../foundation/driver/graph-driver.js'
-import type { ContextHandle, EventHandle, GraphExecHandle, StreamHandle } from '../../foundation/driver/handle-types.js'
-import type { HostFunction, QueuedWork } from '../../foundation/driver/queued-work.js'
-import type { WrappedStream } from '../../foundation/driver/stream-driver.js'
+import type { EventHandle, GraphExecHandle, StreamHandle } from '../../foundation/driver/handle-types.js'
+import type { HostFunction, QueuedWork, WorkDriver } from '../../foundation/driver/queued-work.js'
+import type { StreamDriver } from '../../foundation/driver/stream-driver.js'
 import { whenSettled } from '../../foundation/driver/when-settled.js'
 import type { Interceptor } from '../../foundation/driver/wrappable-driver.js'
 import { NO_ROW } from './event-records.js'
@@ -86,21 +86,26 @@ export class TimelineInterceptor implements Interceptor {
     this.#launches.clear()
   }
 
-  queue(work: QueuedWork): void {
-    const described = describe(work)
-    if (described === undefined || work.kind === 'library') {
-      this.next.queue(work)
-      return
-    }
-    const { writer, next } = this
-    const { stream } = work
-    const cause = work.kind === 'graph' ? this.#launches.get(work.exec) : undefined
-    const row = writer.begin(described.kind, stream, described.name, described.bytes, cause)
-    const queued = work.kind === 'hostFunction' ? { ...work, call: this.#watched(work.call, row) } : work
-    writer.during(row, stream, () => next.queue(queued))
-    if (work.kind !== 'graph') return
-    if (writer.table.has(row)) this.#launches.set(work.exec, row)
-    else this.#launches.delete(work.exec)
+  readonly work: Partial<WorkDriver> = {
+    queue: (work) => {
+      const described = describe(work)
+      if (described === undefined || work.kind === 'library') {
+        this.next.work.queue(work)
+        return
+      }
+      const { writer, next } = this
+      const { stream } = work
+      const cause = work.kind === 'graph' ? this.#launches.get(work.exec) : undefined
+      const row = writer.begin(described.kind, stream, described.name, described.bytes, cause)
+      const queued = work.kind === 'hostFunction' ? { ...work, call: this.#watched(work.call, row) } : work
+      writer.during(row, stream, () => next.work.queue(queued))
+      if (work.kind !== 'graph') return
+      if (writer.table.has(row)) this.#launches.set(work.exec, row)
+      else this.#launches.delete(work.exec)
+    },
+    drainHostFunctions: () => {
+      this.#blocked('device.drainHostFunctions()', undefined, 0, () => this.next.work.drainHostFunctions())
+    },
   }
 
   #watched(call: HostFunction, row: number): HostFunction {
@@ -130,98 +135,85 @@ export class TimelineInterceptor implements Interceptor {
     },
   }
 
-  deviceSynchronize(device: number): void {
-    this.#blocked('device.synchronize()', undefined, device, () => this.next.deviceSynchronize(device))
+  readonly devices: Partial<DeviceDriver> = {
+    synchronize: (device) => {
+      this.#blocked('device.synchronize()', undefined, device, () => this.next.devices.synchronize(device))
+    },
+    finished: (device, settle) =>
+      this.#awaited('device.finished()', undefined, device, settle, (told) => this.next.devices.finished(device, told)),
+    recordInternal: (event, device) => {
+      this.writer.eventRecorded(event)
+      return this.next.devices.recordInternal(event, device)
+    },
   }
 
-  streamSynchronize(stream: StreamHandle): void {
-    this.#blocked('stream.synchronize()', stream, 0, () => this.next.streamSynchronize(stream))
+  readonly streams: Partial<StreamDriver> = {
+    synchronize: (stream) => {
+      this.#blocked('stream.synchronize()', stream, 0, () => this.next.streams.synchronize(stream))
+    },
+    destroy: (stream) => {
+      this.next.streams.destroy(stream)
+      this.writer.tracks.forget(stream)
+    },
+    /** A foreign stream may have been destroyed, and its handle may be another stream's now. */
+    wrap: (cudaHandle, near) => {
+      const wrapped = this.next.streams.wrap(cudaHandle, near)
+      this.writer.tracks.forget(wrapped.stream)
+      return wrapped
+    },
+    finished: (stream, context, settle) =>
+      this.writer.hidden(() =>
+        this.#awaited('stream.finished()', stream, 0, settle, (told) =>
+          this.next.streams.finished(stream, context, told),
+        ),
+      ),
+    waitEvent: (stream, event, external) => {
+      const { writer } = this
+      const row = writer.begin(EventKind.WAIT, stream, 'wait', Number.NaN, writer.recordOf(event))
+      writer.during(row, stream, () => this.next.streams.waitEvent(stream, event, external))
+    },
+    waitStream: (stream, other, otherContext) => {
+      const { writer } = this
+      const record = writer.begin(EventKind.RECORD, other, 'record')
+      const wait = writer.begin(EventKind.WAIT, stream, 'wait', Number.NaN, record)
+      writer.during(record, other, () =>
+        writer.during(wait, stream, () => this.next.streams.waitStream(stream, other, otherContext)),
+      )
+    },
   }
 
-  drainHostFunctions(): void {
-    this.#blocked('device.drainHostFunctions()', undefined, 0, () => this.next.drainHostFunctions())
-  }
-
-  streamDestroy(stream: StreamHandle): void {
-    this.next.streamDestroy(stream)
-    this.writer.tracks.forget(stream)
-  }
-
-  /** A foreign stream may have been destroyed, and its handle may be another stream's now. */
-  streamWrap(cudaHandle: number, near: number): WrappedStream {
-    const wrapped = this.next.streamWrap(cudaHandle, near)
-    this.writer.tracks.forget(wrapped.stream)
-    return wrapped
-  }
-
-  streamFinished(stream: StreamHandle, context: ContextHandle, settle: Settle): Cancel {
-    return this.writer.hidden(() =>
-      this.#awaited('stream.finished()', stream, 0, settle, (told) => this.next.streamFinished(stream, context, told)),
-    )
-  }
-
-  deviceFinished(device: number, settle: Settle): Cancel {
-    return this.#awaited('device.finished()', undefined, device, settle, (told) =>
-      this.next.deviceFinished(device, told),
-    )
-  }
-
-  deviceRecordInternal(event: EventHandle, device: number): boolean {
-    this.writer.eventRecorded(event)
-    return this.next.deviceRecordInternal(event, device)
-  }
-
-  streamWaitEvent(stream: StreamHandle, event: EventHandle, external: ExternalFlag): void {
-    const { writer } = this
-    const row = writer.begin(EventKind.WAIT, stream, 'wait', Number.NaN, writer.recordOf(event))
-    writer.during(row, stream, () => this.next.streamWaitEvent(stream, event, external))
-  }
-
-  streamWaitStream(stream: StreamHandle, other: StreamHandle, otherContext: ContextHandle): void {
-    const { writer } = this
-    const record = writer.begin(EventKind.RECORD, other, 'record')
-    const wait = writer.begin(EventKind.WAIT, stream, 'wait', Number.NaN, record)
-    writer.during(record, other, () =>
-      writer.during(wait, stream, () => this.next.streamWaitStream(stream, other, otherContext)),
-    )
-  }
-
-  /** The library destroys its own events without this interceptor, so a new event may have the handle of one of them. */
-  eventCreate(context: ContextHandle, flags: number, recordedNext?: boolean): EventHandle {
-    const event = this.next.eventCreate(context, flags, recordedNext)
-    if (recordedNext !== true) this.writer.eventRecorded(event)
-    return event
-  }
-
-  eventDestroy(event: EventHandle): void {
-    this.next.eventDestroy(event)
-    this.writer.eventRecorded(event)
-  }
-
-  eventRecycle(context: ContextHandle, event: EventHandle, flags?: number, neverRecorded?: boolean): void {
-    this.next.eventRecycle(context, event, flags, neverRecorded)
-    this.writer.eventRecorded(event)
-  }
-
-  eventRecord(event: EventHandle, stream: StreamHandle, external: ExternalFlag): void {
-    const { writer } = this
-    const row = writer.begin(EventKind.RECORD, stream, 'record')
-    writer.during(row, stream, () => this.next.eventRecord(event, stream, external))
-    writer.eventRecorded(event, row)
-  }
-
-  eventRecordInternal(event: EventHandle, stream: StreamHandle): void {
-    this.writer.hidden(() => this.next.eventRecordInternal(event, stream))
-    this.writer.ownEventRecorded(event, stream)
-  }
-
-  eventSynchronize(event: EventHandle): void {
-    this.#blocked('event.synchronize()', this.#streamOf(event), 0, () => this.next.eventSynchronize(event))
-  }
-
-  eventFinished(event: EventHandle, settle: Settle): Cancel {
-    const stream = this.#streamOf(event)
-    return this.#awaited('event.finished()', stream, 0, settle, (told) => this.next.eventFinished(event, told))
+  readonly events: Partial<EventDriver> = {
+    /** The library destroys its own events without this interceptor, so a new event may have the handle of one of them. */
+    create: (context, flags, recordedNext) => {
+      const event = this.next.events.create(context, flags, recordedNext)
+      if (recordedNext !== true) this.writer.eventRecorded(event)
+      return event
+    },
+    destroy: (event) => {
+      this.next.events.destroy(event)
+      this.writer.eventRecorded(event)
+    },
+    recycle: (context, event, flags, neverRecorded) => {
+      this.next.events.recycle(context, event, flags, neverRecorded)
+      this.writer.eventRecorded(event)
+    },
+    record: (event, stream, external) => {
+      const { writer } = this
+      const row = writer.begin(EventKind.RECORD, stream, 'record')
+      writer.during(row, stream, () => this.next.events.record(event, stream, external))
+      writer.eventRecorded(event, row)
+    },
+    recordInternal: (event, stream) => {
+      this.writer.hidden(() => this.next.events.recordInternal(event, stream))
+      this.writer.ownEventRecorded(event, stream)
+    },
+    synchronize: (event) => {
+      this.#blocked('event.synchronize()', this.#streamOf(event), 0, () => this.next.events.synchronize(event))
+    },
+    finished: (event, settle) => {
+      const stream = this.#streamOf(event)
+      return this.#awaited('event.finished()', stream, 0, settle, (told) => this.next.events.finished(event, told))
+    },
   }
 
   /** The stream on which the event was recorded last. */

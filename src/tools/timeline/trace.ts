@@ -105,7 +105,7 @@ export function takeTrace(writer: EventWriter, window: TraceWindow, table = writ
     implied: new Int32Array(length).fill(NO_ROW),
     tracks,
     trackNames: tracks.map(({ name }) => name),
-    deviceNames: new Map([...devices].map((device) => [device, driver.deviceName(device)])),
+    deviceNames: new Map([...devices].map((device) => [device, driver.devices.name(device)])),
     driver: driver.name,
     clock: meter.clock,
     duration: 0,

@@ -75,7 +75,7 @@ export class VirtualMeter implements Meter, Observer {
   describe(handle: StreamHandle): Described {
     const stream = this.#sim.peek(handle)
     if (stream === undefined) {
-      const context = this.driver.deviceContext(0)
+      const context = this.driver.devices.context(0)
       return { id: BigInt(handle), device: 0, context, nonBlocking: true, priority: 0, isProvisional: true }
     }
     const { id, device, nonBlocking, priority, partition } = stream

@@ -15,7 +15,7 @@ test('upload() rejects where the GPU has faulted by the time when nothing is lef
   using buffer = device.alloc(64, { stream })
   const fault = new Error('the GPU has faulted')
   const driver = driverOf(device)
-  const check = t.mock.method(driver, 'contextCheck', () => {
+  const check = t.mock.method(driver.devices, 'contextCheck', () => {
     throw fault
   })
   await assert.rejects(stream.upload(buffer, new Uint8Array(64)), fault)
@@ -152,8 +152,8 @@ test('a download for which there is room needs no host function and no stream be
   using stream = device.createStream()
   using buffer = device.alloc(64 * 1024, { stream })
   const driver = driverOf(device)
-  const queue = t.mock.method(driver, 'queue')
-  const create = t.mock.method(driver, 'streamCreate')
+  const queue = t.mock.method(driver.work, 'queue')
+  const create = t.mock.method(driver.streams, 'create')
   const latched = latch(stream)
   const downloads = [1, 2, 3].map((value) => stream.fill(buffer, value).download(buffer))
   latched.open()

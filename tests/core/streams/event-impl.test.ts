@@ -1,4 +1,5 @@
 /** Which events a driver may give out as new. */
+
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { driverOf } from '../../../src/core/device.js'
@@ -7,7 +8,8 @@ import { EventImpl, PLAIN } from '../../../src/core/streams/event-impl.js'
 import { StreamImpl } from '../../../src/core/streams/stream-impl.js'
 import type { Driver } from '../../../src/foundation/driver/driver.js'
 import { ExternalFlag } from '../../../src/foundation/driver/driver-constants.js'
-import type { ContextHandle, EventHandle, StreamHandle } from '../../../src/foundation/driver/handle-types.js'
+import type { EventDriver } from '../../../src/foundation/driver/event-driver.js'
+import type { EventHandle } from '../../../src/foundation/driver/handle-types.js'
 import type { Interceptor } from '../../../src/foundation/driver/wrappable-driver.js'
 import { simWorkbench } from '../../helpers/workbench.js'
 
@@ -17,14 +19,15 @@ class Recycled implements Interceptor {
   readonly new: (boolean | undefined)[] = []
   refuses = false
 
-  eventRecord(event: EventHandle, stream: StreamHandle, external: ExternalFlag): void {
-    if (this.refuses) throw new Error('refused')
-    this.next.eventRecord(event, stream, external)
-  }
-
-  eventRecycle(context: ContextHandle, event: EventHandle, flags?: number, neverRecorded?: boolean): void {
-    this.new.push(neverRecorded)
-    this.next.eventRecycle(context, event, flags, neverRecorded)
+  readonly events: Partial<EventDriver> = {
+    record: (event, stream, external) => {
+      if (this.refuses) throw new Error('refused')
+      this.next.events.record(event, stream, external)
+    },
+    recycle: (context, event, flags, neverRecorded) => {
+      this.new.push(neverRecorded)
+      this.next.events.recycle(context, event, flags, neverRecorded)
+    },
   }
 }
 

@@ -1,4 +1,5 @@
 /** Where a query may be answered without the driver: which calls the driver is told of as "idle, and nothing queued since". */
+
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import {
@@ -15,7 +16,8 @@ import { Communicator } from 'cuda-streams/nccl'
 import { busy, latch } from 'cuda-streams/sim'
 import { driverOf } from '../../../src/core/device.js'
 import type { Driver } from '../../../src/foundation/driver/driver.js'
-import type { EventHandle, StreamHandle } from '../../../src/foundation/driver/handle-types.js'
+import type { EventDriver } from '../../../src/foundation/driver/event-driver.js'
+import type { StreamDriver } from '../../../src/foundation/driver/stream-driver.js'
 import type { Interceptor } from '../../../src/foundation/driver/wrappable-driver.js'
 import { simWorkbench } from '../../helpers/workbench.js'
 
@@ -23,17 +25,21 @@ import { simWorkbench } from '../../helpers/workbench.js'
 class Told implements Interceptor {
   constructor(readonly next: Driver) {}
 
-  streams: (boolean | undefined)[] = []
-  events: (boolean | undefined)[] = []
+  ofStreams: (boolean | undefined)[] = []
+  ofEvents: (boolean | undefined)[] = []
 
-  streamQuery(stream: StreamHandle, isIdle?: boolean): boolean {
-    this.streams.push(isIdle)
-    return this.next.streamQuery(stream, isIdle)
+  readonly streams: Partial<StreamDriver> = {
+    query: (stream, isIdle) => {
+      this.ofStreams.push(isIdle)
+      return this.next.streams.query(stream, isIdle)
+    },
   }
 
-  eventQuery(event: EventHandle, isDone?: boolean): boolean {
-    this.events.push(isDone)
-    return this.next.eventQuery(event, isDone)
+  readonly events: Partial<EventDriver> = {
+    query: (event, isDone) => {
+      this.ofEvents.push(isDone)
+      return this.next.events.query(event, isDone)
+    },
   }
 }
 
@@ -133,13 +139,13 @@ async function onStage(act: (stage: Stage, told: Told) => unknown): Promise<void
 
 /** What the driver is told with a query, which it may refuse. */
 function toldBy(told: Told, stream: Stream): unknown {
-  told.streams = []
+  told.ofStreams = []
   try {
     stream.query()
   } catch {
     // It captures.
   }
-  return told.streams[0]
+  return told.ofStreams[0]
 }
 
 describe('a stream that was seen idle is not asked again until something is queued', () => {
@@ -199,9 +205,9 @@ describe('a stream that was seen idle is not asked again until something is queu
 
 describe('an event that was seen done is not asked again until it is recorded', () => {
   const toldOf = (told: Told, event: Event): unknown => {
-    told.events = []
+    told.ofEvents = []
     event.query()
-    return told.events[0]
+    return told.ofEvents[0]
   }
 
   for (const [name, settings] of Object.entries({

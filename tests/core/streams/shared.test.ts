@@ -2,15 +2,16 @@
  * Tokens of another thread, on a driver that says it is CUDA: each is held against its registration in native memory, and a made-up
  * one never reaches the driver, which would crash on some.
  */
+
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { Device, DeviceBuffer, Event, ExternalStream, Stream } from 'cuda-streams'
 import { driverOf } from '../../../src/core/device.js'
 import { Registrations, RegistrationWatch } from '../../../src/cuda/cuda-sharing.js'
 import type { Driver } from '../../../src/foundation/driver/driver.js'
-import type { ContextHandle, EventHandle } from '../../../src/foundation/driver/handle-types.js'
+import type { EventDriver } from '../../../src/foundation/driver/event-driver.js'
 import type { SharingDriver } from '../../../src/foundation/driver/sharing-driver.js'
-import type { WrappedStream } from '../../../src/foundation/driver/stream-driver.js'
+import type { StreamDriver } from '../../../src/foundation/driver/stream-driver.js'
 import type { Interceptor } from '../../../src/foundation/driver/wrappable-driver.js'
 
 const skip = process.platform === 'win32' ? 'the C library is found differently here' : false
@@ -30,14 +31,18 @@ class FakeCuda implements Interceptor {
     watchRegistration: (registration, key) => new RegistrationWatch(registration, key),
   }
 
-  streamWrap(cudaHandle: number, near: number): WrappedStream {
-    this.asked.push('streamWrap')
-    return this.next.streamWrap(cudaHandle, near)
+  readonly streams: Partial<StreamDriver> = {
+    wrap: (cudaHandle, near) => {
+      this.asked.push('streamWrap')
+      return this.next.streams.wrap(cudaHandle, near)
+    },
   }
 
-  eventWrap(event: EventHandle): { readonly context: ContextHandle; readonly device: number } | undefined {
-    this.asked.push('eventWrap')
-    return this.next.eventWrap(event)
+  readonly events: Partial<EventDriver> = {
+    wrap: (event) => {
+      this.asked.push('eventWrap')
+      return this.next.events.wrap(event)
+    },
   }
 }
 

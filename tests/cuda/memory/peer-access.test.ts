@@ -103,9 +103,11 @@ test('memory that a stream’s device cannot reach is refused, but for copies be
   const front = driverOf(near)
   const { unwrap } = front.wrap((next) => ({
     memory: { enablePeerAccess: () => false },
-    queue(work) {
-      if (work.kind === 'copy') betweens.push(work.route)
-      next.queue(work)
+    work: {
+      queue(work) {
+        if (work.kind === 'copy') betweens.push(work.route)
+        next.work.queue(work)
+      },
     },
   }))
   using stream = near.createStream()

@@ -9,7 +9,7 @@ function scene(giveUp: (thing: string) => void) {
   const recycled: EventHandle[] = []
   const driver = {
     memory: { isDone: (event: EventHandle) => done.has(event) },
-    eventRecycle: (_: unknown, event: EventHandle) => void recycled.push(event),
+    events: { recycle: (_: unknown, event: EventHandle) => void recycled.push(event) },
   }
   const work = new AfterWork(driver, giveUp)
   const event = (number: number) => ({ context: 1, event: number }) as Parameters<typeof work.add>[1][number]

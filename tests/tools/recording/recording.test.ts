@@ -253,15 +253,18 @@ describe('a recorder', () => {
       const membersOf = (is: (one: Interceptor) => boolean): readonly string[] => {
         const found = interceptors.find(is)
         assert.ok(found)
-        const parts = [found.memory, found.graphs, found.sharing].flatMap((part) => Object.keys(part ?? {}))
-        return [...Object.getOwnPropertyNames(Object.getPrototypeOf(found)), ...parts]
+        return Object.entries(found).flatMap(([part, methods]) =>
+          Object.entries(methods ?? {}).flatMap(([name, method]) =>
+            typeof method === 'function' ? [`${part}.${name}`] : [],
+          ),
+        )
       }
       const followed = membersOf((one) => one instanceof SanitizerInterceptor)
       const written = membersOf((one) => one instanceof RecordingInterceptor)
       // What threads share is not in a recording, which is of one thread.
       const left = followed.filter((name) => !written.includes(name))
-      assert.deepEqual(left, ['watchShared', 'watchReceived'])
-      assert.ok(followed.includes('streamWaitEvent') && followed.includes('updateNode'))
+      assert.deepEqual(left, ['sharing.watchShared', 'sharing.watchReceived'])
+      assert.ok(followed.includes('streams.waitEvent') && followed.includes('graphs.updateNode'))
       recorder.stopNow()
     })
   })

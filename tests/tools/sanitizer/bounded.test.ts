@@ -6,9 +6,8 @@ import { Sanitizer, type SanitizerStatistics } from 'cuda-streams/sanitizer'
 import { foreignStream, simulate } from 'cuda-streams/sim'
 import { driverOf } from '../../../src/core/device.js'
 import { NO_TIMES } from '../../../src/foundation/base/vector-clock.js'
-import { EventFlag } from '../../../src/foundation/driver/driver-constants.js'
+import { EventFlag, StreamFlag } from '../../../src/foundation/driver/driver-constants.js'
 import type { Pointer, StreamHandle } from '../../../src/foundation/driver/handle-types.js'
-import { StreamFlag } from '../../../src/foundation/driver/driver-constants.js'
 import { Findings } from '../../../src/tools/sanitizer/findings.js'
 import { HappensBefore } from '../../../src/tools/sanitizer/happens-before.js'
 import { CheckedOperation, Stacks } from '../../../src/tools/sanitizer/operations.js'
@@ -214,14 +213,14 @@ it('a stream that is closed unused is forgotten at once', () => {
   const driver = driverOf(device)
   const order = new HappensBefore(driver, false)
   const make = (): StreamHandle => {
-    const context = driver.deviceContext(0)
-    const handle = driver.streamCreate(context, StreamFlag.NON_BLOCKING, 0)
+    const context = driver.devices.context(0)
+    const handle = driver.streams.create(context, StreamFlag.NON_BLOCKING, 0)
     order.streams.created(handle, context, StreamFlag.NON_BLOCKING, undefined)
     return handle
   }
   for (let round = 0; round < 100; round += 1) {
     const handle = make()
-    driver.streamDestroy(handle)
+    driver.streams.destroy(handle)
     order.streams.destroyed(handle)
   }
   assert.ok(order.streams.at(make()).component < 5)
@@ -233,13 +232,13 @@ it('streams that had one handle after another are told apart', () => {
   assert.ok(device)
   const driver = driverOf(device)
   const order = new HappensBefore(driver, false)
-  const context = driver.deviceContext(0)
+  const context = driver.devices.context(0)
   const labels = Array.from({ length: 3 }, () => {
-    const handle = driver.streamCreate(context, StreamFlag.NON_BLOCKING, 0)
+    const handle = driver.streams.create(context, StreamFlag.NON_BLOCKING, 0)
     order.streams.created(handle, context, StreamFlag.NON_BLOCKING, undefined)
     const stream = order.streams.at(handle).advance()
     order.streams.destroying(handle)
-    driver.streamDestroy(handle)
+    driver.streams.destroy(handle)
     order.streams.destroyed(handle)
     return stream
   }).map(({ label }) => label)
@@ -251,7 +250,7 @@ it('events that the driver takes over with memory of another process are forgott
   const [device] = simulation.devices
   assert.ok(device)
   const driver = driverOf(device)
-  const context = driver.deviceContext(0)
+  const context = driver.devices.context(0)
   const closed: unknown[] = []
   const pointer = 4096 as Pointer
   // No simulated machine has another process.
@@ -263,7 +262,7 @@ it('events that the driver takes over with memory of another process are forgott
   ).wrapper
   const imported = driver.sharing.importMemory(new Uint8Array(64), context)
   assert.deepEqual([imported.pointer, imported.byteLength], [pointer, BYTES])
-  const event = driver.eventCreate(context, EventFlag.DISABLE_TIMING)
+  const event = driver.events.create(context, EventFlag.DISABLE_TIMING)
   detector.order.events.created(event, false)
   assert.equal(detector.order.events.count, 1)
   const after = [{ context, event }]

@@ -41,16 +41,21 @@ function machine(bytes = 100 * MICROSECOND): Machine {
   const sim = new SimDriver({ devices: 2, seed: 0 })
   const calls = new Map<string, number>()
   mock.method(clock, 'now', () => sim.machine.scheduler.now / 1e6)
+  const counting = (part: 'events' | 'streams'): object =>
+    new Proxy(sim[part], {
+      get(target, key): unknown {
+        const value: unknown = Reflect.get(target, key, target)
+        if (typeof value !== 'function') return value
+        const call = `${part}.${String(key)}`
+        return (...args: unknown[]): unknown => {
+          calls.set(call, (calls.get(call) ?? 0) + 1)
+          return Reflect.apply(value, target, args)
+        }
+      },
+    })
+  const parts: Readonly<Record<string, object>> = { events: counting('events'), streams: counting('streams') }
   const driver = new Proxy(sim, {
-    get(target, key): unknown {
-      if (key === 'name') return 'cuda'
-      const value: unknown = Reflect.get(target, key, target)
-      if (typeof value !== 'function') return value
-      return (...args: unknown[]): unknown => {
-        calls.set(String(key), (calls.get(String(key)) ?? 0) + 1)
-        return Reflect.apply(value, target, args)
-      }
-    },
+    get: (target, key): unknown => (key === 'name' ? 'cuda' : (parts[String(key)] ?? Reflect.get(target, key, target))),
   })
   const device = deviceOf(wrappableOf(driver as unknown as Driver), 0)
   assert.equal(device.driver, 'cuda')
@@ -128,7 +133,7 @@ describe('times by events', () => {
     b.wait(a).copy(other, pinned).copy(host, other)
     a.wait(b)
     device.synchronize()
-    const counted = (): number => calls.get('eventRecord') ?? 0
+    const counted = (): number => calls.get('events.record') ?? 0
     const part = 5 * MICROSECOND
     const records: number[] = []
     const timeline = await Timeline.record(
@@ -404,8 +409,8 @@ describe('times by events', () => {
     const { device, a, b, buffer, pinned, calls } = machine()
     b.close()
     const balance = (): number[] => [
-      (calls.get('eventCreate') ?? 0) - (calls.get('eventDestroy') ?? 0) - (calls.get('eventRecycle') ?? 0),
-      (calls.get('streamCreate') ?? 0) - (calls.get('streamDestroy') ?? 0),
+      (calls.get('events.create') ?? 0) - (calls.get('events.destroy') ?? 0) - (calls.get('events.recycle') ?? 0),
+      (calls.get('streams.create') ?? 0) - (calls.get('streams.destroy') ?? 0),
     ]
     a.copy(buffer, pinned)
     a.synchronize()
@@ -420,7 +425,7 @@ describe('times by events', () => {
       { device },
     )
     assert.deepEqual(balance(), before)
-    assert.equal(calls.get('eventDestroy'), undefined, 'a later recording may use them again')
+    assert.equal(calls.get('events.destroy'), undefined, 'a later recording may use them again')
     const held = latch(a)
     const recording = Timeline.start({ device })
     a.fill(buffer, 0)
@@ -433,7 +438,7 @@ describe('times by events', () => {
   it('are there for a recording that waits, where another one ends meanwhile', async () => {
     const { device, a, buffer, calls } = machine()
     a.fill(buffer, 0)
-    const inUse = (): number => (calls.get('eventCreate') ?? 0) - (calls.get('eventRecycle') ?? 0)
+    const inUse = (): number => (calls.get('events.create') ?? 0) - (calls.get('events.recycle') ?? 0)
     const before = inUse()
     const [first, second] = [Timeline.start({ device }), Timeline.start({ device })]
     const held = latch(a)
@@ -471,7 +476,7 @@ describe('times by events', () => {
     const [graph, other] = [1, 2].map(() => b.capture(() => busy(b, 60_000_000)).instantiate())
     assert.ok(graph && other)
     device.synchronize()
-    const inUse = (): number => (calls.get('eventCreate') ?? 0) - (calls.get('eventRecycle') ?? 0)
+    const inUse = (): number => (calls.get('events.create') ?? 0) - (calls.get('events.recycle') ?? 0)
     const before = inUse()
     const timeline = await Timeline.record(
       () => {

@@ -106,7 +106,7 @@ function rowFinder({ kind, called, returned }: EventRecords, { from, to }: Trace
 function deviceFinished(driver: Driver, device: number): Promise<void> {
   return new Promise((resolve) => {
     try {
-      driver.deviceFinished(device, () => resolve())
+      driver.devices.finished(device, () => resolve())
     } catch {
       resolve()
     }

@@ -23,7 +23,7 @@ export class StreamNumbers {
     const { driver, tracks } = writer
     for (const device of devices) {
       const stream = defaultStream(device, 0)
-      const number = activities.numberOf(driver.deviceContext(device), stream)
+      const number = activities.numberOf(driver.devices.context(device), stream)
       if (number !== undefined) this.#nulls.set(keyOf(device, number), stream)
     }
     for (const track of tracks.all) {
@@ -56,7 +56,7 @@ function isThere({ driver, tracks }: EventWriter, track: StreamTrack): boolean {
   if (tracks.known(track.handle) !== track) return false
   if (isDefaultStream(track.handle)) return true
   try {
-    driver.streamWrap(cudaHandleOf(track.handle), track.device)
+    driver.streams.wrap(cudaHandleOf(track.handle), track.device)
     return true
   } catch {
     return false
