@@ -767,6 +767,14 @@ class DeviceSource {
       const assigned = texts.indexOf('=')
       const name = texts[assigned - 1]
       if (name !== undefined) this.#declare(name)
+      // As nvcc, which lets kernels use the value: of `const float` it is a constant only so.
+      const constant = texts.indexOf('const')
+      const type = texts.slice(0, Math.max(0, assigned - 1))
+      const isNumber = type.some((each) => /^(?:float|double)$/.test(each))
+      if (kind === 'namespace' && isNumber && type.every((each) => /^(?:const|static|float|double)$/.test(each))) {
+        const { start, end } = this.#tokens[at + constant] ?? { start: 0, end: 0 }
+        this.#edits.push({ start, end, text: 'constexpr' })
+      }
     }
   }
 

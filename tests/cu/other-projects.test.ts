@@ -62,6 +62,10 @@ const FILES: Readonly<Record<string, readonly [text: string, ...kernels: string[
     'const int N = 3; static const float weights[] = {1, 2}; constexpr int M = N + 1; struct Sizes { static const int most = 4; static constexpr int least = 2; };\n__global__ void k(float *a) { *a = N + M + weights[threadIdx.x] + Sizes::most + Sizes::least; }',
     'k(out f32*)',
   ],
+  'constants that are made of others': [
+    'const float scale = 1.5f; static const double inverse = 1.0 / scale, other = -inverse;\nnamespace n { const float twice = 2 * scale; }\n__global__ void k(float *a) { *a = inverse * other + n::twice; }',
+    'k(out f32*)',
+  ],
   'members of the host': [
     `struct Counter { static int total; static std::string name; static void add() { total++; } int own = 3; };
      int Counter::total = 0; std::string Counter::name = "x";
