@@ -11,14 +11,17 @@ import {
   compileCudaNow,
   compilerLog,
   cudaHeaderFolders,
+  libraryHeaderFolders,
 } from '../foundation/native/nvrtc.js'
 import { type KernelFacts, MOST_STATIC_SHARED, type ParameterFacts, readKernelFacts } from '../ptx/ptx.js'
+import { Attempts, type NamesOfFiles, PRELUDE } from './attempts.js'
 import type { CompiledCu, CuKernel } from './compiled-cu.js'
 import { declarationText, isReserved, moduleText } from './cu-module.js'
 import { CU_OPTIONS, type CuOptions, readCuOptions, refusedOption } from './cu-options.js'
 import { CuTypes } from './cu-types.js'
-import { DeviceSources, type SourceKernel } from './device-source.js'
-import { type CuDiagnostic, diagnostic, diagnosticsIn, refuse } from './diagnostics.js'
+import { partsOf } from './cuda-parts.js'
+import { DeviceSources, type LeftOut, type SourceKernel } from './device-source.js'
+import { type CuDiagnostic, diagnostic, refuse } from './diagnostics.js'
 import { foldersIn, type Includes, includesOf } from './includes.js'
 import { cachedFile, readCached, writeCached } from './ptx-cache.js'
 import { forOldDrivers, renamed, withoutPlaces, withoutUnusedVariables } from './ptx-text.js'
@@ -31,12 +34,14 @@ import {
   withoutVariables,
 } from './signature-probe.js'
 import { positionOf, spaced } from './source-text.js'
-import { standardHeaders } from './standard-headers.js'
+import { MISSING_HEADER, standardHeaders } from './standard-headers.js'
 import { isType, type TemplateParameter } from './template-arguments.js'
+import { withPackage, withWayOut } from './ways-out.js'
 
 /** Headers that a file gets without including them, as by nvcc. */
-const IMPLICIT_HEADERS = ['stdint.h', 'math.h']
-const IMPLICIT = IMPLICIT_HEADERS.map((name) => `#include <${name}>\n`).join('')
+const IMPLICIT_HEADERS = ['stdint.h', 'math.h', 'stdlib.h', 'string.h', 'time.h']
+/** Headers of the same kind whose stand-ins need C++17, which is NVRTC's default. */
+const IMPLICIT_SINCE_17 = ['algorithm', 'limits', 'type_traits', 'utility']
 
 /**
  * Compiles a file of CUDA C++ by NVRTC, on a thread of its own: all of its kernels at once, or not at all if it was compiled before with
@@ -54,16 +59,13 @@ const IMPLICIT = IMPLICIT_HEADERS.map((name) => `#include <${name}>\n`).join('')
  * ```
  */
 export async function compileCu(file: string, options?: CuOptions): Promise<CompiledCu> {
-  const unit = unitOf(file, options)
-  const codes: Uint8Array[] = []
-  for (const step of unit.steps) {
-    try {
-      codes.push(knownCode(step) ?? keptCode(step, await compileCuda(step.source, step.output)))
-    } catch (error) {
-      explain(unit, step, error)
-    }
+  const attempts = attemptsOf(file, options)
+  let next = attempts.next()
+  while (next.done !== true) {
+    const { source, output } = next.value
+    next = attempts.next(await compileCuda(source, output).then(made, failed))
   }
-  return finish(unit, codes)
+  return next.value
 }
 
 /**
@@ -74,15 +76,52 @@ export async function compileCu(file: string, options?: CuOptions): Promise<Comp
  * @throws {Error} as `compileCu()`
  */
 export function compileCuNow(file: string, options?: CuOptions): CompiledCu {
-  const unit = unitOf(file, options)
-  const codes = unit.steps.map((step) => {
-    try {
-      return knownCode(step) ?? keptCode(step, compileCudaNow(step.source, step.output))
-    } catch (error) {
-      return explain(unit, step, error)
+  const attempts = attemptsOf(file, options)
+  let next = attempts.next()
+  while (next.done !== true) next = attempts.next(madeNow(next.value))
+  return next.value
+}
+
+/** What comes of a run of the compiler. */
+type Outcome = { readonly code: Uint8Array } | { readonly error: unknown }
+
+const made = (code: Uint8Array): Outcome => ({ code })
+const failed = (error: unknown): Outcome => ({ error })
+
+function madeNow({ source, output }: Step): Outcome {
+  try {
+    return made(compileCudaNow(source, output))
+  } catch (error) {
+    return failed(error)
+  }
+}
+
+/** Compiles a file, and again without what the compiler refuses of it that kernels may not need, until there is nothing of that. */
+function* attemptsOf(file: string, options: CuOptions | undefined): Generator<Step, CompiledCu, Outcome> {
+  const attempts = new Attempts()
+  for (;;) {
+    const unit = unitOf(file, options, attempts.leftOut)
+    const codes: Uint8Array[] = []
+    let refused: { readonly step: Step; readonly error: unknown } | undefined
+    for (const step of unit.steps) {
+      const known = knownCode(step)
+      const outcome: Outcome = known === undefined ? yield step : made(known)
+      if ('error' in outcome) {
+        refused = { step, error: outcome.error }
+        break
+      }
+      codes.push(known ?? keptCode(step, outcome.code))
     }
-  })
-  return finish(unit, codes)
+    if (refused === undefined) return finish(unit, codes, attempts)
+    const log = compilerLog(refused.error)
+    if (log === undefined || !attempts.goOn(log, unit.sources, namesOf(unit)))
+      explain(unit, refused.step, refused.error, attempts)
+  }
+}
+
+function namesOf({ file, name, includes }: Unit): NamesOfFiles {
+  const files = new Map([[name, file], ...includes.own.map(({ name, file }): [string, string] => [name, file])])
+  return { main: file, fileOf: (each) => files.get(each) ?? each }
 }
 
 const knownCode = ({ source, output }: Step): Uint8Array | undefined => readCached(cachedFile(source, output))
@@ -112,27 +151,43 @@ interface Unit {
    * kernels, and one for the cubin.
    */
   readonly steps: readonly Step[]
-  /** The texts of the project's files, as people wrote them, by path. */
+  /** The texts of the project's files, by path, as people wrote them but for macros that make kernels. */
   readonly texts: ReadonlyMap<string, string>
 }
 
-function unitOf(path: string, options: CuOptions | undefined): Unit {
+function unitOf(path: string, options: CuOptions | undefined, leftOut: LeftOut): Unit {
   const file = resolve(checkText(path, 'file', 'the path of a file of CUDA C++'))
   const { arch, cubins, more } = readCuOptions(readOptions(options, CU_OPTIONS))
   const text = textOfFile(file)
-  const includes = includesOf(file, text, foldersIn(more, process.cwd()), cudaHeaderFolders())
-  const sources = new DeviceSources()
-  const headers = new Map([...standardHeaders(IMPLICIT_HEADERS), ...includes.standIns])
-  for (const { name, file: header, text: content } of includes.own) headers.set(name, sources.add(header, content))
+  const includes = includesOf(file, text, {
+    project: foldersIn(more, process.cwd()),
+    cuda: cudaHeaderFolders(),
+    libraries: libraryHeaderFolders,
+  })
+  const sources = new DeviceSources(leftOut)
+  const written = new Map([...includes.own.map(({ file, text }): [string, string] => [file, text]), [file, text]])
+  const edited = new Map([...written].map(([path, text]) => [path, sources.add(path, text, includes.names.get(path))]))
+  const texts = new Map([...written.keys()].map((path): [string, string] => [path, sources.textOf(path)]))
   const name = basename(file)
-  const own = sources.add(file, text)
   const probes = probeDeclarations(
     sources.structs.map(({ members, refused }) => (refused === undefined ? members : [])),
   )
-  const code = `${IMPLICIT}${probes}#line 1 "${name}"\n${own}`
+  const parts = partsOf([...includes.cuda, ...includes.replaced], [...edited.values()], cudaHeaderFolders())
+  const include = (names: readonly string[]): string => names.map((each) => `#include <${each}>\n`).join('')
+  const implicit = `${include(IMPLICIT_HEADERS)}#if __cplusplus >= 201703L\n${include(IMPLICIT_SINCE_17)}#endif\n${include(parts.needed)}`
+  const standIns = standardHeaders([...IMPLICIT_HEADERS, ...IMPLICIT_SINCE_17, ...parts.needed, ...includes.replaced])
+  const headers = new Map([
+    ...[...standIns].filter(([each]) => !parts.kept.has(each)),
+    ...includes.missing.map((each): [string, string] => [each, MISSING_HEADER]),
+    ...parts.replaced,
+    ...includes.own.map(({ name, file }): [string, string] => [name, edited.get(file) ?? '']),
+    [PRELUDE, `#define __extension__\n${implicit}${parts.before}${probes}`],
+  ])
+  const code = `#include "${PRELUDE}"\n#line 1 "${name}"\n${edited.get(file) ?? ''}`
+  const folders = includes.folders.map((folder) => `--include-path=${folder}`)
   const step = (architecture: string, output: Step['output'], own: readonly string[]): Step => {
     const target = output === 'ptx' ? architecture.replace('sm_', 'compute_') : architecture
-    const all = [`--gpu-architecture=${target}`, ...own, '-diag-suppress=177', ...more]
+    const all = [`--gpu-architecture=${target}`, '-default-device', ...own, '-diag-suppress=177', ...more, ...folders]
     return { architecture, output, source: { text: code, file: name, options: all, headers } }
   }
   const steps = [
@@ -143,7 +198,6 @@ function unitOf(path: string, options: CuOptions | undefined): Unit {
       step(sm, 'cubin', withoutVariables),
     ]),
   ]
-  const texts = new Map([[file, text], ...includes.own.map(({ file, text }): [string, string] => [file, text])])
   return { file, name, sources, includes, steps, texts }
 }
 
@@ -157,31 +211,28 @@ function textOfFile(file: string): string {
 
 const textIn = (ptx: Uint8Array): string => new TextDecoder().decode(ptx).replace(/\0$/, '')
 
-/** What the compiler misses may be what was left out. */
-function withWayOut(found: CuDiagnostic, texts: ReadonlyMap<string, string>): CuDiagnostic {
-  const [, name] = /^identifier "(\w+)" is undefined$/.exec(found.message) ?? []
-  if (name === undefined) return found
-  const definition = new RegExp(`\\b${name}\\s*\\([^;{}]*\\)\\s*\\{`)
-  if (![...texts.values()].some((text) => definition.test(text))) return found
-  const way = `'${name}' is a function of the host, which the compiler does not get: mark it __device__`
-  return { ...found, message: `${found.message}: ${way}` }
-}
-
 /** Throws what the compiler found, with places. */
-function explain({ file, name, includes, texts }: Unit, { architecture }: Step, error: unknown): never {
-  const files = new Map([[name, file], ...includes.own.map(({ name, file }): [string, string] => [name, file])])
+function explain(unit: Unit, { architecture }: Step, error: unknown, attempts: Attempts): never {
+  const { file, includes, texts, sources } = unit
   const log = compilerLog(error) ?? ''
-  const found = diagnosticsIn(log, file, (name) => files.get(name) ?? name).map((each) => withWayOut(each, texts))
+  const found = attempts.mistakes(log, sources, namesOf(unit))
   if (found.length === 0) throw refusedOption(log, architecture) ?? error
   const { missing } = includes
   const note =
     missing.length === 0
       ? ''
-      : `Not found, and taken for empty: ${missing.join(', ')}. If the kernels need them, name their folder by the option -I`
-  return refuse(`${file} does not compile`, found, filesOf(includes), note)
+      : `Not found, and taken for empty: ${missing.map(withPackage).join(', ')}. If the kernels need them, name their folder by the option -I`
+  const said = found.map((each) => withWayOut(each, texts))
+  return refuse(`${file} does not compile`, said, filesOf(includes), note)
 }
 
-function finish(unit: Unit, codes: readonly Uint8Array[]): CompiledCu {
+/** A kernel of the source, and what the compiler says of it. */
+interface Found {
+  readonly kernel: SourceKernel
+  readonly probed: Probed
+}
+
+function finish(unit: Unit, codes: readonly Uint8Array[], attempts: Attempts): CompiledCu {
   const { file, sources, includes, steps, texts } = unit
   const cubins = Object.fromEntries(
     steps.flatMap(({ architecture, output }, index): [string, Uint8Array][] => {
@@ -192,49 +243,73 @@ function finish(unit: Unit, codes: readonly Uint8Array[]): CompiledCu {
   const [compiled = '', ...others] = codes.filter((_, index) => steps[index]?.output === 'ptx').map(textIn)
   const otherFacts = others.map((each) => readKernelFacts(withoutProbes(each)))
   const probes = readProbes(compiled)
-  const found = sources.kernels.flatMap((kernel) => {
+  const found = sources.kernels.flatMap((kernel): Found[] => {
     const probed = probes.get(kernel.probe)
     // One kernel may have two names in the source, such as scale<float> and, by a typedef, scale<real>.
     const isFirst = sources.kernels.find(({ probe }) => probes.get(probe)?.name === probed?.name) === kernel
     return probed === undefined || !isFirst ? [] : [{ kernel, probed }]
   })
-  const names = exportNames(found.map(({ kernel }) => kernel))
-  const inPtx = new Map(found.map(({ kernel, probed }) => [probed.name, names.get(kernel) ?? probed.name]))
+  const isOverloaded = ({ kernel }: Found): boolean =>
+    found.filter((each) => each.kernel.expression === kernel.expression && isSamePath(each.kernel, kernel)).length > 1
+  const named = found.filter((each) => !isOverloaded(each))
+  const names = exportNames(named.map(({ kernel }) => kernel))
+  const inPtx = new Map(named.map(({ kernel, probed }) => [probed.name, names.get(kernel) ?? probed.name]))
   const ptx = forOldDrivers(withoutUnusedVariables(withoutPlaces(renamed(withoutProbes(compiled), inPtx))))
   const facts = readKernelFacts(ptx)
   const types = new CuTypes(sources.structs, texts, names.values())
   const mistakes: CuDiagnostic[] = []
-  const kernels = found.map(({ kernel, probed }): CuKernel => {
+  const unusable: CuDiagnostic[] = []
+  const kernels = found.flatMap(({ kernel, probed }): CuKernel[] => {
     const name = names.get(kernel) ?? probed.name
     const text = texts.get(kernel.file) ?? ''
     const known = [facts.get(name), ...otherFacts.map((each) => each.get(probed.name))].map((each) =>
       each instanceof Error ? undefined : each,
     )
-    const { signature, wrong } = signatureOf(kernel, probed, types, known)
     const shared = Math.max(...known.map((each) => each?.staticSharedBytes ?? 0))
     if (shared > MOST_STATIC_SHARED) mistakes.push(tooMuchShared(kernel, text, shared))
-    for (const { start, message } of wrong)
-      mistakes.push(diagnostic(kernel.file, text, positionOf(text, start), message))
-    return {
-      name,
-      mangledName: probed.name,
-      signature,
-      parameterNames: parameterNames(kernel, probed),
-      file: kernel.file,
-      ...positionOf(text, kernel.start),
-      comment: kernel.comment,
-    }
+    const { signature, wrong } = signatureOf(kernel, probed, types, known)
+    const why = isOverloaded({ kernel, probed })
+      ? [{ start: kernel.start, message: overloaded(kernel.expression) }]
+      : wrong
+    for (const { start, message } of why) unusable.push(diagnostic(kernel.file, text, positionOf(text, start), message))
+    if (why.length > 0) return []
+    return [
+      {
+        name,
+        mangledName: probed.name,
+        signature,
+        parameterNames: parameterNames(kernel, probed),
+        file: kernel.file,
+        ...positionOf(text, kernel.start),
+        comment: kernel.comment,
+      },
+    ]
   })
-  if (mistakes.length > 0)
-    refuse(`${file} has kernels that cannot be launched from JavaScript`, mistakes, filesOf(includes))
+  const refused = attempts.refused.map(({ kernel: { file, start, expression }, why }) => {
+    const text = texts.get(file) ?? ''
+    return diagnostic(file, text, positionOf(text, start), `${expression} cannot be made: ${why}`)
+  })
+  const launching = attempts.launching.map((each) => withWayOut(each, texts))
+  const isNothingElse = kernels.length === 0 && unusable.length + refused.length + launching.length > 0
+  if (mistakes.length > 0 || isNothingElse) {
+    const all = [...mistakes, ...(isNothingElse ? [...launching, ...refused, ...unusable] : [])]
+    refuse(`${file} has kernels that cannot be launched from JavaScript`, all, filesOf(includes))
+  }
   const notes = [
+    ...[...launching, ...refused, ...unusable].map(
+      ({ file, line, column, message }) => `${file}:${line}:${column}: not exported: ${message}`,
+    ),
     ...unusedTemplates(sources, texts),
-    ...[...facts].filter(([name]) => kernels.every((each) => each.name !== name)).map(([name]) => madeByMacro(name)),
+    ...[...facts.keys()]
+      .filter((name) => ![...inPtx.values()].includes(name) && found.every((each) => each.probed.name !== name))
+      .map(madeByMacro),
     ...[...facts].flatMap(([name, known]) =>
       known instanceof Error ? [`${name} does not run on the simulator: ${known.message}`] : [],
     ),
     ...types.structs.flatMap(({ name, addresses }) => addresses.map((member) => isAddress(name, member))),
-    ...(includes.missing.length === 0 ? [] : [`Not found, and taken for empty: ${includes.missing.join(', ')}`]),
+    ...(includes.missing.length === 0
+      ? []
+      : [`Not found, and taken for empty: ${includes.missing.map(withPackage).join(', ')}`]),
   ]
   if (kernels.length === 0) {
     const mistake = diagnostic(file, texts.get(file) ?? '', { line: 1, column: 1 }, 'There is no kernel in this file')
@@ -353,6 +428,11 @@ function signatureOf(
   })
   return { signature, wrong }
 }
+
+const isSamePath = (a: SourceKernel, b: SourceKernel): boolean => String(a.path) === String(b.path)
+
+const overloaded = (name: string): string =>
+  `there are several kernels ${name}, which only their parameters tell apart: give each a name of its own`
 
 const isArray = (type: FieldType): type is readonly [FieldType, number] => Array.isArray(type)
 

@@ -3,8 +3,20 @@
  * every line where it was; and behind each kernel stands a probe (signature-probe.ts), which makes the compiler say what its parameters are.
  */
 import { stateError } from '../foundation/base/errors.js'
+import { isStandardPart } from './cuda-parts.js'
+import { INCLUDE } from './includes.js'
+import { KernelMacros } from './kernel-macros.js'
 import { probeOf, structMark } from './signature-probe.js'
-import { commentAbove, onOneLine, positionOf, type SourceTokens, spaced, type Token, tokensOf } from './source-text.js'
+import {
+  commentAbove,
+  onOneLine,
+  positionOf,
+  type SourcePosition,
+  type SourceTokens,
+  spaced,
+  type Token,
+  tokensOf,
+} from './source-text.js'
 import {
   type CppType,
   type Declaration,
@@ -127,6 +139,64 @@ interface Edit {
   readonly start: number
   readonly end: number
   readonly text: string
+  /** What the edit adds that the source can do without. */
+  readonly added?: AddedText
+}
+
+/** A probe, or the mark of a struct. */
+interface AddedText {
+  /** A key that is the same whenever the file is read. */
+  readonly key: string
+  /** The kernel that the probe is of; undefined for a mark. */
+  readonly kernel?: Omit<SourceKernel, 'probe'>
+}
+
+/** What kernels may need of a declaration, or whether the host alone does. */
+type Audience = 'device' | 'both' | 'host' | 'member' | 'scope'
+
+/** A declaration of a file: of a namespace's, or of a struct's. */
+export interface Piece {
+  readonly file: string
+  readonly start: number
+  readonly end: number
+  readonly audience: Audience
+  readonly isKernel: boolean
+}
+
+/** What is left out, since the compiler refuses it, and the kernels may not need it. */
+export class LeftOut {
+  /** The ends of declarations, by their file and start. */
+  readonly #pieces = new Map<string, number>()
+  readonly #added = new Set<string>()
+
+  get size(): number {
+    return this.#pieces.size + this.#added.size
+  }
+
+  add(what: Piece | AddedText): void {
+    if ('key' in what) this.#added.add(what.key)
+    else this.#pieces.set(`${what.file}:${what.start}`, what.end)
+  }
+
+  /** The end of a declaration that is left out; undefined for others. */
+  endOf(file: string, start: number): number | undefined {
+    return this.#pieces.get(`${file}:${start}`)
+  }
+
+  hasAdded(key: string): boolean {
+    return this.#added.has(key)
+  }
+
+  toJSON(): unknown {
+    return [[...this.#pieces], [...this.#added]]
+  }
+}
+
+/** Where something of the edited text stands in the source. */
+export interface Origin {
+  readonly offset: number
+  /** The probe or mark that it stands in. */
+  readonly added: AddedText | undefined
 }
 
 /** Namespaces and structs in each other: C++ recommends that compilers take as many nested blocks. */
@@ -155,7 +225,8 @@ const KNOWN =
   /^(?:::|[,<>*&+-]|\d[\w.']*|'.*'|true|false|const|unsigned|signed|char|bool|short|int|long|float|double|half|__half2?|half2|__nv_bfloat16\d?|nv_bfloat16\d?|u?int(?:8|16|32|64)_t|size_t|u?(?:char|short|int|long|longlong)[1-4]|(?:float|double)[1-4]|dim3|std)$/
 /** Names of std that the stand-in headers have (standard-headers.ts). */
 const STANDARD =
-  /^(?:u?int\w*_t|size_t|ptrdiff_t|min|max|swap|numeric_limits|is_\w+|enable_if\w*|conditional\w*|remove_\w+|integral_constant|true_type|false_type|forward|move|declval|sqrt|abs|pow|exp|log|sin|cos|tan|floor|ceil)$/
+  /^(?:u?int\w*_t|size_t|ptrdiff_t|min|max|swap|numeric_limits|is_\w+|enable_if\w*|conditional\w*|remove_\w+|integral_constant|bool_constant|pair|make_pair|decay\w*|add_\w+|make_\w?signed\w*|common_type\w*|underlying_type\w*|void_t|conjunction\w*|disjunction\w*|negation\w*|type_identity\w*|rank|extent|alignment_of|clamp|memcpy|memset|true_type|false_type|forward|move|declval|sqrt|abs|pow|exp|log|sin|cos|tan|floor|ceil)$/
+const isOfDevice = (name = ''): boolean => STANDARD.test(name) || isStandardPart(name)
 /** Names of macros that may mean __device__ or __global__, and are defined in a header that is not read here. */
 const MAY_BE_ON_DEVICE = /^[A-Z0-9_]*(?:DEVICE|KERNEL|GLOBAL|CALLABLE|INLINE_HD|HOSTDEV|_HD)[A-Z0-9_]*$/
 
@@ -177,11 +248,46 @@ export class DeviceSources {
 
   /** Names of kernel templates that the source instantiates itself. */
   readonly instantiated = new Set<string>()
+  /** Declarations, those that are within others before these. */
+  readonly pieces: Piece[] = []
   readonly #unclear: UnclearLaunch[] = []
+  readonly #sources = new Map<string, DeviceSource>()
+  readonly #macros = new KernelMacros()
 
-  /** Returns what of a file is for the GPU. */
-  add(file: string, text: string): string {
-    return new DeviceSource(this, file, text).edited()
+  constructor(readonly leftOut: LeftOut = new LeftOut()) {}
+
+  /**
+   * Returns what of a file is for the GPU.
+   * @param names The compiler's names of the headers that it includes.
+   */
+  add(file: string, text: string, names: ReadonlyMap<string, string> = new Map()): string {
+    this.#macros.read(text)
+    const source = new DeviceSource(this, file, this.#macros.expanded(text), names)
+    this.#sources.set(file, source)
+    return source.edited()
+  }
+
+  /** The text of a file, as people wrote it but for macros that make kernels; empty for one that is not here. */
+  textOf(file: string): string {
+    return this.#sources.get(file)?.text ?? ''
+  }
+
+  /** Where a place of the edited text stands in the source; undefined for a file that is not here. */
+  originOf(file: string, at: SourcePosition): Origin | undefined {
+    return this.#sources.get(file)?.originOf(at)
+  }
+
+  /** The probes and marks that were added to a line. */
+  addedIn(file: string, line: number): readonly AddedText[] {
+    return this.#sources.get(file)?.addedIn(line) ?? []
+  }
+
+  /** The innermost declaration around a place. */
+  pieceAt(file: string, offset: number, isAny: (piece: Piece) => boolean = () => true): Piece | undefined {
+    const around = this.pieces.filter(
+      (each) => each.file === file && each.start <= offset && offset <= each.end && isAny(each),
+    )
+    return around.sort((a, b) => a.end - a.start - (b.end - b.start))[0]
   }
 
   /** Notes a launch of which no kernel comes. */
@@ -224,6 +330,10 @@ class DeviceSource {
   #depth = 0
   /** The structs around what is being read, the innermost last. */
   readonly #open: OpenStruct[] = []
+  /** Whom what was read last is for. */
+  #audience: Audience = 'host'
+  /** Whether what was read last is a kernel. */
+  #isKernel = false
   /** The index of the token behind the outermost of these structs. */
   #behindClass: number | undefined
   /** The namespaces around it. */
@@ -232,11 +342,13 @@ class DeviceSource {
   constructor(
     private readonly all: DeviceSources,
     private readonly file: string,
-    private readonly text: string,
+    readonly text: string,
+    names: ReadonlyMap<string, string>,
   ) {
     this.#source = tokensOf(text)
     this.#tokens = this.#source.tokens
     this.#readMacros()
+    this.#renameHeaders(names)
     // Without partners of all brackets it is not known where a function ends: the compiler then sees all of it.
     if (this.#source.balanced) this.#scope(0, this.#tokens.length, [], 'namespace')
   }
@@ -248,6 +360,56 @@ class DeviceSource {
       at = end
     }
     return text + this.text.slice(at)
+  }
+
+  originOf({ line, column }: SourcePosition): Origin {
+    const lineStart = this.#lineStart(line)
+    let left = column - 1
+    let at = lineStart
+    for (const { start, end, text, added } of this.#editsOf(line)) {
+      const before = start - at
+      if (left < before) break
+      left -= before
+      at = start
+      if (left < text.length) return { offset: start, added }
+      left -= text.length
+      at = end
+    }
+    return { offset: Math.min(at + left, this.text.length), added: undefined }
+  }
+
+  addedIn(line: number): readonly AddedText[] {
+    return this.#editsOf(line).flatMap(({ added }) => (added === undefined ? [] : [added]))
+  }
+
+  #lineStart(line: number): number {
+    let start = 0
+    for (let count = 1; count < line; count++) {
+      const end = this.text.indexOf('\n', start)
+      if (end < 0) return this.text.length
+      start = end + 1
+    }
+    return start
+  }
+
+  /** The edits of a line that change its length: others are as long as what they replace. */
+  #editsOf(line: number): readonly Edit[] {
+    const start = this.#lineStart(line)
+    const end = this.#lineStart(line + 1)
+    const isLast = end === this.text.length
+    return this.#edits.filter(
+      (each) => each.start >= start && (each.start < end || isLast) && each.text.length !== each.end - each.start,
+    )
+  }
+
+  /** A file has one name for the compiler, by which it knows that it has it. */
+  #renameHeaders(names: ReadonlyMap<string, string>): void {
+    for (const { text, start } of this.#source.directives) {
+      const { 0: all, 1: quoted, 2: angled } = INCLUDE.exec(text) ?? []
+      const name = names.get(quoted ?? angled ?? '')
+      if (all === undefined || name === undefined || name === (quoted ?? angled)) continue
+      this.#edits.push({ start, end: start + all.length, text: `#include "${name}"` })
+    }
   }
 
   #readMacros(): void {
@@ -300,8 +462,25 @@ class DeviceSource {
     this.#depth -= 1
   }
 
-  /** Handles what begins at a token. Returns the index behind it. */
+  /** Handles what begins at a token, or leaves it out. Returns the index behind it. */
   #declaration(at: number, end: number, path: readonly string[], kind: 'namespace' | 'class'): number {
+    const start = this.#tokens[at]?.start ?? 0
+    const leftOut = this.all.leftOut.endOf(this.file, start)
+    if (leftOut !== undefined) {
+      let behind = at + 1
+      while (behind < end && (this.#tokens[behind]?.end ?? 0) <= leftOut) behind++
+      this.#blank(at, behind)
+      return behind
+    }
+    this.#audience = 'host'
+    this.#isKernel = false
+    const behind = Math.max(at + 1, this.#read(at, end, path, kind))
+    const piece = { file: this.file, start, end: this.#tokens[behind - 1]?.end ?? start }
+    this.all.pieces.push({ ...piece, audience: this.#audience, isKernel: this.#isKernel })
+    return behind
+  }
+
+  #read(at: number, end: number, path: readonly string[], kind: 'namespace' | 'class'): number {
     const { text } = this.#tokens[at] ?? { text: '' }
     if (text === ';') return at + 1
     if (kind === 'class' && /^(?:public|private|protected|:)$/.test(text)) {
@@ -321,10 +500,12 @@ class DeviceSource {
       }
       if (!this.#is(open, '{')) return this.#alias(at, at, end)
       this.#scope(open + 1, this.#closing(open), [...path, ...names], 'namespace')
+      this.#audience = 'scope'
       return this.#closing(open) + 1
     }
     if (text === 'extern' && /^"C/.test(this.#tokens[at + 1]?.text ?? '') && this.#is(at + 2, '{')) {
       this.#scope(at + 3, this.#closing(at + 2), path, 'namespace')
+      this.#audience = 'scope'
       return this.#closing(at + 2) + 1
     }
     if (/^(?:using|static_assert|asm)$/.test(text)) return this.#alias(at, at, end)
@@ -338,7 +519,7 @@ class DeviceSource {
     const names = this.#tokens.slice(head, behind).map(({ text }) => text)
     for (const [index, name] of names.entries()) {
       if (name !== 'std' || names[index + 1] !== '::') continue
-      if (STANDARD.test(names[index + 2] ?? '')) continue
+      if (isOfDevice(names[index + 2])) continue
       this.#blank(at, behind)
       return behind
     }
@@ -395,7 +576,15 @@ class DeviceSource {
         }
       } else if (text === '=') {
         const behind = this.#behindStatement(index, end)
-        if (parameters !== undefined && /^(?:default|delete)$/.test(this.#tokens[index + 1]?.text ?? '')) return behind
+        if (parameters !== undefined) {
+          const set = this.#tokens[index + 1]?.text ?? ''
+          if (/^(?:default|delete|0)$/.test(set)) {
+            if (words.has('virtual')) this.#refuse('has virtual functions')
+            // The table of virtual functions is the host's.
+            if (!this.#isForDevice(words) && (words.has('virtual') || set === '0')) this.#blank(at, behind)
+            return behind
+          }
+        }
         if (!isTypedef) this.#variable(at, behind, words, kind)
         return behind
       } else if (text === ';') {
@@ -405,7 +594,6 @@ class DeviceSource {
         else
           this.#function({
             at,
-            head,
             parameters,
             behind: index + 1,
             body: false,
@@ -421,7 +609,6 @@ class DeviceSource {
         if (parameters !== undefined) {
           this.#function({
             at,
-            head,
             parameters,
             behind,
             body: true,
@@ -438,11 +625,17 @@ class DeviceSource {
           const next = this.#is(behind, ';') ? behind + 1 : this.#behindStatement(behind, end)
           this.#struct({ at, head, open: index, behind, next, isTypedef, isTemplate, path, kind })
           // What follows declares a variable of it, or a type.
+          const isVariable = next > behind + 1 && !isTypedef && kind === 'namespace'
+          if (isVariable && !this.#isForDevice(words) && !words.has('const') && !words.has('constexpr')) {
+            this.#blank(behind, next - 1)
+          }
           return next
         }
         if (isEnum) {
           this.#declareType(head)
           if (kind === 'class' && !this.#is(behind, ';')) this.#refuse('a member of an enum that is declared with it')
+          const next = this.#behindStatement(behind, end)
+          if (kind === 'namespace' && !isTypedef && !this.#isForDevice(words)) this.#blank(behind, next - 1)
         } else this.#variable(at, this.#behindStatement(index, end), words, kind)
         return this.#behindStatement(behind, end)
       }
@@ -455,13 +648,18 @@ class DeviceSource {
     if (this.#behindClass === undefined) this.all.declared.add(name)
   }
 
+  /** What stands between angle brackets of a specialization is not what it declares. */
   #declareType(head: number): void {
     for (
       let at = head;
-      at < this.#tokens.length && !/^[{:;]$/.test(this.#tokens[at]?.text ?? ';');
+      at < this.#tokens.length && !/^[{:;<]$/.test(this.#tokens[at]?.text ?? ';');
       at = this.#closing(at) + 1
     )
       this.#declare(this.#tokens[at]?.text ?? '')
+  }
+
+  #isForDevice(words: ReadonlySet<string>): boolean {
+    return [...words].some((word) => ON_DEVICE.has(word) || MAY_BE_ON_DEVICE.test(word))
   }
 
   /** Reads a struct's body, and marks it for the compiler, which then says what it is by its number. */
@@ -491,10 +689,13 @@ class DeviceSource {
     const body: OpenStruct = { members: [], refused: undefined, isPublic: word !== 'class' }
     const isOutermost = this.#behindClass === undefined
     this.#behindClass ??= next
+    const audience = this.#audience
     if (isOutermost) this.#namespaces = path
     this.#open.push(body)
     this.#scope(open + 1, behind - 1, name === undefined ? path : [...path, name], 'class')
     this.#open.pop()
+    this.#audience = audience
+    this.#isKernel = false
     if (isOutermost) this.#behindClass = undefined
     if (word === 'union') body.refused = 'is a union'
     else if (bases >= 0) body.refused ??= 'has a base class'
@@ -511,12 +712,15 @@ class DeviceSource {
     const start = this.#tokens[at]?.start ?? 0
     const { members, refused } = body
     const comment = commentAbove(this.text, start)
+    const key = `mark:${this.file}:${start}`
+    if (this.all.leftOut.hasAdded(key)) return
     this.all.structs.push({ name, file: this.file, path, start, comment, members, refused })
     const place = isNested ? (this.#tokens[behind - 1]?.start ?? 0) : (this.#tokens[next - 1]?.end ?? 0)
     this.#edits.push({
       start: place,
       end: place,
       text: ` ${structMark(this.all.structs.length, isNested || given === undefined ? name : `${word} ${name}`, isNested)} `,
+      added: { key },
     })
   }
 
@@ -546,22 +750,52 @@ class DeviceSource {
   }
 
   #variable(at: number, behind: number, words: ReadonlySet<string>, kind: 'namespace' | 'class'): void {
-    if (kind === 'class' && !words.has('static') && !words.has('friend')) this.#members(at, behind)
-    if ([...words].some((word) => ON_DEVICE.has(word) || MAY_BE_ON_DEVICE.test(word))) return
+    if (kind === 'class' && !words.has('static') && !words.has('friend')) {
+      this.#members(at, behind)
+      this.#audience = 'member'
+    }
+    if (this.#isForDevice(words)) {
+      this.#audience = 'device'
+      return
+    }
     const texts = this.#tokens.slice(at, behind).map(({ text }) => text)
-    const ofHost = texts.some((text, index) => text === 'std' && !STANDARD.test(texts[index + 2] ?? ''))
+    const ofHost = texts.some((text, index) => text === 'std' && !isOfDevice(texts[index + 2]))
     if (kind === 'class' && ofHost) this.#refuse('has members of the host')
-    if (kind === 'class' ? ofHost : ofHost || !(words.has('const') || words.has('constexpr'))) this.#blank(at, behind)
+    const isVariableOfHost = kind === 'namespace' || words.has('static') ? !this.#isConstant(at, behind, words) : false
+    if (ofHost || isVariableOfHost) this.#blank(at, behind)
     else {
       const assigned = texts.indexOf('=')
       const name = texts[assigned - 1]
       if (name !== undefined) this.#declare(name)
+      // As nvcc, which lets kernels use the value: of `const float` it is a constant only so.
+      const constant = texts.indexOf('const')
+      const type = texts.slice(0, Math.max(0, assigned - 1))
+      const isNumber = type.some((each) => /^(?:float|double)$/.test(each))
+      if (kind === 'namespace' && isNumber && type.every((each) => /^(?:const|static|float|double)$/.test(each))) {
+        const { start, end } = this.#tokens[at + constant] ?? { start: 0, end: 0 }
+        this.#edits.push({ start, end, text: 'constexpr' })
+      }
     }
+  }
+
+  /** Whether code for the GPU may use a variable that is not marked for it: its value is known where it is declared. */
+  #isConstant(at: number, behind: number, words: ReadonlySet<string>): boolean {
+    if (words.has('constexpr') || words.has('constinit')) return true
+    if (!words.has('const')) return false
+    const texts: string[] = []
+    for (let index = at; index < behind; index = this.#closing(index) + 1) {
+      const { text } = this.#tokens[index] ?? { text: ';' }
+      if (/^[=[{;,]$/.test(text)) break
+      texts.push(text)
+    }
+    // A pointer to something constant is none itself.
+    const isPointer = texts.lastIndexOf('*') > texts.lastIndexOf('const')
+    const isDefined = this.#tokens.slice(at, behind).some(({ text }) => text === '=' || text === '{')
+    return !isPointer && (isDefined || !words.has('extern'))
   }
 
   #function(found: {
     readonly at: number
-    readonly head: number
     readonly parameters: number
     readonly behind: number
     readonly body: boolean
@@ -571,8 +805,10 @@ class DeviceSource {
     readonly words: ReadonlySet<string>
     readonly path: readonly string[]
   }): void {
-    const { at, head, parameters, behind, words, path } = found
+    const { at, parameters, behind, words, path } = found
     if (words.has('__global__')) {
+      this.#audience = 'device'
+      this.#isKernel = true
       const nameStart = this.#nameStart(parameters)
       const start = this.#tokens[nameStart]?.start ?? 0
       const end = this.#tokens[parameters]?.start ?? 0
@@ -601,8 +837,10 @@ class DeviceSource {
       }
       return
     }
-    const isKept = [...words].some((word) => ON_DEVICE.has(word) || MAY_BE_ON_DEVICE.test(word))
-    if (isKept) return
+    if (this.#isForDevice(words)) {
+      this.#audience = words.has('__device__') && !words.has('__host__') ? 'device' : 'both'
+      return
+    }
     const name = this.#nameStart(parameters)
     if (found.isInstantiation) {
       const template = this.all.hostTemplates.get(this.#tokens[name]?.text ?? '')
@@ -613,11 +851,8 @@ class DeviceSource {
       this.#blank(at, behind)
       return
     }
-    if (words.has('constexpr') || words.has('consteval')) {
-      const start = this.#tokens[head]?.start ?? 0
-      this.#edits.push({ start, end: start, text: '__host__ __device__ ' })
-      return
-    }
+    // The compiler takes it for the GPU, too.
+    if (words.has('constexpr') || words.has('consteval')) return
     const template = found.isTemplate ? this.#hostTemplate(at, parameters, name) : undefined
     this.#launches(parameters, behind, path, template)
     if (words.has('virtual')) this.#refuse('has virtual functions')
@@ -819,21 +1054,27 @@ class DeviceSource {
     usings = '',
   ): void {
     const key = [...kernel.path, expression.replace(/\s+/g, '')].join('::')
-    if (expression.includes('<') && this.all.probed.has(key)) return
+    const isSecond = this.all.probed.has(key)
+    if (expression.includes('<') && isSecond) return
     this.all.probed.add(key)
     const names = this.all.templates.get(expression.replace(/<[\s\S]*/, '').trim())
     const known = {
       ...kernel,
+      expression: expression.replace(/\s+/g, ' '),
       parameters: names?.parameters ?? kernel.parameters,
       comment: kernel.comment || (names?.comment ?? ''),
     }
+    const added = { key: `probe:${key}:${this.file}:${kernel.start}`, kernel: known }
+    if (this.all.leftOut.hasAdded(added.key)) return
     const probe = this.all.kernels.length
-    this.all.kernels.push({ probe, expression: expression.replace(/\s+/g, ' '), ...known })
+    this.all.kernels.push({ probe, ...known })
     // Within a class there is no place for it.
     const end = this.#tokens[(this.#behindClass ?? behind) - 1]?.end ?? this.text.length
-    const text = probeOf(probe, written)
+    // Its parameters tell it from the one before.
+    const parameters = kernel.parameters.map(({ text }) => text.replace(/\s*=[\s\S]*/, '')).join(', ')
+    const text = probeOf(probe, written, isSecond ? parameters : undefined)
     const scoped = usings === '' ? text : `namespace cuda_streams_${probe} { ${usings}${text} }`
-    this.#edits.push({ start: end, end, text: ` ${onOneLine(scoped)}` })
+    this.#edits.push({ start: end, end, text: ` ${onOneLine(scoped)}`, added })
   }
 
   /** What stands between parentheses, with commas between. */

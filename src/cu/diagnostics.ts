@@ -83,8 +83,6 @@ const ENTRY =
 const AT_END =
   /^At end of source: error(?: #\S+)?: (?<message>[^\n]*)(?:\n[^\n]*\((?<line>\d+)\): note[^\n]*: (?<begin>[^\n]*))?/gm
 
-const OVERLOADED = /overloaded function "(\w+)"/
-
 /**
  * The mistakes that the compiler's log has.
  * @param main The file that is compiled.
@@ -98,24 +96,7 @@ export function diagnosticsIn(log: string, main: string, fileOf: (name: string) 
     const at = { line: lines.length, column: Math.max(1, lines.at(-1)?.length ?? 1) }
     return diagnostic(main, text, at, begin === undefined ? message : `${message} ${begin} of line ${line}`)
   })
-  return [...asWritten(entriesIn(log, fileOf)), ...atEnd]
-}
-
-/** What the compiler says of code that was added behind a line, by which it says the types, is of no use to people. */
-function asWritten(entries: readonly CuDiagnostic[]): readonly CuDiagnostic[] {
-  const isAdded = ({ file, line, column }: CuDiagnostic): boolean =>
-    column > (textOf(file).split('\n')[line - 1] ?? '').length + 1
-  const written = entries.filter((each) => !isAdded(each))
-  if (written.length > 0) return written
-  for (const each of entries) {
-    const [, name] = OVERLOADED.exec(each.message) ?? []
-    if (name === undefined) continue
-    const text = textOf(each.file)
-    const column = 1 + Math.max(0, (text.split('\n')[each.line - 1] ?? '').search(new RegExp(`\\b${name}\\b`)))
-    const message = `there are several kernels ${name}, which only their parameters tell apart: give each a name of its own`
-    return [diagnostic(each.file, text, { line: each.line, column }, message)]
-  }
-  return entries
+  return [...entriesIn(log, fileOf), ...atEnd]
 }
 
 function entriesIn(log: string, fileOf: (name: string) => string): readonly CuDiagnostic[] {

@@ -1,11 +1,11 @@
 /** The files that a file of CUDA C++ includes: its own ones, CUDA's, and those that stand-ins replace. */
-import { existsSync, readFileSync, statSync } from 'node:fs'
-import { dirname, join, resolve } from 'node:path'
+import { readFileSync, statSync } from 'node:fs'
+import { dirname, join, relative, resolve, sep } from 'node:path'
 import { tokensOf } from './source-text.js'
-import { isAlwaysReplaced, MISSING_HEADER, standardHeaders } from './standard-headers.js'
+import { isAlwaysReplaced } from './standard-headers.js'
 
 export interface OwnHeader {
-  /** The name of the header as it is written between the quotes. */
+  /** The name that the compiler has for the header, whichever name an #include has for it: a file has one, for its `#pragma once`. */
   readonly name: string
   readonly file: string
   readonly text: string
@@ -14,12 +14,31 @@ export interface OwnHeader {
 export interface Includes {
   /** The project's own, each behind those that it includes. */
   readonly own: readonly OwnHeader[]
-  readonly standIns: ReadonlyMap<string, string>
+  /** The compiler's names of the headers that a file includes, by the file and by the name that it has for them. */
+  readonly names: ReadonlyMap<string, ReadonlyMap<string, string>>
+  /** Names of headers that stand-ins replace. */
+  readonly replaced: readonly string[]
+  /** Names of headers of CUDA's, such as 'cub/cub.cuh'. */
+  readonly cuda: readonly string[]
+  /** Folders of CUDA's libraries that the compiler has to know besides its own. */
+  readonly folders: readonly string[]
   /** Names of headers that are not here. Something empty stands for each. */
   readonly missing: readonly string[]
 }
 
-const INCLUDE = /^\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)/
+/** Where headers are looked for. */
+export interface HeaderFolders {
+  /** Where the project's headers are, besides the folder of the file that includes them. */
+  readonly project: readonly string[]
+  /** Where CUDA's headers are. */
+  readonly cuda: readonly string[]
+  /** Where headers of CUDA's libraries may be, such as cuRAND's. */
+  readonly libraries: () => readonly string[]
+}
+
+export const INCLUDE = /^\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)/
+/** Headers of CUDA's own by which its folder is told from those of a project. */
+const OF_CUDA = ['cuda_runtime_api.h', 'cuda_fp16.h', 'curand_kernel.h', 'cub/version.cuh', 'cuda/std/version']
 
 /** The folders that options such as '-I include' or '--include-path=include' name. */
 export function foldersIn(options: readonly string[], base: string): readonly string[] {
@@ -30,45 +49,83 @@ export function foldersIn(options: readonly string[], base: string): readonly st
   })
 }
 
-/**
- * @param folders Where the project's headers are, besides the folder of the file that includes them.
- * @param cudaFolders Where CUDA's headers are.
- */
-export function includesOf(
-  file: string,
-  text: string,
-  folders: readonly string[],
-  cudaFolders: readonly string[],
-): Includes {
+export function includesOf(file: string, text: string, given: HeaderFolders): Includes {
+  const ofCuda = given.project.filter((folder) => OF_CUDA.some((name) => isFile(join(folder, name))))
+  const project = given.project.filter((folder) => !ofCuda.includes(folder))
   const own = new Map<string, OwnHeader>()
-  const others = new Set<string>()
+  const names = new Map<string, Map<string, string>>()
+  const replaced = new Set<string>()
+  const kept = new Set<string>()
+  const cuda = new Set<string>()
   const missing = new Set<string>()
-  const begun = new Set<string>()
+  const folders = new Set<string>()
+  const begun = new Set<string>([file])
   const read = (from: string, source: string): void => {
+    const named = new Map<string, string>()
+    names.set(from, named)
     for (const { text: directive } of tokensOf(source).directives) {
       const [, quoted, angled] = INCLUDE.exec(directive) ?? []
       const name = quoted ?? angled
-      if (name === undefined || begun.has(name)) continue
-      begun.add(name)
-      const near = quoted === undefined ? folders : [dirname(from), ...folders]
-      const found = near.map((folder) => join(folder, name)).find(isFile)
-      if (found !== undefined) {
+      if (name === undefined) continue
+      const near = quoted === undefined ? project : [dirname(from), ...project]
+      const found = near.map((folder) => resolve(folder, name)).find(isFile)
+      if (found === undefined) foreign(name)
+      else if (found !== file) {
+        named.set(name, nameOf(found))
+        if (begun.has(found)) continue
+        begun.add(found)
         const header = readFileSync(found, 'utf8')
         read(found, header)
-        own.set(name, { name, file: found, text: header })
-      } else if (isAlwaysReplaced(name) || cudaFolders.every((folder) => !existsSync(join(folder, name)))) {
-        others.add(name)
+        own.set(found, { name: nameOf(found), file: found, text: header })
       }
     }
   }
-  read(file, text)
-  const standIns = new Map(standardHeaders(others))
-  for (const name of others) {
-    if (standIns.has(name)) continue
-    missing.add(name)
-    standIns.set(name, MISSING_HEADER)
+  const nameOf = (path: string): string =>
+    relative(dirname(file), path)
+      .replaceAll(sep, '/')
+      .replace(/(?:^|\/)\.\.(?=\/)/g, '/up')
+      .replace(/^\//, '')
+  const foreign = (name: string): void => {
+    if (isAlwaysReplaced(name)) {
+      replaced.add(name)
+      return
+    }
+    if (missing.has(name) || cuda.has(name)) return
+    if (given.cuda.some((folder) => isFile(join(folder, name)))) {
+      cuda.add(name)
+      return
+    }
+    const folder = [...ofCuda, ...given.libraries()].find((each) => isFile(join(each, name)))
+    if (folder === undefined) {
+      missing.add(name)
+      return
+    }
+    cuda.add(name)
+    if (!ofCuda.includes(folder)) folders.add(folder)
+    library(join(folder, name))
   }
-  return { own: [...own.values()], standIns, missing: [...missing] }
+  /** What headers of CUDA's libraries include of their own folder is not replaced. */
+  const library = (path: string): void => {
+    if (begun.has(path)) return
+    begun.add(path)
+    for (const { text: directive } of tokensOf(readFileSync(path, 'utf8')).directives) {
+      const [, quoted, angled] = INCLUDE.exec(directive) ?? []
+      const beside = quoted === undefined ? undefined : join(dirname(path), quoted)
+      if (quoted !== undefined && beside !== undefined && isFile(beside) && !/^(?:cuda|driver|vector)/.test(quoted)) {
+        kept.add(quoted)
+        library(beside)
+      } else if (isAlwaysReplaced(quoted ?? angled ?? '')) replaced.add(quoted ?? angled ?? '')
+    }
+  }
+  read(file, text)
+  return {
+    own: [...own.values()],
+    names,
+    replaced: [...replaced].filter((name) => !kept.has(name)),
+    cuda: [...cuda],
+    folders: [...folders],
+    missing: [...missing],
+  }
 }
 
 const isFile = (path: string): boolean => statSync(path, { throwIfNoEntry: false })?.isFile() ?? false

@@ -123,10 +123,11 @@ export const withoutVariables: readonly string[] = [`-D${NO_VARIABLES}`]
  * it.
  */
 export const probeDeclarations = (members: readonly (readonly string[])[]): string => `#ifdef ${NO_VARIABLES}
-#define cuda_streams_probe(CsN, ...) static __device__ void cuda_streams_kernel_##CsN() { (void)&__VA_ARGS__; }
+#define cuda_streams_probe_as(CsN, CsT, ...) static __device__ void cuda_streams_kernel_##CsN() { CsT *kernel = &__VA_ARGS__; (void)kernel; }
 #else
-#define cuda_streams_probe(CsN, ...) extern "C" { __attribute__((used)) __device__ ::cuda_streams::signature<decltype(__VA_ARGS__)>::type cuda_streams_signature_##CsN = ::cuda_streams::signature<decltype(__VA_ARGS__)>::value; __attribute__((used)) __device__ decltype(__VA_ARGS__)* cuda_streams_kernel_##CsN = &__VA_ARGS__; }
+#define cuda_streams_probe_as(CsN, CsT, ...) extern "C" { __attribute__((used)) __device__ ::cuda_streams::signature<CsT>::type cuda_streams_signature_##CsN = ::cuda_streams::signature<CsT>::value; __attribute__((used)) __device__ CsT* cuda_streams_kernel_##CsN = &__VA_ARGS__; }
 #endif
+#define cuda_streams_probe(CsN, ...) cuda_streams_probe_as(CsN, decltype(__VA_ARGS__), __VA_ARGS__)
 // NVRTC 12.0 lacks the other: there no member of a struct that a kernel takes may have an operator & of its own.
 #if __CUDACC_VER_MAJOR__ == 12 && __CUDACC_VER_MINOR__ < 4
 #define cuda_streams_address(...) &__VA_ARGS__
@@ -156,7 +157,9 @@ ${['', ...MODIFIED]
       `template <class CsT, decltype(sizeof(0)) CsN> struct described<${cv} CsT[CsN]> : joined<bytes<${ARRAY}>, typename word<CsN>::type, typename described<CsT>::type> {};`,
   )
   .join('\n')}
-template <class CsT> struct by_number<CsT, 0, false> { typedef bytes<${UNKNOWN}> type; };
+template <class CsT, class CsV = void> struct is_empty : number<0> {};
+template <class CsT> struct is_empty<CsT, decltype(void(sizeof(CsT)))> : number<__is_empty(CsT)> {};
+template <class CsT> struct by_number<CsT, 0, false> { typedef bytes<(is_empty<CsT>::value ? ${numberOf('u8')} : ${UNKNOWN})> type; };
 template <class CsT> struct by_number<CsT, 0, true> { typedef bytes<(sizeof(CsT) == 1 ? ${numberOf('u8')} : sizeof(CsT) == 2 ? ${numberOf('u16')} : sizeof(CsT) == 8 ? ${numberOf('i64')} : ${numberOf('i32')})> type; };
 template <class CsT> struct parameter : joined<bytes<0>, typename described<CsT>::type> {};
 template <class CsT> struct parameter<CsT*> : joined<bytes<1>, typename described<CsT>::type> {};
@@ -205,8 +208,14 @@ export function structMark(number: number, name: string, isWithin: boolean): str
   return isWithin ? `friend ${mark}` : `extern "C++" { ${mark} }`
 }
 
-/** The probe of a kernel, in the scope where it is declared. */
-export const probeOf = (number: number, expression: string): string => `cuda_streams_probe(${number}, ${expression})`
+/**
+ * The probe of a kernel, in the scope where it is declared.
+ * @param parameters Those by which it is told from others of its name.
+ */
+export const probeOf = (number: number, expression: string, parameters?: string): string =>
+  parameters === undefined
+    ? `cuda_streams_probe(${number}, ${expression})`
+    : `typedef void cuda_streams_type_${number}(${parameters}); cuda_streams_probe_as(${number}, cuda_streams_type_${number}, ${expression})`
 
 const ADDRESS = /^\.\S.* \w*?cuda_streams_kernel_(\d+)E? = (\S+);$/gm
 const NUMBERS = /^\.\S.* \w*?cuda_streams_signature_(\d+)E?\[\d+\] = \{([\d, ]*)\};$/gm

@@ -211,7 +211,7 @@ test('what has no value in JavaScript is refused at its place, with the way out'
   const file = written({
     'own.cu': `union Word { int i; float f; };
 struct Params { int width; void (*data)(int); };
-__global__ void fine(int *x) { *x = 1; }
+__device__ int fine(int x) { return x; }
 __global__ void scaled(float *image, Params p,
                        Word w) { image[0] = p.width + w.f; }
 class Own { int n; public: __device__ int get() { return n; } };
@@ -276,8 +276,17 @@ test('what makes no kernel is said', { skip }, async () => {
     #define MAKE(name) extern "C" __global__ void name##_kernel(int *x) { *x = 1; }
     MAKE(first)
     __global__ void second(int *x) { *x = 1; }`)
-  assert.deepEqual(signaturesOf(made), ['second(x: out i32*)'])
-  assert.match(made.notes.join(), /first_kernel is in the PTX, and not in the source/)
+  assert.deepEqual(signaturesOf(made), ['first_kernel(x: out i32*)', 'second(x: out i32*)'])
+  const unclear = await compile(`
+    #if WIDE
+    #define MAKE(name) extern "C" __global__ void name##_kernel(long *x) { *x = 1; }
+    #else
+    #define MAKE(name) extern "C" __global__ void name##_kernel(int *x) { *x = 1; }
+    #endif
+    MAKE(first)
+    __global__ void second(int *x) { *x = 1; }`)
+  assert.deepEqual(signaturesOf(unclear), ['second(x: out i32*)'])
+  assert.match(unclear.notes.join(), /first_kernel is in the PTX, and not in the source/)
 })
 
 test('names in headers, options and conditions are those of the compiler', { skip }, async () => {

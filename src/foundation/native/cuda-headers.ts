@@ -48,9 +48,13 @@ function unpackedFolder(nvrtc: SharedLibrary, version: string): string {
 }
 
 /** The folder of the toolkit or wheel that NVRTC comes from, or else of any that is here. */
-function installedFolder(nvrtc: SharedLibrary): string | undefined {
+const installedFolder = (nvrtc: SharedLibrary): string | undefined =>
+  installedFolders(nvrtc).find((folder) => existsSync(join(folder, WELL_KNOWN)))
+
+/** The folders with headers of the toolkit or wheel that NVRTC comes from, and of those that are here. */
+export function installedFolders(nvrtc: SharedLibrary): readonly string[] {
   const file = fileOf(nvrtc, 'nvrtcVersion')
   const near = file === undefined ? [] : [dirname(dirname(file)), dirname(dirname(dirname(dirname(file))))]
   const roots = [...near, ...toolkitFolders(), ...pythonFolders()]
-  return roots.map((root) => join(root, 'include')).find((folder) => existsSync(join(folder, WELL_KNOWN)))
+  return [...new Set(roots.map((root) => join(root, 'include')))].filter((folder) => existsSync(folder))
 }

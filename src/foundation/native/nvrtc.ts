@@ -4,7 +4,7 @@ import { stateError } from '../base/errors.js'
 import { nextTurn } from '../base/event-loop.js'
 import { pollUntil } from '../base/poll-until.js'
 import { type CFunction, own } from './c-functions.js'
-import { headerOptions } from './cuda-headers.js'
+import { headerOptions, installedFolders } from './cuda-headers.js'
 import { NativeMemory } from './native-memory.js'
 import { NativeThread } from './native-thread.js'
 import { loadLibrary } from './shared-library.js'
@@ -40,6 +40,12 @@ export interface CompiledSource {
 export function cudaHeaderFolders(): readonly string[] {
   return headerOptionsOf(nvrtc()).map((option) => option.replace(/^--include-path=/, ''))
 }
+
+/**
+ * The folders that may have headers of CUDA's libraries, such as cuRAND's: those of toolkits and wheels that are here.
+ * @throws ERR_UNSUPPORTED when NVRTC is not found
+ */
+export const libraryHeaderFolders = (): readonly string[] => installedFolders(nvrtc().library)
 
 /** The version of NVRTC, such as '13.5'. Throws ERR_UNSUPPORTED when it is not found. */
 export const nvrtcVersion = (): string => nvrtc().version()
