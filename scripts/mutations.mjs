@@ -1,14 +1,17 @@
-// Injects mistakes into src, one at a time, and checks whether the tests find them. A mistake is a line of the driver, the
-// simulator, memory, graphs or the sanitizer that is left out or turned round. `npm run mutations -- --draw --at REVISION` draws
+// Injects mistakes into src, one at a time, and checks whether the tests find them. A mistake is a line of the core, of a backend
+// or of the sanitizer that is left out or turned round. `npm run mutations -- --draw --at REVISION` draws
 // fifty, by a seed, and adds them to tests/mutations.md with what finds them at that revision, as the column `before`; `--from` says of which
 // files, and `--count` how many. `npm run mutations`
 // injects the same ones into this checkout, and writes the column `after`. It works in a copy, in a temporary folder.
 //
-// A mistake is looked for by the tests that stand where its file stands, then by STAGES, and then by the suites of random programs,
-// until something finds it; `--thorough` lets all tests look for what is left, which takes hours. With `--random`, each suite of random programs
+// A mistake is looked for by the guarantees of the conformance suite, which are what a reader would open; then by the tests that stand
+// where its file stands, by STAGES, and by the suites of random programs, until something finds it; `--thorough` lets all tests look for what is left, which takes hours. With `--random`, each suite of random programs
 // looks for it, and all that find it are written down: in `after`, those that found it before, which all have to find it again.
 // `--only 3,17` injects some, `--open` those that nothing has found or looked for, `--all` has all suites look for them,
 // `--copies 2` works in two copies side by side.
+//
+// With `--rules` it takes its mistakes from tests/rules.md: for each guarantee the lines of src that hold it, which were chosen by hand, and
+// looks for each in that guarantee's own file alone.
 import { spawn, spawnSync } from 'node:child_process'
 import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -18,6 +21,8 @@ import { root } from './test-files.mjs'
 
 const FOLDERS = [
   'src/foundation/driver',
+  'src/simulator',
+  'src/cuda',
   'src/core/memory',
   'src/core/graphs',
   'src/core/streams',
@@ -38,10 +43,12 @@ const { values } = parseArgs({
     all: { type: 'boolean', default: false },
     thorough: { type: 'boolean', default: false },
     random: { type: 'boolean', default: false },
+    rules: { type: 'boolean', default: false },
     copies: { type: 'string', default: '1' },
   },
 })
 const TABLE = join(root, 'tests', 'mutations.md')
+const RULES = join(root, 'tests', 'rules.md')
 
 /**
  * The suites of random programs: the words of the paths of their files, and which files of src they play. Tests of one file of src
@@ -59,6 +66,11 @@ const SUITES = {
   explored: { words: 'tools/sanitizer/explored', plays: /^src\/(tools\/sanitizer|simulator)/ },
   checked: { words: 'tools/recording/check', plays: /^src\/tools\/sanitizer/ },
 }
+/** The guarantees: on the fake driver what only the CUDA driver plays, else on the simulator, in seconds. */
+const GUARANTEES = [
+  { words: 'fake-driver/guarantees', plays: /^src\/cuda/ },
+  { words: 'conformance/guarantees/', plays: /^src\/(?!cuda)/ },
+]
 /** Words of paths of test files, for a file of src: those that find most in little time. */
 const STAGES = [
   {
@@ -77,7 +89,8 @@ const ALL = [
   { words: '--quick', plays: /./ },
   { words: '', plays: /./ },
 ]
-/** Minutes that a stage or a suite takes at most, and all tests: a mistake that makes tests hang is found, too. */
+/** Minutes that a guarantee, a stage or a suite takes at most, and all tests: a mistake that makes tests hang is found, too. */
+const LONGEST_OF_GUARANTEES = 0.5
 const LONGEST = 6
 const LONGEST_OF_ALL = 20
 
@@ -207,14 +220,14 @@ const buildFile = (folder, file) =>
   )
 
 /** Calls `use` while a mistake is in the copy, if its line is there and the compiler takes it. */
-async function inject({ folder }, { file, nth, line, what }, compiles, use) {
+async function inject({ folder }, { file, nth, line, what, instead }, compiles, use) {
   const path = join(folder, file)
   const text = existsSync(path) ? readFileSync(path, 'utf8') : ''
   const lines = text.split('\n')
   const found = [...lines.entries()].filter(([, other]) => other.trim() === line).map(([index]) => index)
   const index = found[Math.min(nth, found.length - 1)]
   if (index === undefined) return 'the line is gone'
-  writeFileSync(path, lines.with(index, OPERATORS[what](lines[index])).join('\n'))
+  writeFileSync(path, lines.with(index, instead ?? OPERATORS[what](lines[index])).join('\n'))
   try {
     return compiles(folder, file) ? await use() : 'the compiler'
   } finally {
@@ -242,6 +255,10 @@ async function find(place, mistake) {
   const [file] = mistake.before.split(': ')
   // A test may be told of by a module that several files share.
   const isOfBefore = column === 'after' && existsSync(join(place.folder, 'dist', 'tests', `${file}.test.js`))
+  for (const { words } of ofFile(GUARANTEES, mistake.file)) {
+    const found = await firstFailure(place, words, LONGEST_OF_GUARANTEES, false)
+    if (found !== undefined) return found
+  }
   const near = [...testsOf(place, mistake.file)]
   const all = new Set([...(isOfBefore ? [file] : []), ...near.slice(0, -1), ...stages, ...near, ...suites])
   for (const words of all) {
@@ -274,6 +291,7 @@ async function look(place, mistake) {
 /** By the tests that have looked for it. */
 const NOT_FOUND = 'not found'
 const cell = (text) => text.replaceAll('|', '\\|')
+const cellsOf = (row) => row.split(/(?<!\\)\|/).map((text) => text.trim().replaceAll('\\|', '|'))
 function write(mistakes, revision) {
   const rows = mistakes.map(({ file, nth, what, line, before, after, suitesBefore, suitesAfter }, index) => {
     const cells = [String(index + 1), file, String(nth + 1), what, `\`${line}\``, before, after]
@@ -303,9 +321,7 @@ function read() {
     .split('\n')
     .filter((line) => /^\| \d/.test(line))
     .map((row) => {
-      const [, , file, nth, what, line, before, after, suitesBefore, suitesAfter] = row
-        .split(/(?<!\\)\|/)
-        .map((text) => text.trim().replaceAll('\\|', '|'))
+      const [, , file, nth, what, line, before, after, suitesBefore, suitesAfter] = cellsOf(row)
       const names = (list) => list.split(', ').filter(Boolean)
       const suites = { suitesBefore: names(suitesBefore), suitesAfter: names(suitesAfter) }
       return { file, nth: Number(nth) - 1, what, line: line.slice(1, -1), before, after, ...suites }
@@ -326,6 +342,38 @@ async function drawn(place) {
   return mistakes
 }
 
+/** Injects the mistakes of tests/rules.md, and writes down the test that finds each. Returns false if one is not found where it belongs. */
+async function playRules(place) {
+  const lines = readFileSync(RULES, 'utf8').split('\n')
+  const rows = [...lines.entries()].filter(([, line]) => /^\| [a-z-]+ \| .+\.ts \| \d/.test(line))
+  const only = values.only?.split(',').map(Number)
+  let areFound = true
+  for (const [nth, [index, row]] of rows.entries()) {
+    if (only?.includes(nth + 1) === false) continue
+    const [, guarantee, rule, file, n, line, instead] = cellsOf(row)
+    const words = `conformance/guarantees/${guarantee}.test`
+    const mistake = { file, nth: Number(n) - 1, line: line.slice(1, -1), instead: instead.slice(1, -1) }
+    const found = await inject(place, mistake, buildFile, () =>
+      firstFailure(place, words, LONGEST_OF_GUARANTEES, false),
+    )
+    const isFound = found?.startsWith('conformance/guarantees/') === true
+    areFound &&= isFound
+    const said = isFound
+      ? found.replace(`${words.replace('.test', '')}: `, '').replace(/^.*: the tests hung$/, HANGS)
+      : found
+    lines[index] = `| ${[guarantee, rule, file, n, line, instead, said ?? NOT_FOUND].map(cell).join(' | ')} |`
+    writeFileSync(RULES, lines.join('\n'))
+    console.log(`${nth + 1}. ${guarantee}, ${rule}: ${said ?? NOT_FOUND}`)
+  }
+  return areFound
+}
+const HANGS = 'its tests do not end'
+
+if (values.rules) {
+  const place = copy(undefined)
+  if (!build(place.folder)) throw new Error('The copy does not compile')
+  process.exit((await playRules(place)) ? 0 : 1)
+}
 const column = values.at === undefined ? 'after' : 'before'
 const places = Array.from({ length: Number(values.copies) }, () => copy(values.at))
 const { revision = values.at, mistakes } = existsSync(TABLE) ? read() : { mistakes: [] }

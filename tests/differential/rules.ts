@@ -37,8 +37,13 @@ interface Marked {
 /** What is certain of work: that it is done, that it is not, or nothing. */
 export type Certainty = 'done' | 'pending' | 'open'
 
+/** What the rules have to know of a program before it begins. */
+type Plan = Pick<Program, 'edition' | 'streams' | 'events'>
+
 export class Rules {
-  readonly #program: Program
+  readonly #program: Plan
+  /** Whether a wait is queued though it may be over already, as the simulator does: a driver may leave it out. */
+  readonly #keepsWaits: boolean
   readonly #queued: Queued[] = []
   readonly #points = new Map<number, bigint>()
   readonly #events: Marked[]
@@ -58,8 +63,9 @@ export class Rules {
   /** By device: work of blocking streams that are gone. Nobody says whether the null stream still waits for it. */
   readonly #ofGone = new Map<number, bigint>()
 
-  constructor(program: Program) {
+  constructor(program: Plan, { keepsWaits = false }: { readonly keepsWaits?: boolean } = {}) {
     this.#program = program
+    this.#keepsWaits = keepsWaits
     this.#events = program.events.map(() => ({ point: 0n }))
     this.#firstExtraCell = buffersOf(program).length * CELLS
   }
@@ -180,7 +186,7 @@ export class Rules {
     const { origin } = this.#plan(stream)
     const before = isBlocking(origin) ? this.#point(stream) : this.#before(stream)
     const id = this.#add(stream, {}, before | work)
-    const isWork = this.certainty(work) === 'pending'
+    const isWork = this.#keepsWaits || this.certainty(work) === 'pending'
     this.#setPoint(stream, isWork ? this.upTo(id) : this.#point(stream) | work | bit(id))
   }
 

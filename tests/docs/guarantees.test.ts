@@ -61,6 +61,19 @@ describe('docs/internals/guarantees.md', () => {
     assert.deepEqual(nameless, [], 'Begin each title with the code of the guarantee that its test is of')
   })
 
+  it('has for each rule of the conformance suite lines of src that hold it, each of which a test of the rule misses', () => {
+    const rules = readFileSync(join(root, 'tests', 'rules.md'), 'utf8')
+    const rows = [...rules.matchAll(/^\| (?<rule>[a-z-]+) \| .+\.ts \| \d.*\| (?<foundBy>[^|]*)\|$/gm)].map(
+      ({ groups }) => groups,
+    )
+    const files = readdirSync(join(tests, 'conformance', 'guarantees')).filter((name) => name.endsWith('.test.js'))
+    const rowsOf = (file: string) => rows.filter((row) => row?.['rule'] === file.replace('.test.js', ''))
+    const without = files.filter((file) => rowsOf(file).length === 0)
+    assert.deepEqual(without, [], 'Add a row to tests/rules.md, and run `npm run mutations -- --rules`')
+    const unseen = rows.filter((row) => !/^([A-Z]\d|its tests do not end)/.test(row?.['foundBy'] ?? ''))
+    assert.deepEqual(unseen, [], 'A line can be missing, and no test of its rule finds it')
+  })
+
   it('is read as it is written: titles in every kind of quotes', () => {
     const text = [
       "test('one', f)",

@@ -1,10 +1,11 @@
 /**
  * Random programs for the simulator, and what CUDA's rules say of them: which host function comes after which, and how
- * early each can run. The rules are written down a second time here, from CUDA's documentation, not taken from the simulator.
+ * early each can run. The rules are those by which the differential suite judges a GPU, and are not taken from the simulator.
  */
 import { type Event, Stream } from 'cuda-streams'
 import { busy, type Simulation, simulate } from 'cuda-streams/sim'
 import fc from 'fast-check'
+import { Rules } from '../differential/rules.js'
 import { stepsOf, streamsOf } from '../programs/generate.js'
 import type { StepOf } from '../programs/steps.js'
 
@@ -103,67 +104,42 @@ export interface Promised {
   readonly earliest: number
 }
 
-/** A point of a stream's work: the host functions before it, and how long the longest chain of work up to it takes. */
-class Point {
-  readonly after: ReadonlySet<number>
-  readonly earliest: number
-
-  constructor(after: ReadonlySet<number> = new Set(), earliest = 0) {
-    this.after = after
-    this.earliest = earliest
-  }
-
-  join(other: Point): Point {
-    return new Point(new Set([...this.after, ...other.after]), Math.max(this.earliest, other.earliest))
-  }
-}
+const ORIGINS = { nonBlocking: 'own', blocking: 'ownBlocking', null: 'null' } as const
 
 /** What the rules promise of a program's host functions, in the order in which they were queued. */
 export function promisesOf(program: Program): readonly Promised[] {
+  const streams = program.streams.map((kind) => ({ origin: ORIGINS[kind], priority: 0, device: 0 }))
+  const events = Array.from({ length: EVENTS }, () => ({ timing: false, device: 0 }))
+  const rules = new Rules({ edition: 1, streams, events }, { keepsWaits: true })
+  const recorded = new Set<number>()
+  /** By its number, when work is done at the earliest: the length of the longest chain up to it. */
+  const ends = new Map<number, number>()
+  /** The steps of host functions, by their number. */
+  const hosts = new Map<number, number>()
   const promised: Promised[] = []
-  // The null stream is one, however many streams of a program stand for it; the first of them does for all.
-  const first = program.streams.indexOf('null')
-  const key = (stream: number): number => (program.streams[stream] === 'null' ? first : stream)
-  const points = program.streams.map(() => new Point())
-  const events = Array.from({ length: EVENTS }, () => new Point())
-  const pointOf = (stream: number): Point => at(points, key(stream))
-
-  /**
-   * Anything queued on the null stream first waits for all blocking streams, and they then for it: they stand at the
-   * same point afterwards, seen from whatever is queued next.
-   */
-  const begin = (stream: number): Point => {
-    const kind = program.streams[stream]
-    let point = pointOf(stream)
-    if (kind === 'null') {
-      program.streams.forEach((other, index) => {
-        if (other === 'blocking') point = point.join(pointOf(index))
-      })
-    } else if (kind === 'blocking' && first >= 0) point = point.join(pointOf(first))
-    points[key(stream)] = point
-    return point
-  }
-
   program.steps.forEach((step, index) => {
-    if (step.what === 'waitStream') {
-      const recorded = begin(step.other)
-      points[key(step.stream)] = begin(step.stream).join(recorded)
-      return
-    }
-    const point = begin(step.stream)
     switch (step.what) {
       case 'busy':
-        points[key(step.stream)] = new Point(point.after, point.earliest + step.nanoseconds)
+      case 'host': {
+        const number = rules.queue(step.stream, step.what === 'host' ? { label: String(index) } : {})
+        const before = [...ends.keys()].filter((other) => rules.isOrdered(other, number))
+        const earliest = Math.max(0, ...before.map((other) => ends.get(other) ?? 0))
+        ends.set(number, earliest + (step.what === 'busy' ? step.nanoseconds : 0))
+        if (step.what === 'busy') break
+        promised.push({ step: index, after: new Set(before.flatMap((other) => hosts.get(other) ?? [])), earliest })
+        hosts.set(number, index)
         break
-      case 'host':
-        promised.push({ step: index, after: point.after, earliest: point.earliest })
-        points[key(step.stream)] = new Point(new Set([...point.after, index]), point.earliest)
-        break
+      }
       case 'record':
-        events[step.event] = point
+        rules.record(step.stream, step.event)
+        recorded.add(step.event)
         break
       case 'wait':
-        points[key(step.stream)] = point.join(at(events, step.event))
+        // A wait for an event that was never recorded is none, and so no work of the null stream either.
+        if (recorded.has(step.event)) rules.wait(step.stream, step.event)
+        break
+      case 'waitStream':
+        rules.waitStream(step.stream, step.other)
         break
     }
   })

@@ -57,6 +57,24 @@ describe('order', { timeout }, () => {
     )
   })
 
+  it('a wait of the null stream for an event that was never recorded orders nothing, and nothing is promised of it', async () => {
+    const program = {
+      streams: ['blocking', 'null', 'blocking'] as const,
+      steps: [
+        { what: 'host', stream: 0 },
+        { what: 'wait', stream: 1, event: 0 },
+        { what: 'host', stream: 2 },
+      ] as const,
+      blockingly: true,
+    }
+    assert.deepEqual(
+      promisesOf(program).map(({ after }) => [...after]),
+      [[], []],
+    )
+    const orders = await ordersOf(async (seed) => (await runProgram(program, seed)).map(({ step }) => step))
+    assert.equal(orders.size, 2)
+  })
+
   it(title('where nothing promises an order, some seed of a few hundred turns it round'), async () => {
     await fc.assert(
       fc.asyncProperty(fc.nat(20_000), fc.nat(20_000), fc.boolean(), async (first, second, blockingly) => {

@@ -45,7 +45,7 @@ onEveryBackend('closing', (bench) => {
     using latch = bench.latch(user)
     user.fill(buffer, 1)
     buffer.close()
-    await stream.fill(other, 1).finished()
+    stream.fill(other, 1).synchronize()
     assert.equal(user.query(), false)
     latch.open()
     await user.finished()

@@ -28,7 +28,7 @@ onEveryBackend('an event that was never recorded', (bench) => {
     using latch = bench.latch(held)
     stream.wait(event)
     held.record(event)
-    await stream.finished()
+    stream.synchronize()
     assert.equal(event.query(), false)
     latch.open()
     await held.finished()

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { MemoryPool } from 'cuda-streams'
 import { onEveryBackend } from '../../helpers/suite.js'
+import { turns } from '../expect.js'
 
 onEveryBackend('freed memory', (bench) => {
   const { device } = bench
@@ -27,7 +28,7 @@ onEveryBackend('freed memory', (bench) => {
     const bytes = user.download(buffer)
     buffer.close()
     using next = device.alloc(4, { stream, pool })
-    await stream.fill(next, 6).finished()
+    stream.fill(next, 6).synchronize()
     assert.notEqual(next.pointer, buffer.pointer)
     latch.open()
     assert.deepEqual([...(await bytes)], [5, 5, 5, 5])
@@ -39,6 +40,7 @@ onEveryBackend('freed memory', (bench) => {
     using latch = bench.latch(stream)
     using buffer = device.alloc(4, { stream })
     const bytes = user.fill(buffer, 5).download(buffer)
+    await turns()
     assert.equal(user.query(), false)
     latch.open()
     assert.deepEqual([...(await bytes)], [5, 5, 5, 5])

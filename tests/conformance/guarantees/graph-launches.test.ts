@@ -67,7 +67,7 @@ onEveryBackend('launches of graphs', (bench) => {
     using second = graph.instantiate()
     using latch = bench.latch(stream)
     stream.launch(first)
-    await other.launch(second).finished()
+    other.launch(second).synchronize()
     assert.equal(stream.query(), false)
     latch.open()
     await stream.finished()

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { onEveryBackend } from '../../helpers/suite.js'
-import { turns, until } from '../expect.js'
+import { turns } from '../expect.js'
 
 onEveryBackend('the null stream', (bench) => {
   const { device } = bench
@@ -38,7 +38,7 @@ onEveryBackend('the null stream', (bench) => {
     using buffer = device.alloc(4, { stream: second })
     await device.finished()
     using latch = bench.latch(first)
-    await second.fill(buffer, 1).finished()
+    second.fill(buffer, 1).synchronize()
     defaultStream.record()
     second.fill(buffer, 2)
     await turns()
@@ -49,11 +49,12 @@ onEveryBackend('the null stream', (bench) => {
 
   test('N1 a wait on a blocking stream does not wait for the null stream', async () => {
     using blocking = bench.stream({ nonBlocking: false })
-    using event = bench.stream().record()
+    using other = bench.stream()
     await device.finished()
+    using event = other.record()
     using latch = bench.latch(defaultStream)
-    blocking.wait(event)
-    await until(() => blocking.query())
+    blocking.wait(event).synchronize()
+    assert.equal(blocking.query(), true)
     latch.open()
     await device.finished()
   })

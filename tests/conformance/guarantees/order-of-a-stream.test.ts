@@ -12,11 +12,11 @@ onEveryBackend('the order of a stream', (bench) => {
     using buffer = device.alloc(4, { stream })
     await stream.finished()
     using latch = bench.latch(stream)
-    stream.fill(buffer, 1)
+    using done = stream.fill(buffer, 1).record()
     await turns()
-    assert.equal(stream.query(), false)
+    assert.equal(done.query(), false)
     latch.open()
-    await stream.finished()
+    await done.finished()
   })
 
   test('O9 each operation sees what those before it wrote', async () => {
@@ -36,7 +36,7 @@ onEveryBackend('the order of a stream', (bench) => {
     using buffer = device.alloc(4, { stream: other })
     await other.finished()
     using latch = bench.latch(stream)
-    await other.fill(buffer, 1).finished()
+    other.fill(buffer, 1).synchronize()
     assert.equal(stream.query(), false)
     latch.open()
     await stream.finished()

@@ -36,7 +36,7 @@ onEveryBackend('the per-thread default stream', (bench) => {
     using buffer = device.alloc(4, { stream: perThread })
     await device.finished()
     using latch = bench.latch(blocking)
-    await perThread.fill(buffer, 1).finished()
+    perThread.fill(buffer, 1).synchronize()
     assert.equal(blocking.query(), false)
     latch.open()
     await blocking.finished()

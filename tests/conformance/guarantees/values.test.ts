@@ -47,7 +47,7 @@ onEveryBackend('values', (bench) => {
     await turns()
     assert.equal(stream.query(), false)
     words[0] = 6
-    await stream.finished()
+    stream.synchronize()
   })
 
   test('W2 eq waits for that value alone', async () => {
@@ -59,7 +59,7 @@ onEveryBackend('values', (bench) => {
     await turns()
     assert.equal(stream.query(), false)
     words[0] = 5
-    await stream.finished()
+    stream.synchronize()
   })
 
   test('W3 captured, each launch waits, and each launch writes', async () => {
