@@ -76,6 +76,8 @@ onEveryBackend('captures', (bench) => {
   test('R5 906: work on the null stream is refused while a blocking stream captures, and invalidates the capture', () => {
     using stream = bench.stream({ nonBlocking: false })
     stream.beginCapture('relaxed')
+    refusedByDriver(() => device.defaultStream.endCapture(), 906)
+    assert.equal(stream.isCapturing, true)
     refusedByDriver(() => device.defaultStream.record(), 906)
     refusedByDriver(() => stream.endCapture(), 901)
     stillWorks(bench, stream)
