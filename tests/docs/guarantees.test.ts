@@ -1,6 +1,6 @@
 /** docs/internals/guarantees.md and the titles of the tests: each guarantee is tested by a test that names it, and no title names another. */
 import assert from 'node:assert/strict'
-import { readdirSync, readFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { root } from '../helpers/root.js'
@@ -70,6 +70,17 @@ describe('docs/internals/guarantees.md', () => {
     const rowsOf = (file: string) => rows.filter((row) => row?.['rule'] === file.replace('.test.js', ''))
     const without = files.filter((file) => rowsOf(file).length === 0)
     assert.deepEqual(without, [], 'Add a row to tests/rules.md, and run `npm run mutations -- --rules`')
+    const gone = [
+      ...rules.matchAll(/^\| [a-z-]+ \| .+? \| (?<file>\S+\.ts) \| \d+ \| `(?<line>(?:\\.|[^|])+?)` \|/gm),
+    ].filter(
+      ({ groups: { file = '', line = '' } = {} }) =>
+        !existsSync(join(root, file)) || !readFileSync(join(root, file), 'utf8').includes(line.replaceAll('\\|', '|')),
+    )
+    assert.deepEqual(
+      gone.map(([row]) => row),
+      [],
+      'A line of tests/rules.md is not in its file',
+    )
     const unseen = rows.filter((row) => !/^([A-Z]\d|its tests do not end)/.test(row?.['foundBy'] ?? ''))
     assert.deepEqual(unseen, [], 'A line can be missing, and no test of its rule finds it')
   })

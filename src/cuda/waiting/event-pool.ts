@@ -34,7 +34,7 @@ interface Pool {
 export class EventPool {
   /**
    * The devices of events that other processes may share. CUDA crashes where a stream of another device waits for one, so an internal event stands
-   * between the two (docs/cuda-facts.md).
+   * between the two (docs/internals/cuda-facts.md).
    */
   readonly interprocess = new HandleMap<EventHandle, number>()
   /** Streams that have waited for such events, by device. */
