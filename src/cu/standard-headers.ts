@@ -313,10 +313,11 @@ const DRIVER =
   libraryTypes(
     '',
     'CUcontext CUmodule CUfunction CUevent CUarray CUmipmappedArray CUlibrary CUkernel CUmemoryPool CUgraph CUgraphExec CUgraphNode',
-    'CUmemorytype CUaddress_mode CUfilter_mode CUarray_format CUdevice_attribute CUjit_option CUlimit',
+    'CUresult CUmemorytype CUaddress_mode CUfilter_mode CUarray_format CUdevice_attribute CUjit_option CUlimit',
   ) +
   `
-typedef int CUdevice; typedef unsigned long long CUdeviceptr;
+typedef int CUdevice; typedef unsigned long long CUdeviceptr; typedef unsigned long long CUtexObject; typedef unsigned long long CUsurfObject;
+typedef cudaStream_t CUstream;
 `
 const EMPTY = ''
 
