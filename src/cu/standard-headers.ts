@@ -406,7 +406,7 @@ const TEXTS: Readonly<Record<string, string>> = {
 /** Several names may stand for one text, which a `#pragma once` takes for several files. */
 const guards = new Map<string, string>()
 function guarded(text: string): string {
-  const guard = guards.get(text) ?? `CUDA_STREAMS_HEADER_${guards.size}`
+  const guard = guards.get(text) ?? `cuda_streams_header_${guards.size}`
   guards.set(text, guard)
   return `#ifndef ${guard}\n#define ${guard}\n${text}#endif\n`
 }
