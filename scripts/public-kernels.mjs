@@ -21,6 +21,7 @@ const { values: given, positionals } = parseArgs({
     arch: { type: 'string', default: 'compute_80' },
     every: { type: 'string', default: '1' },
     file: { type: 'string' },
+    from: { type: 'string', default: '0' },
     jobs: { type: 'string', default: `${Math.min(4, availableParallelism())}` },
     json: { type: 'string' },
     nvcc: { type: 'string' },
@@ -136,7 +137,7 @@ async function judge(file, project) {
   const { simulate } = await dist('entry-points/sim.js')
   const { Device, Module, Stream } = await dist('entry-points/index.js')
   simulate({ seed: 1 })
-  for (const { name, signature } of kernels) {
+  for (const { name, signature } of kernels.slice(Number(given.from))) {
     say({ kernel: name, ...(await runOnce(ptx, name, signature, { Device, Module, Stream })) })
   }
 }
@@ -164,40 +165,55 @@ function causeOf(error) {
   return text.length > 160 ? `${text.slice(0, 160)}…` : text
 }
 
-/** The outcome of a file, from a process of its own. */
-function outcome(file, project) {
-  const more = [...given.option.flatMap((each) => [`--option=${each}`]), `--arch=${given.arch}`]
+/**
+ * The outcome of a file, from processes of its own: one that is ended by a kernel is followed by another, which goes on behind that.
+ * Compiling has a limit of time, and so has each kernel.
+ */
+async function outcome(file, project) {
+  const found = { file, project, missing: [], state: 'unknown', kernels: [] }
+  for (let from = 0; ; ) {
+    const { said, end } = await runChild(file, project, from)
+    for (const { kernel, ...more } of said) {
+      if (kernel !== undefined)
+        Object.assign(
+          found.kernels.find(({ name }) => name === kernel),
+          more,
+        )
+      else if (from === 0) Object.assign(found, more)
+    }
+    if (found.state === 'unknown') return Object.assign(found, { state: 'refused', cause: end })
+    const last = found.kernels.findIndex(({ state }) => state === 'begun' || state === 'loaded')
+    if (last < 0) return found
+    const kernel = found.kernels[last]
+    Object.assign(kernel, { state: kernel.state === 'loaded' ? 'fault' : 'not loaded', why: end })
+    from = last + 1
+  }
+}
+
+/** What a process says of a file, and how it ended. */
+function runChild(file, project, from) {
+  const more = [...given.option.map((each) => `--option=${each}`), `--arch=${given.arch}`, `--from=${from}`]
   const child = spawn(process.execPath, [fileURLToPath(import.meta.url), project, '--file', file, ...more], {
     stdio: ['ignore', 'pipe', 'pipe'],
   })
   let [text, errors, isLate] = ['', '', false]
-  child.stdout.on('data', (chunk) => (text += chunk))
-  child.stderr.on('data', (chunk) => (errors = `${errors}${chunk}`.slice(-2000)))
   const limit = setTimeout(() => {
     isLate = true
     child.kill('SIGKILL')
   }, Number(given.seconds) * 1000)
+  child.stdout.on('data', (chunk) => {
+    text += chunk
+    limit.refresh()
+  })
+  child.stderr.on('data', (chunk) => {
+    errors = `${errors}${chunk}`.slice(-2000)
+  })
   return new Promise((done) =>
     child.on('close', (code, signal) => {
       clearTimeout(limit)
-      const end = isLate
-        ? `not done in ${given.seconds} s`
-        : signal
-          ? `ended by ${signal}`
-          : `ended with ${code}: ${errors.trim().split('\n').at(-1)}`
-      const found = { file, project, missing: [], state: 'unknown', kernels: [] }
-      for (const line of text.split('\n').filter((each) => each.startsWith('{'))) {
-        const { kernel, ...said } = JSON.parse(line)
-        if (kernel === undefined) Object.assign(found, said)
-        else
-          Object.assign(
-            found.kernels.find(({ name }) => name === kernel),
-            said,
-          )
-      }
-      if (found.state === 'unknown') Object.assign(found, { state: 'refused', cause: end })
-      for (const each of found.kernels) if (each.state === 'loaded') Object.assign(each, { state: 'fault', why: end })
-      done(found)
+      const said = text.split('\n').flatMap((line) => (line.endsWith('}') ? [JSON.parse(line)] : []))
+      const how = signal ? `ended by ${signal}` : `ended with ${code}: ${errors.trim().split('\n').at(-1)}`
+      done({ said, end: isLate ? `not done in ${given.seconds} s` : how })
     }),
   )
 }
@@ -313,9 +329,7 @@ async function main(folder) {
   )
   causes(
     'Not loaded:',
-    kernels
-      .filter(({ state }) => /^(?:begun|not loaded)$/.test(state))
-      .map((each) => ({ ...each, cause: each.why ?? each.state })),
+    kernels.filter(({ state }) => state === 'not loaded').map((each) => ({ ...each, cause: each.why ?? each.state })),
   )
 }
 

@@ -115,7 +115,7 @@ function dispensable({ file, offset, said }: Located, sources: DeviceSources): P
   return whole?.audience === 'host' || whole?.audience === 'both' ? whole : undefined
 }
 
-/** Without what the compiler says only because of another mistake in the same declaration. */
+/** The mistakes without those that the compiler finds only because of another one in the same declaration. */
 function withoutFollowing(all: readonly Located[], sources: DeviceSources): readonly Located[] {
   const groups = new Map<unknown, Located[]>()
   for (const each of all) {

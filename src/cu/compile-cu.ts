@@ -38,6 +38,8 @@ import { MISSING_HEADER, standardHeaders } from './standard-headers.js'
 import { isType, type TemplateParameter } from './template-arguments.js'
 import { withPackage, withWayOut } from './ways-out.js'
 
+/** Macros that nvcc has by the compiler of the host, and words that are that compiler's alone. */
+const LIKE_NVCC = '#define __extension__\n#ifndef __linux__\n#define __linux__ 1\n#define __unix__ 1\n#endif\n'
 /** Headers that a file gets without including them, as by nvcc. */
 const IMPLICIT_HEADERS = ['stdint.h', 'math.h', 'stdlib.h', 'string.h', 'time.h']
 /** Headers of the same kind whose stand-ins need C++17, which is NVRTC's default. */
@@ -181,7 +183,7 @@ function unitOf(path: string, options: CuOptions | undefined, leftOut: LeftOut):
     ...includes.missing.map((each): [string, string] => [each, MISSING_HEADER]),
     ...parts.replaced,
     ...includes.own.map(({ name, file }): [string, string] => [name, edited.get(file) ?? '']),
-    [PRELUDE, `#define __extension__\n${implicit}${parts.before}${probes}`],
+    [PRELUDE, `${LIKE_NVCC}${implicit}${parts.before}${probes}`],
   ])
   const code = `#include "${PRELUDE}"\n#line 1 "${name}"\n${edited.get(file) ?? ''}`
   const folders = includes.folders.map((folder) => `--include-path=${folder}`)

@@ -192,7 +192,7 @@ export class LeftOut {
   }
 }
 
-/** Where something of the edited text stands in the source. */
+/** The place in the source of something in the edited text. */
 export interface Origin {
   readonly offset: number
   /** The probe or mark that it stands in. */
@@ -272,7 +272,7 @@ export class DeviceSources {
     return this.#sources.get(file)?.text ?? ''
   }
 
-  /** Where a place of the edited text stands in the source; undefined for a file that is not here. */
+  /** Returns the place in the source of one in the edited text; undefined for a file that is not here. */
   originOf(file: string, at: SourcePosition): Origin | undefined {
     return this.#sources.get(file)?.originOf(at)
   }

@@ -26,13 +26,13 @@ export interface Includes {
   readonly missing: readonly string[]
 }
 
-/** Where headers are looked for. */
+/** The folders in which headers are looked for. */
 export interface HeaderFolders {
-  /** Where the project's headers are, besides the folder of the file that includes them. */
+  /** The folders of the project's headers, besides the folder of the file that includes them. */
   readonly project: readonly string[]
-  /** Where CUDA's headers are. */
+  /** The folders of CUDA's headers. */
   readonly cuda: readonly string[]
-  /** Where headers of CUDA's libraries may be, such as cuRAND's. */
+  /** The folders that may have headers of CUDA's libraries, such as cuRAND's. */
   readonly libraries: () => readonly string[]
 }
 

@@ -34,7 +34,7 @@ export class KernelMacros {
       if (this.#macros.has(name) && !isSame) this.#macros.set(name, undefined)
       else this.#macros.set(name, macro)
     }
-    // Where it is defined anew, the text between decides.
+    // Of one that is defined twice it depends on the place which is meant.
     for (const name of undefined_) if (this.#definitions(text, name) > 1) this.#macros.set(name, undefined)
   }
 

@@ -313,10 +313,11 @@ const DRIVER =
   libraryTypes(
     '',
     'CUcontext CUmodule CUfunction CUevent CUarray CUmipmappedArray CUlibrary CUkernel CUmemoryPool CUgraph CUgraphExec CUgraphNode',
-    'CUmemorytype CUaddress_mode CUfilter_mode CUarray_format CUdevice_attribute CUjit_option CUlimit',
+    'CUresult CUmemorytype CUaddress_mode CUfilter_mode CUarray_format CUdevice_attribute CUjit_option CUlimit',
   ) +
   `
-typedef int CUdevice; typedef unsigned long long CUdeviceptr;
+typedef int CUdevice; typedef unsigned long long CUdeviceptr; typedef unsigned long long CUtexObject; typedef unsigned long long CUsurfObject;
+typedef cudaStream_t CUstream;
 `
 const EMPTY = ''
 
@@ -405,7 +406,7 @@ const TEXTS: Readonly<Record<string, string>> = {
 /** Several names may stand for one text, which a `#pragma once` takes for several files. */
 const guards = new Map<string, string>()
 function guarded(text: string): string {
-  const guard = guards.get(text) ?? `CUDA_STREAMS_HEADER_${guards.size}`
+  const guard = guards.get(text) ?? `cuda_streams_header_${guards.size}`
   guards.set(text, guard)
   return `#ifndef ${guard}\n#define ${guard}\n${text}#endif\n`
 }
