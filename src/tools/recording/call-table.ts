@@ -121,7 +121,7 @@ const UNRECORDED = {
 } as const satisfies { readonly [P in keyof DriverParts]: readonly (keyof DriverParts[P])[] }
 
 /** The rows by part and method of the driver. */
-export const DRIVER_CALLS = {
+const DRIVER_CALLS = {
   devices: {
     context: {
       call: 'deviceContext',
