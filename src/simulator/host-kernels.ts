@@ -5,9 +5,15 @@ import { type ElementLayout, type Leaf, scalarLayout } from '../foundation/base/
 import { dataViewOf, SCALAR_ACCESS, type ScalarType } from '../foundation/base/element-types.js'
 import { invalidType, invalidValue, stateError } from '../foundation/base/errors.js'
 import { surfacing } from '../foundation/base/uncaught.js'
-import { CUresult } from '../foundation/driver/cuda-results.js'
+import { CUresult, cudaError } from '../foundation/driver/cuda-results.js'
 import type { Pointer } from '../foundation/driver/handle-types.js'
-import { type HostKernel, isMemoryArgument, type SetConditional } from '../foundation/driver/kernel-driver.js'
+import {
+  type HostKernel,
+  type HostModule,
+  isMemoryArgument,
+  type PassedType,
+  type SetConditional,
+} from '../foundation/driver/kernel-driver.js'
 import type { KernelWork } from '../foundation/driver/queued-work.js'
 import { type TouchedMemory, touching } from '../foundation/driver/touched-memory.js'
 import { LaunchFault, type Touch, type Work } from './machine/work.js'
@@ -87,13 +93,69 @@ const bytesOf = (pieces: readonly TouchedMemory[], memory: SimMemory): readonly 
     byteLength === 0 ? new Uint8Array() : memory.bytesAt(pointer, byteLength, CALL),
   )
 
+/** The code of a module, of PTX or in JavaScript. */
+export interface ModuleCode {
+  readonly names: readonly string[]
+  /** Looks up a kernel. Throws the error of `cuModuleGetFunction` if there is none. */
+  kernel(name: string): KernelCode
+  /** Looks up a variable. Throws the error of `cuModuleGetGlobal` if there is none. */
+  variable(name: string): { readonly pointer: Pointer; readonly byteLength: number }
+  /** Called when the module is unloaded; launches of its kernels may be queued. */
+  unload(): void
+}
+
+/** The code of a kernel, of PTX or in JavaScript. */
+export interface KernelCode {
+  /** The facts that a launch is checked against. */
+  readonly facts: {
+    readonly staticSharedBytes: number
+    readonly maxThreads: number | undefined
+    readonly requiredThreads: readonly number[] | undefined
+  }
+  /** Throws ERR_INVALID_ARG_VALUE if these are not the types of the kernel's parameters. */
+  checkParameters(types: readonly PassedType[]): void
+  /** The work of a launch, and the virtual nanoseconds that it takes. */
+  queued(work: KernelWork, types: readonly PassedType[], multiprocessors: number | undefined): Queued
+}
+
+/** The facts of a kernel in JavaScript, and of one that is unloaded: nothing limits its launches. */
+export const NO_FACTS: KernelCode['facts'] = {
+  staticSharedBytes: 0,
+  maxThreads: undefined,
+  requiredThreads: undefined,
+}
+
+/** A module whose kernels are in JavaScript. */
+export class HostModuleCode implements ModuleCode {
+  constructor(
+    private readonly kernels: HostModule,
+    private readonly memory: SimMemory,
+    private readonly setConditional: SetConditional,
+  ) {}
+
+  get names(): readonly string[] {
+    return [...this.kernels.keys()]
+  }
+
+  kernel(name: string): KernelCode {
+    const host = this.kernels.get(name)
+    if (host === undefined) throw cudaError('cuModuleGetFunction', CUresult.NOT_FOUND)
+    return {
+      facts: NO_FACTS,
+      checkParameters: () => {},
+      queued: (work) => hostWorkOf(host, work, this.memory, this.setConditional),
+    }
+  }
+
+  variable(): never {
+    throw cudaError('cuModuleGetGlobal', CUresult.NOT_FOUND)
+  }
+
+  unload(): void {}
+}
+
 /** The work of a launch that runs JavaScript. */
-export function hostWorkOf(
-  host: HostKernel,
-  work: KernelWork,
-  memory: SimMemory,
-  setConditional: SetConditional,
-): Queued {
+function hostWorkOf(host: HostKernel, work: KernelWork, memory: SimMemory, setConditional: SetConditional): Queued {
   const { pieces, names, run } = hostCallOf(host, work, memory, setConditional)
   const effect = new HostWork(work.kernel.name, { pieces, names, run }, work.comparesAll === true, memory, undefined)
   return { nanoseconds: work.kernel.nanoseconds ?? host.nanoseconds, work: effect }

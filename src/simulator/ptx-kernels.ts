@@ -25,7 +25,7 @@ import type { KernelWork } from '../foundation/driver/queued-work.js'
 import type * as Ptx from '../ptx/ptx.js'
 import { type ComputeCapability, NEWEST_PTX, whyTargetIsRefused } from './compute-capability.js'
 import { exactMemory } from './exact-memory.js'
-import { compareWithHost } from './host-kernels.js'
+import { compareWithHost, type KernelCode, type ModuleCode } from './host-kernels.js'
 import { KernelWorkers } from './launch-workers.js'
 import type { SimDevice } from './machine/machine-state.js'
 import { LaunchFault, type Touch, type Work } from './machine/work.js'
@@ -70,7 +70,7 @@ export interface PtxParts {
 }
 
 /** A module of PTX that is loaded on a device. */
-export class PtxModule {
+export class PtxModule implements ModuleCode {
   readonly #module: Ptx.PtxModule
   readonly #kernels = new Map<string, PtxKernel>()
   readonly #text: string
@@ -136,13 +136,12 @@ export class PtxModule {
     return this.#module.kernels
   }
 
-  get device(): SimDevice {
-    return this.parts.device
-  }
-
   unload(): void {
-    for (const kernel of this.#kernels.values()) kernel.close()
-    this.#module.close()
+    const { memory, device } = this.parts
+    memory.whenDone(device, 'unload', () => {
+      for (const kernel of this.#kernels.values()) kernel.close()
+      this.#module.close()
+    })
   }
 
   /**
@@ -164,7 +163,7 @@ export class PtxModule {
 }
 
 /** A kernel of PTX. */
-export class PtxKernel {
+export class PtxKernel implements KernelCode {
   readonly facts: Ptx.KernelFacts
   /** The instructions of a thread, as far as is known: from the text, and then from the latest launch. */
   #instructions: number

@@ -11,8 +11,6 @@ import { DEVICE_ATTRIBUTES as A } from '../foundation/driver/device-attributes.j
 import { LIMITS_OF_ANY } from '../foundation/driver/driver-constants.js'
 import type { ContextHandle, KernelHandle, ModuleHandle, Pointer } from '../foundation/driver/handle-types.js'
 import type {
-  HostKernel,
-  HostModule,
   KernelDriver,
   KernelLimits,
   KernelSource,
@@ -26,13 +24,13 @@ import type { KernelWork, QueuedKernel } from '../foundation/driver/queued-work.
 import { type CompiledSource, compileCuda, compileCudaNow } from '../foundation/native/nvrtc.js'
 import type { CaptureRules } from './capture-rules.js'
 import { type ComputeCapability, NEWEST_PTX } from './compute-capability.js'
-import { CALL, HostWork, hostWorkOf } from './host-kernels.js'
+import { CALL, HostModuleCode, HostWork, type KernelCode, type ModuleCode, NO_FACTS } from './host-kernels.js'
 import type { HostWaits } from './machine/host-waits.js'
 import type { SimDevice, SimPartition } from './machine/machine-state.js'
 import { Random } from './machine/random.js'
 import { OtherThreadsWork, SimOperationKind } from './machine/work.js'
 import { MULTIPROCESSORS, simulatedAttribute } from './properties.js'
-import { type PtxKernel, PtxModule } from './ptx-kernels.js'
+import { PtxModule } from './ptx-kernels.js'
 import type { Registry } from './registry.js'
 import type { Queued, SimMemory } from './sim-memory.js'
 import type { SimQueue } from './sim-queue.js'
@@ -43,13 +41,13 @@ const SHARED_MEMORY_OF_ANY = 48 * 1024
 const LARGEST_CLUSTER = 8
 
 interface LoadedModule {
-  readonly code: HostModule | PtxModule
+  readonly code: ModuleCode
   /** The handles of kernels; keys are made of the names and the types of parameters. */
   readonly kernels: Map<string, KernelHandle>
 }
 
 interface LoadedKernel {
-  readonly code: HostKernel | PtxKernel
+  readonly code: KernelCode
   /** The types of parameters that the signature gives. */
   readonly types: readonly PassedType[]
 }
@@ -106,9 +104,7 @@ export class SimKernels implements KernelDriver {
     if (loaded === undefined) return
     for (const kernel of loaded.kernels.values()) this.#kernels[kernel] = undefined
     this.#modules.delete(module)
-    const { code } = loaded
-    // The code is unloaded later, since launches of its kernels may be queued.
-    if (code instanceof PtxModule) this.memory.whenDone(code.device, 'unload', () => code.unload())
+    loaded.code.unload()
     this.registry.handles.giveBack('module', module)
   }
 
@@ -118,9 +114,8 @@ export class SimKernels implements KernelDriver {
     const key = `${name}(${types})`
     const known = kernels.get(key)
     if (known !== undefined) return known
-    const found = code instanceof PtxModule ? code.kernel(name) : code.get(name)
-    if (found === undefined) throw cudaError('cuModuleGetFunction', CUresult.NOT_FOUND)
-    if ('facts' in found) found.checkParameters(types)
+    const found = code.kernel(name)
+    found.checkParameters(types)
     const kernel = this.#kernels.length as KernelHandle
     this.#kernels.push({ code: found, types })
     kernels.set(key, kernel)
@@ -128,15 +123,11 @@ export class SimKernels implements KernelDriver {
   }
 
   names(module: ModuleHandle): readonly string[] {
-    const { code } = this.#loaded(module, 'cuModuleEnumerateFunctions')
-    return code instanceof PtxModule ? code.names : [...code.keys()]
+    return this.#loaded(module, 'cuModuleEnumerateFunctions').code.names
   }
 
   variable(module: ModuleHandle, name: string): { readonly pointer: Pointer; readonly byteLength: number } {
-    const call = 'cuModuleGetGlobal'
-    const { code } = this.#loaded(module, call)
-    if (code instanceof PtxModule) return code.variable(name)
-    throw cudaError(call, CUresult.NOT_FOUND)
+    return this.#loaded(module, 'cuModuleGetGlobal').code.variable(name)
   }
 
   limits(kernel: KernelHandle): KernelLimits {
@@ -186,8 +177,11 @@ export class SimKernels implements KernelDriver {
     this.queue.enqueue(stream, SimOperationKind.KERNEL, host.nanoseconds, CALL, effect)
   }
 
-  #codeOf(image: ModuleImage, device: SimDevice): HostModule | PtxModule {
-    if (!ArrayBuffer.isView(image) && !('code' in image)) return image
+  #codeOf(image: ModuleImage, device: SimDevice): ModuleCode {
+    const { setConditional } = this.options
+    if (!ArrayBuffer.isView(image) && !('code' in image)) {
+      return new HostModuleCode(image, this.memory, setConditional)
+    }
     const [code, host] = ArrayBuffer.isView(image) ? [image, undefined] : [image.code, image.host]
     return new PtxModule(code, host, {
       device,
@@ -195,14 +189,13 @@ export class SimKernels implements KernelDriver {
       choose: this.#choose,
       instructions: this.options.instructions,
       cores: this.options.cores,
-      setConditional: this.options.setConditional,
+      setConditional,
       computeCapability: this.options.computeCapability,
     })
   }
 
   #workOf(work: KernelWork, { code, types }: LoadedKernel, partition: SimPartition | undefined): Queued {
-    if ('facts' in code) return code.queued(work, types, partition?.multiprocessors)
-    return hostWorkOf(code, work, this.memory, this.options.setConditional)
+    return code.queued(work, types, partition?.multiprocessors)
   }
 
   #loaded(module: ModuleHandle, call: string): LoadedModule {
@@ -217,10 +210,8 @@ export class SimKernels implements KernelDriver {
     return kernel
   }
 
-  /** The facts about a kernel of PTX; about a host implementation there are none. */
-  #factsOf(handle: KernelHandle): KnownFacts {
-    const code = this.#kernels[handle]?.code
-    return code !== undefined && 'facts' in code ? code.facts : NO_FACTS
+  #factsOf(handle: KernelHandle): KernelCode['facts'] {
+    return this.#kernels[handle]?.code.facts ?? NO_FACTS
   }
 
   #checkSharedMemory({ kernel, shape: { sharedMemory } }: KernelWork): void {
@@ -246,10 +237,6 @@ export class SimKernels implements KernelDriver {
     return grid[0] * grid[1] * grid[2] > room ? CUresult.COOPERATIVE_LAUNCH_TOO_LARGE : 0
   }
 }
-
-type KnownFacts = Pick<PtxKernel['facts'], 'staticSharedBytes' | 'maxThreads' | 'requiredThreads'>
-
-const NO_FACTS: KnownFacts = { staticSharedBytes: 0, maxThreads: undefined, requiredThreads: undefined }
 
 const compiled = ({ host }: KernelSource, code: Uint8Array): ModuleImage => (host === undefined ? code : { code, host })
 

@@ -39,15 +39,15 @@ export interface CallFields {
 }
 export type CallField = keyof CallFields | 'work'
 
-/** An argument that is not written. The player passes the value. */
+/** An argument that is not written. The player passes this value. */
 interface Unwritten {
   readonly played: unknown
 }
-const unwritten = (played: unknown): Unwritten => ({ played })
-/** The context of a call, or another handle or number that tells nothing about order. */
-const UNWRITTEN = unwritten(0)
+/** A context, or another handle or number on which no order depends. */
+const ZERO: Unwritten = { played: 0 }
+const NOTHING: Unwritten = { played: undefined }
 /** Ignores errors, since no code awaits the promises of a recording. */
-const SETTLE = unwritten((): void => {})
+const SETTLE: Unwritten = { played: (): void => {} }
 
 /** The way in which a method of the driver is written. */
 export interface Row {
@@ -55,8 +55,8 @@ export interface Row {
   readonly call: string
   /** The fields in the order of the file. */
   readonly fields: readonly CallField[]
-  /** The field that each argument is written to. */
-  readonly args: readonly (CallField | Unwritten)[]
+  /** The field that each argument is written to. Default: `fields`. */
+  readonly args?: readonly (CallField | Unwritten)[]
   /** The field that the result is written to. */
   readonly result?: CallField
   /** The streams whose facts are written before the call, if they are not known. */
@@ -69,22 +69,60 @@ export interface Row {
 
 /** A row for a method: as many arguments as that takes at most. */
 type RowOf<M> = M extends (...args: infer A) => unknown
-  ? Row & { readonly args: { readonly [I in keyof Required<A>]: CallField | Unwritten } }
+  ? Row &
+      (
+        | { readonly args: { readonly [I in keyof Required<A>]: CallField | Unwritten } }
+        | { readonly args?: never; readonly fields: { readonly [I in keyof Required<A>]: CallField } }
+      )
   : never
 
-/** A method that neither orders work nor touches memory. */
-export const UNRECORDED = undefined
-
-const ON_EVENT = { fields: ['event'], isQuiet: true } as const
+/** The methods that neither order work nor touch memory; what `importMemory` returns is written as `closeImported`. */
+const UNRECORDED = {
+  devices: [
+    'count',
+    'name',
+    'uuid',
+    'pciBusId',
+    'attribute',
+    'streamPriorityRange',
+    'contextCheck',
+    'contextFault',
+    'relaxed',
+    'split',
+    'greenContextDestroy',
+  ],
+  streams: [
+    'wrapped',
+    'isEscaped',
+    'getId',
+    'getFlags',
+    'getPriority',
+    'setMemorySyncDomain',
+    'isCapturing',
+    'blockedBy',
+  ],
+  events: ['blockedBy', 'getIpcHandle'],
+  work: ['reserve', 'hasCapacity'],
+  memory: ['detachPinned', 'enablePeerAccess', 'isDone', 'newArrayBuffer', 'copyBytes'],
+  pools: ['info', 'current', 'create', 'destroy', 'threshold', 'setThreshold', 'usage', 'resetPeaks', 'trim'],
+  kernels: ['compileNow', 'compile', 'load', 'unload', 'kernel', 'names', 'variable', 'limits', 'activeBlocks'],
+  graphs: ['captureId', 'capturedNode', 'createCondition', 'leave', 'nodeCount', 'toDot', 'nodes'],
+  libraries: ['hostFunctionsPending', 'call', 'callOnThread', 'makeOnThread', 'waitUntil'],
+  sharing: [
+    'exportMemory',
+    'importMemory',
+    'register',
+    'unregister',
+    'readRegistration',
+    'watchRegistration',
+    'watchShared',
+    'watchReceived',
+  ],
+} as const satisfies { readonly [P in keyof DriverParts]: readonly (keyof DriverParts[P])[] }
 
 /** The rows by part and method of the driver. */
-export const DRIVER_CALLS = {
+const DRIVER_CALLS = {
   devices: {
-    count: UNRECORDED,
-    name: UNRECORDED,
-    uuid: UNRECORDED,
-    pciBusId: UNRECORDED,
-    attribute: UNRECORDED,
     context: {
       call: 'deviceContext',
       fields: ['device', 'context'],
@@ -92,216 +130,89 @@ export const DRIVER_CALLS = {
       result: 'context',
       isQuiet: true,
     },
-    streamPriorityRange: UNRECORDED,
-    synchronize: { call: 'synchronizeDevice', fields: ['device'], args: ['device'], written: 'blocks' },
+    synchronize: { call: 'synchronizeDevice', fields: ['device'], written: 'blocks' },
     finished: { call: 'deviceFinished', fields: ['device'], args: ['device', SETTLE] },
-    recordInternal: { call: 'recordDevice', fields: ['event', 'device'], args: ['event', 'device'], written: 'true' },
-    contextCheck: UNRECORDED,
-    contextFault: UNRECORDED,
-    relaxed: UNRECORDED,
-    split: UNRECORDED,
-    greenContextDestroy: UNRECORDED,
+    recordInternal: { call: 'recordDevice', fields: ['event', 'device'], written: 'true' },
   },
   streams: {
-    create: {
-      call: 'createStream',
-      fields: ['stream', 'context', 'flags'],
-      args: ['context', 'flags', UNWRITTEN],
-      result: 'stream',
-    },
-    destroy: { call: 'destroyStream', fields: ['stream'], args: ['stream'], isQuiet: true },
+    create: { call: 'createStream', fields: ['stream', 'context', 'flags'], args: ['context', 'flags', ZERO] },
+    destroy: { call: 'destroyStream', fields: ['stream'] },
     wrap: { call: 'wrapStream', fields: ['stream', 'cuda', 'device'], args: ['cuda', 'device'] },
-    wrapped: UNRECORDED,
-    escaped: { call: 'escaped', fields: ['stream'], args: ['stream'], isQuiet: true },
-    isEscaped: UNRECORDED,
-    getId: UNRECORDED,
-    getFlags: UNRECORDED,
-    getPriority: UNRECORDED,
-    setMemorySyncDomain: UNRECORDED,
-    isCapturing: UNRECORDED,
-    query: { call: 'streamIsIdle', fields: ['stream'], args: ['stream', unwritten(undefined)], written: 'true' },
-    synchronize: {
-      call: 'synchronizeStream',
-      fields: ['stream'],
-      args: ['stream'],
-      uses: ['stream'],
-      written: 'blocks',
-    },
-    waitEvent: {
-      call: 'wait',
-      fields: ['stream', 'event', 'external'],
-      args: ['stream', 'event', 'external'],
-      uses: ['stream'],
-    },
-    waitStream: {
-      call: 'waitStream',
-      fields: ['stream', 'other', 'context'],
-      args: ['stream', 'other', 'context'],
-      uses: ['other', 'stream'],
-    },
-    blockedBy: UNRECORDED,
-    finished: {
-      call: 'streamFinished',
-      fields: ['stream', 'context'],
-      args: ['stream', 'context', SETTLE],
-    },
+    escaped: { call: 'escaped', fields: ['stream'] },
+    query: { call: 'streamIsIdle', fields: ['stream'], args: ['stream', NOTHING], written: 'true' },
+    synchronize: { call: 'synchronizeStream', fields: ['stream'], uses: ['stream'], written: 'blocks' },
+    waitEvent: { call: 'wait', fields: ['stream', 'event', 'external'], uses: ['stream'] },
+    waitStream: { call: 'waitStream', fields: ['stream', 'other', 'context'], uses: ['other', 'stream'] },
+    finished: { call: 'streamFinished', fields: ['stream', 'context'], args: ['stream', 'context', SETTLE] },
   },
   events: {
     create: {
       call: 'createEvent',
       fields: ['event', 'context', 'flags'],
-      args: ['context', 'flags', unwritten(undefined)],
+      args: ['context', 'flags', NOTHING],
       result: 'event',
       isQuiet: true,
     },
-    destroy: { call: 'destroyEvent', ...ON_EVENT, args: ['event'] },
-    recycle: {
-      call: 'recycleEvent',
-      ...ON_EVENT,
-      args: [UNWRITTEN, 'event', unwritten(undefined), unwritten(undefined)],
-    },
-    wrap: { call: 'wrapEvent', ...ON_EVENT, args: ['event'] },
-    record: {
-      call: 'record',
-      fields: ['event', 'stream', 'external'],
-      args: ['event', 'stream', 'external'],
-      uses: ['stream'],
-    },
-    recordInternal: {
-      call: 'recordInternal',
-      fields: ['event', 'stream'],
-      args: ['event', 'stream'],
-      uses: ['stream'],
-      isQuiet: true,
-    },
-    query: { call: 'eventIsDone', fields: ['event'], args: ['event', unwritten(undefined)], written: 'true' },
-    synchronize: { call: 'synchronizeEvent', fields: ['event'], args: ['event'], written: 'blocks' },
-    blockedBy: UNRECORDED,
+    destroy: { call: 'destroyEvent', fields: ['event'], isQuiet: true },
+    recycle: { call: 'recycleEvent', fields: ['event'], args: [ZERO, 'event', NOTHING, NOTHING], isQuiet: true },
+    wrap: { call: 'wrapEvent', fields: ['event'], isQuiet: true },
+    record: { call: 'record', fields: ['event', 'stream', 'external'], uses: ['stream'] },
+    recordInternal: { call: 'recordInternal', fields: ['event', 'stream'], uses: ['stream'], isQuiet: true },
+    query: { call: 'eventIsDone', fields: ['event'], args: ['event', NOTHING], written: 'true' },
+    synchronize: { call: 'synchronizeEvent', fields: ['event'], written: 'blocks' },
     finished: { call: 'eventFinished', fields: ['event'], args: ['event', SETTLE] },
-    elapsedTime: { call: 'elapsedTime', fields: ['start', 'end'], args: ['start', 'end'] },
-    getIpcHandle: UNRECORDED,
-    openIpcHandle: {
-      call: 'openEvent',
-      ...ON_EVENT,
-      args: [UNWRITTEN, unwritten(new Uint8Array())],
-      result: 'event',
-    },
+    elapsedTime: { call: 'elapsedTime', fields: ['start', 'end'] },
+    openIpcHandle: { call: 'openEvent', fields: ['event'], args: [ZERO, NOTHING], result: 'event', isQuiet: true },
   },
   work: {
-    queue: { call: 'queue', fields: ['work'], args: ['work'] },
-    reserve: UNRECORDED,
-    hasCapacity: UNRECORDED,
-    drainHostFunctions: { call: 'drain', fields: [], args: [], written: 'blocks' },
+    queue: { call: 'queue', fields: ['work'] },
+    drainHostFunctions: { call: 'drain', fields: [], written: 'blocks' },
   },
   memory: {
-    allocatePinned: { call: 'allocatePinned', fields: ['pointer', 'byteLength'], args: ['byteLength', UNWRITTEN] },
-    registerPinned: { call: 'registerPinned', fields: ['pointer', 'byteLength'], args: ['byteLength', UNWRITTEN] },
-    closePinned: {
-      call: 'closePinned',
-      fields: ['pointer', 'after'],
-      args: ['pointer', unwritten(undefined), 'after'],
-    },
-    detachPinned: UNRECORDED,
-    enablePeerAccess: UNRECORDED,
+    allocatePinned: { call: 'allocatePinned', fields: ['pointer', 'byteLength'], args: ['byteLength', ZERO] },
+    registerPinned: { call: 'registerPinned', fields: ['pointer', 'byteLength'], args: ['byteLength', ZERO] },
+    closePinned: { call: 'closePinned', fields: ['pointer', 'after'], args: ['pointer', NOTHING, 'after'] },
     placeOf: {
       call: 'placeOf',
       fields: ['pointer', 'byteLength'],
-      args: ['pointer', 'byteLength', UNWRITTEN],
+      args: ['pointer', 'byteLength', ZERO],
       isQuiet: true,
     },
-    viewed: { call: 'viewed', fields: ['pointer', 'byteLength'], args: ['pointer', 'byteLength'] },
-    isDone: UNRECORDED,
-    newArrayBuffer: UNRECORDED,
-    copyBytes: UNRECORDED,
+    viewed: { call: 'viewed', fields: ['pointer', 'byteLength'] },
   },
-  pools: {
-    info: UNRECORDED,
-    current: UNRECORDED,
-    create: UNRECORDED,
-    destroy: UNRECORDED,
-    threshold: UNRECORDED,
-    setThreshold: UNRECORDED,
-    usage: UNRECORDED,
-    resetPeaks: UNRECORDED,
-    trim: UNRECORDED,
-  },
-  kernels: {
-    compileNow: UNRECORDED,
-    compile: UNRECORDED,
-    load: UNRECORDED,
-    unload: UNRECORDED,
-    kernel: UNRECORDED,
-    names: UNRECORDED,
-    variable: UNRECORDED,
-    limits: UNRECORDED,
-    activeBlocks: UNRECORDED,
-  },
+  pools: {},
+  kernels: {},
   graphs: {
-    begin: { call: 'beginCapture', fields: ['stream'], args: ['stream', UNWRITTEN], uses: ['stream'] },
-    end: { call: 'endCapture', fields: ['stream', 'graph'], args: ['stream'], result: 'graph' },
-    captureId: UNRECORDED,
-    capturedNode: UNRECORDED,
+    begin: { call: 'beginCapture', fields: ['stream'], args: ['stream', ZERO] },
+    end: { call: 'endCapture', fields: ['stream', 'graph'], args: ['stream'] },
     beginInto: {
       call: 'beginCaptureInto',
       fields: ['stream', 'graph', 'after'],
-      args: ['stream', UNWRITTEN, 'graph', 'after'],
-      uses: ['stream'],
+      args: ['stream', ZERO, 'graph', 'after'],
     },
-    createCondition: UNRECORDED,
-    addConditional: {
-      call: 'addConditional',
-      fields: ['into', 'bodies'],
-      args: ['into', UNWRITTEN],
-      result: 'bodies',
-    },
+    addConditional: { call: 'addConditional', fields: ['into', 'bodies'], args: ['into', ZERO], result: 'bodies' },
     addToBody: { call: 'addToBody', fields: ['body', 'graph', 'copies'], args: ['body', 'graph'] },
-    abandon: { call: 'abandonCapture', fields: ['stream'], args: ['stream'] },
-    leave: UNRECORDED,
-    destroy: { call: 'destroyGraph', fields: ['graph'], args: ['graph'], isQuiet: true },
-    nodeCount: UNRECORDED,
-    toDot: UNRECORDED,
-    instantiate: { call: 'instantiate', fields: ['graph', 'exec'], args: ['graph', UNWRITTEN], result: 'exec' },
-    destroyExec: { call: 'destroyExec', fields: ['exec'], args: ['exec'], isQuiet: true },
-    update: { call: 'updateGraph', fields: ['exec', 'graph'], args: ['exec', 'graph'] },
-    nodes: UNRECORDED,
-    updateNode: {
-      call: 'updateNode',
-      fields: ['exec', 'node', 'work'],
-      args: ['exec', 'node', UNWRITTEN, 'work'],
-    },
-    setEnabled: {
-      call: 'setEnabled',
-      fields: ['exec', 'node', 'enabled'],
-      args: ['exec', 'node', UNWRITTEN, 'enabled'],
-    },
+    abandon: { call: 'abandonCapture', fields: ['stream'] },
+    destroy: { call: 'destroyGraph', fields: ['graph'], isQuiet: true },
+    instantiate: { call: 'instantiate', fields: ['graph', 'exec'], args: ['graph', ZERO], result: 'exec' },
+    destroyExec: { call: 'destroyExec', fields: ['exec'], isQuiet: true },
+    update: { call: 'updateGraph', fields: ['exec', 'graph'] },
+    updateNode: { call: 'updateNode', fields: ['exec', 'node', 'work'], args: ['exec', 'node', ZERO, 'work'] },
+    setEnabled: { call: 'setEnabled', fields: ['exec', 'node', 'enabled'], args: ['exec', 'node', ZERO, 'enabled'] },
   },
-  libraries: {
-    hostFunctionsPending: UNRECORDED,
-    call: UNRECORDED,
-    callOnThread: UNRECORDED,
-    makeOnThread: UNRECORDED,
-    waitUntil: UNRECORDED,
-  },
+  libraries: {},
   sharing: {
     allocate: {
       call: 'allocateShared',
       fields: ['pointer', 'byteLength'],
-      args: ['byteLength', UNWRITTEN],
+      args: ['byteLength', ZERO],
       result: 'pointer',
     },
-    free: { call: 'freeShared', fields: ['pointer', 'after'], args: ['pointer', 'after'] },
-    exportMemory: UNRECORDED,
-    importMemory: UNRECORDED,
-    register: UNRECORDED,
-    unregister: UNRECORDED,
-    readRegistration: UNRECORDED,
-    watchRegistration: UNRECORDED,
-    watchShared: UNRECORDED,
-    watchReceived: UNRECORDED,
+    free: { call: 'freeShared', fields: ['pointer', 'after'] },
   },
 } as const satisfies {
   readonly [P in keyof DriverParts]: {
-    readonly [M in keyof DriverParts[P]]: RowOf<DriverParts[P][M]> | typeof UNRECORDED
+    readonly [M in Exclude<keyof DriverParts[P], (typeof UNRECORDED)[P][number]>]: RowOf<DriverParts[P][M]>
   }
 }
 
@@ -327,10 +238,10 @@ export const OTHER_CALLS = {
 } as const satisfies Readonly<Record<string, Pick<Row, 'call' | 'fields'>>>
 
 type DriverCalls = typeof DRIVER_CALLS
-type DriverRow = { readonly [P in keyof DriverCalls]: DriverCalls[P][keyof DriverCalls[P]] }[keyof DriverCalls]
+type DriverRow<P extends keyof DriverCalls> = P extends unknown ? DriverCalls[P][keyof DriverCalls[P]] : never
 
 /** The rows of all calls that a recording has. */
-export type RecordedRow = Exclude<DriverRow, typeof UNRECORDED> | (typeof OTHER_CALLS)[keyof typeof OTHER_CALLS]
+export type RecordedRow = DriverRow<keyof DriverCalls> | (typeof OTHER_CALLS)[keyof typeof OTHER_CALLS]
 
 /** A method of the driver, and its row. */
 export interface DriverCall {
@@ -341,14 +252,15 @@ export interface DriverCall {
 
 /** The methods of a part that are recorded. */
 export const callsOf = (part: keyof DriverParts): readonly DriverCall[] =>
-  Object.entries<Row | typeof UNRECORDED>(DRIVER_CALLS[part]).flatMap(([method, row]) =>
-    row === UNRECORDED ? [] : [{ part, method, row }],
-  )
+  Object.entries<Row>(DRIVER_CALLS[part]).map(([method, row]) => ({ part, method, row }))
 
 /** The recorded methods by the names of their calls. */
 export const CALLS_BY_NAME: ReadonlyMap<string, DriverCall> = new Map(
   PARTS.flatMap(callsOf).map((each) => [each.row.call, each]),
 )
+
+/** The fields and values that the arguments of a call are. */
+export const argumentsOf = ({ args, fields }: Row): readonly (CallField | Unwritten)[] => args ?? fields
 
 /** Calls the method with these arguments. */
 export const applied = (driver: DriverParts, { part, method }: DriverCall, args: readonly unknown[]): unknown =>

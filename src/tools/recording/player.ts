@@ -17,7 +17,7 @@ import {
   type StreamHandle,
 } from '../../foundation/driver/handle-types.js'
 import type { Interceptor, WrappableDriver } from '../../foundation/driver/wrappable-driver.js'
-import { applied, CALLS_BY_NAME } from './call-table.js'
+import { applied, argumentsOf, CALLS_BY_NAME } from './call-table.js'
 import type { CallDetails, RecordedCall } from './lines.js'
 import type { Entry, Reader, TimedCall } from './reader.js'
 import { RecordedAnswers, RecordedFailure, type Rest } from './recorded-answers.js'
@@ -180,7 +180,7 @@ export class Player implements Rest {
   #callByTable(call: RecordedCall): void {
     const known = CALLS_BY_NAME.get(call.call)
     if (known === undefined) return
-    const args = known.row.args.map((each): unknown =>
+    const args = argumentsOf(known.row).map((each): unknown =>
       typeof each === 'string' ? Reflect.get(call, each) : each.played,
     )
     applied(this.#driver, known, args)

@@ -16,7 +16,7 @@ import type { TouchedMemory } from '../../foundation/driver/touched-memory.js'
 import type { Interceptor } from '../../foundation/driver/wrappable-driver.js'
 import type { TimelineInterceptor } from '../timeline/timeline-interceptor.js'
 import type { StreamTrack } from '../timeline/tracks.js'
-import { applied, callsOf, type DriverCall, type Row } from './call-table.js'
+import { applied, argumentsOf, callsOf, type DriverCall, type Row } from './call-table.js'
 import { Durations } from './durations.js'
 import { FollowedBytes } from './followed-bytes.js'
 import type { Journal } from './journal.js'
@@ -285,7 +285,7 @@ export class RecordingInterceptor implements Interceptor {
 
   #byTable(call: DriverCall, args: readonly unknown[]): unknown {
     const { row } = call
-    for (const name of row.uses ?? []) this.#isUsed(args[row.args.indexOf(name)] as StreamHandle)
+    for (const name of row.uses ?? []) this.#isUsed(args[argumentsOf(row).indexOf(name)] as StreamHandle)
     if (row.written === 'blocks') {
       this.#blocked(written(row, args), () => applied(this.next, call, args))
       return undefined
@@ -469,7 +469,7 @@ export class RecordingInterceptor implements Interceptor {
 /** The call as the recording has it, with the fields that its row names. */
 function written(row: Row, args: readonly unknown[], result?: unknown): RecordedCall {
   const call: Record<string, unknown> = { call: row.call }
-  for (const field of row.fields) call[field] = field === row.result ? result : args[row.args.indexOf(field)]
+  for (const field of row.fields) call[field] = field === row.result ? result : args[argumentsOf(row).indexOf(field)]
   // A row has the fields of its call, since the type of the call is made from it.
   return call as RecordedCall
 }
