@@ -3,7 +3,8 @@
  * tests of single forms are made from it.
  *
  * A pattern is an opcode with its modifiers: `?ftz` may be left out, `T:u32|s32` is one of several by the name T,
- * `?rnd:rn|rz` one of several that may be left out. Operands have a role and a type: d, p and q are written, the others
+ * `?rnd:rn|rz` one of several that may be left out. Modifiers stand in any order, but `!` marks a word of the instruction's name, which stays
+ * where it is: `mul.!lo` is no multiplication without it. Operands have a role and a type: d, p and q are written, the others
  * read; `W` is the type twice as wide as T.
  */
 import { bitsOf } from './syntax.js'
@@ -22,6 +23,8 @@ interface Slot {
   readonly name: string
   readonly options: readonly string[]
   readonly optional: boolean
+  /** Whether the word belongs to the instruction's name, as in mul.lo: it stands before all modifiers. */
+  readonly ofName: boolean
 }
 
 export interface OperandSlot {
@@ -44,14 +47,14 @@ const table: Form[] = []
 function add(pattern: string, operands: string, meaning: Meaning): void {
   const parts = pattern.split('.')
   const slots = parts.slice(1).map((part): Slot => {
-    const optional = part.startsWith('?')
-    const [name = '', list] = part.replace('?', '').split('=')
-    return { name, options: (list ?? name).split('|'), optional }
+    const optional = part.includes('?')
+    const [name = '', list] = part.replace(/^[!?]+/, '').split('=')
+    return { name, options: (list ?? name).split('|'), optional, ofName: part.startsWith('!') }
   })
   const list = operands === '' ? [] : operands.split(' ')
   table.push({
     opcode: parts[0] ?? '',
-    pattern,
+    pattern: pattern.replaceAll('!', ''),
     slots,
     meaning,
     operands: list.map((each) => {
@@ -138,15 +141,15 @@ function pairs16(each: (a: string, b: string) => string): (m: Modifiers) => stri
   }
 }
 
-form(`mul.lo.T=${INTEGER}`, 'd:T a:T b:T', '(T.mul a b)')
-form(`mul.hi.T=${INTEGER}`, 'd:T a:T b:T', high)
-form('mul.wide.T=u16|s16|u32|s32', 'd:W a:T b:T', product)
-form(`mad.lo.T=${INTEGER}`, 'd:T a:T b:T c:T', '(T.add (T.mul a b) c)')
-form(`mad.hi.T=${INTEGER}`, 'd:T a:T b:T c:T', (m) => `(T.add ${high(m)} c)`)
-form('mad.hi.sat.T=s32', 'd:T a:T b:T c:T', (m) =>
+form(`mul.!lo.T=${INTEGER}`, 'd:T a:T b:T', '(T.mul a b)')
+form(`mul.!hi.T=${INTEGER}`, 'd:T a:T b:T', high)
+form('mul.!wide.T=u16|s16|u32|s32', 'd:W a:T b:T', product)
+form(`mad.!lo.T=${INTEGER}`, 'd:T a:T b:T c:T', '(T.add (T.mul a b) c)')
+form(`mad.!hi.T=${INTEGER}`, 'd:T a:T b:T c:T', (m) => `(T.add ${high(m)} c)`)
+form('mad.!hi.sat.T=s32', 'd:T a:T b:T c:T', (m) =>
   CLAMP(`(i64.add (i64.extend_i32_s ${high(m)}) (i64.extend_i32_s c))`),
 )
-form('mad.wide.T=u16|s16|u32|s32', 'd:W a:T b:T c:W', (m) => `(${bits(m) === 32 ? 'i64' : 'i32'}.add ${product(m)} c)`)
+form('mad.!wide.T=u16|s16|u32|s32', 'd:W a:T b:T c:W', (m) => `(${bits(m) === 32 ? 'i64' : 'i32'}.add ${product(m)} c)`)
 
 /** The formula of the whole product, of twice the width. */
 function product(m: Modifiers): string {
@@ -168,12 +171,12 @@ for (const [opcode, addend] of [
   const factor = (m: Modifiers, x: string): string =>
     signed(m) ? `(i64.extend_i32_s (i32.shr_s (i32.shl ${x} 8) 8))` : `(i64.extend_i32_u (i32.and ${x} 0xffffff))`
   const whole = (m: Modifiers): string => `(i64.mul ${factor(m, 'a')} ${factor(m, 'b')})`
-  form(`${opcode}.lo.T=u32|s32`, `d:T a:T b:T${addend}`, (m) => plus(`(i32.wrap_i64 ${whole(m)})`))
-  form(`${opcode}.hi.T=u32|s32`, `d:T a:T b:T${addend}`, (m) =>
+  form(`${opcode}.!lo.T=u32|s32`, `d:T a:T b:T${addend}`, (m) => plus(`(i32.wrap_i64 ${whole(m)})`))
+  form(`${opcode}.!hi.T=u32|s32`, `d:T a:T b:T${addend}`, (m) =>
     plus(`(i32.wrap_i64 (i64.shr_${su(m)} ${whole(m)} 16L))`),
   )
 }
-form('mad24.hi.sat.T=s32', 'd:T a:T b:T c:T', () =>
+form('mad24.!hi.sat.T=s32', 'd:T a:T b:T c:T', () =>
   CLAMP(
     '(i64.add (i64.shr_s (i64.mul (i64.extend_i32_s (i32.shr_s (i32.shl a 8) 8)) (i64.extend_i32_s (i32.shr_s (i32.shl b 8) 8))) 16L) (i64.extend_i32_s c))',
   ),
@@ -229,7 +232,7 @@ form('shr.T=b16|u16|b32|u32|b64|u64|s16|s32|s64', 'd:T a:T b:u32', (m) => {
   const count = `(select b ${limit - 1} (i32.lt_u b ${limit}))`
   return wide(m) ? `(i64.shr_s a (i64.extend_i32_u ${count}))` : `(i32.shr_s a ${count})`
 })
-form('shf.D=l|r.M=clamp|wrap.T=b32', 'd:T a:T b:T c:u32', (m) => {
+form('shf.!D=l|r.M=clamp|wrap.T=b32', 'd:T a:T b:T c:u32', (m) => {
   const count = m['M'] === 'wrap' ? '(i32.and c 31)' : '(select c 32 (i32.lt_u c 32))'
   const both = '(i64.or (i64.shl (i64.extend_i32_u b) 32L) (i64.extend_i32_u a))'
   const distance = `(i64.extend_i32_u ${count})`
@@ -278,8 +281,8 @@ for (const opcode of ['add', 'sub']) {
   code(`${opcode}.cc.T=u32|s32|u64|s64`, 'd:T a:T b:T', 'carry')
   code(`${opcode}c.?cc.T=u32|s32|u64|s64`, 'd:T a:T b:T', 'carry')
 }
-code('mad.H=lo|hi.cc.T=u32|s32|u64|s64', 'd:T a:T b:T c:T', 'carry')
-code('madc.H=lo|hi.?cc.T=u32|s32|u64|s64', 'd:T a:T b:T c:T', 'carry')
+code('mad.!H=lo|hi.cc.T=u32|s32|u64|s64', 'd:T a:T b:T c:T', 'carry')
+code('madc.!H=lo|hi.?cc.T=u32|s32|u64|s64', 'd:T a:T b:T c:T', 'carry')
 
 const byteOf = (x: string, at: number, sign: boolean): string =>
   sign ? `(i32.extend8_s (i32.shr_u ${x} ${8 * at}))` : `(i32.and (i32.shr_u ${x} ${8 * at}) 255)`
@@ -290,7 +293,7 @@ form('dp4a.A=u32|s32.B=u32|s32', 'd:A a:A b:B c:A', (m) =>
     'c',
   ),
 )
-form('dp2a.M=lo|hi.A=u32|s32.B=u32|s32', 'd:A a:A b:B c:A', (m) =>
+form('dp2a.!M=lo|hi.A=u32|s32.B=u32|s32', 'd:A a:A b:B c:A', (m) =>
   [0, 1].reduce((sum, at) => {
     const half = signed(m, 'A')
       ? `(i32.extend16_s (i32.shr_u a ${16 * at}))`
@@ -945,14 +948,14 @@ form('cvt.rn.?relu.T=f16x2.S=e4m3x2|e5m2x2', 'd:T a:S', (m) => {
   }
   return `(i32.or ${of('a')} (i32.shl ${of('(i32.shr_u a 8)')} 16))`
 })
-code('cvt.pack.sat.T=u16|s16.S=s32', 'd:b32 a:s32 b:s32', 'pack')
-code('cvt.pack.sat.T=u8|s8|u4|s4|u2|s2.S=s32.b32', 'd:b32 a:s32 b:s32 c:b32', 'pack')
+code('cvt.!pack.sat.T=u16|s16.S=s32', 'd:b32 a:s32 b:s32', 'pack')
+code('cvt.!pack.sat.T=u8|s8|u4|s4|u2|s2.S=s32.b32', 'd:b32 a:s32 b:s32 c:b32', 'pack')
 
 // Movement ------------------------------------------------------------------------------------------------------------
 
 code(`mov.T=${ANY}|pred|f16|bf16|f16x2|b128`, 'd:T a:T', 'mov')
 code('cvta.space=global|shared|shared::cta|local|const|param.T=u32|u64', 'd:T a:T', 'cvta')
-code('cvta.to.space=global|shared|shared::cta|local|const|param.T=u32|u64', 'd:T a:T', 'cvta')
+code('cvta.!to.space=global|shared|shared::cta|local|const|param.T=u32|u64', 'd:T a:T', 'cvta')
 code('isspacep.space=global|shared|shared::cta|shared::cluster|local|const|param', 'd:pred a:u64', 'isspacep')
 
 const DATA = 'b8|b16|b32|b64|b128|u8|u16|u32|u64|s8|s16|s32|s64|f16|f16x2|bf16|bf16x2|f32|f64|pred'
@@ -1032,73 +1035,73 @@ nothing('prefetchu.L1', 'a:address')
 nothing('applypriority.?global.L2::evict_normal', 'a:address b:u32')
 nothing('discard.?global.L2', 'a:address b:u32')
 form(
-  'createpolicy.fractional.p=L2::evict_last|L2::evict_normal|L2::evict_first|L2::evict_unchanged.?s=L2::evict_first|L2::evict_unchanged.b64',
+  'createpolicy.!fractional.p=L2::evict_last|L2::evict_normal|L2::evict_first|L2::evict_unchanged.?s=L2::evict_first|L2::evict_unchanged.b64',
   'd:b64 a?:f32',
   '0L',
 )
 nothing('membar.level=cta|gl|sys', '')
 nothing('fence.?order=sc|acq_rel|acquire|release.scope=cta|cluster|gpu|sys', '')
-nothing('fence.proxy.kind=alias|async|async.?space=global|shared::cta|shared::cluster', '')
-nothing('fence.mbarrier_init.release.cluster', '')
+nothing('fence.!proxy.kind=alias|async.?space=global|shared::cta|shared::cluster', '')
+nothing('fence.!mbarrier_init.release.cluster', '')
 code('nanosleep.T=u32', 'a:T', 'nanosleep')
 
 code(
-  'cp.async.cop=ca|cg.shared.global.?hint=L2::cache_hint.?fetch=L2::64B|L2::128B|L2::256B',
+  'cp.!async.cop=ca|cg.shared.global.?hint=L2::cache_hint.?fetch=L2::64B|L2::128B|L2::256B',
   'a:address b:address c:u32 e?:b32 g?:b64',
   'copy',
 )
 code(
-  'cp.async.cop=ca|cg.shared::cta.global.?hint=L2::cache_hint.?fetch=L2::64B|L2::128B|L2::256B',
+  'cp.!async.cop=ca|cg.shared::cta.global.?hint=L2::cache_hint.?fetch=L2::64B|L2::128B|L2::256B',
   'a:address b:address c:u32 e?:b32 g?:b64',
   'copy',
 )
-nothing('cp.async.commit_group', '')
-nothing('cp.async.wait_group', 'a:u32')
-nothing('cp.async.wait_all', '')
-code('cp.async.mbarrier.arrive.?noinc.?space=shared|shared::cta.b64', 'a:address', 'mbarrier')
+nothing('cp.!async.!commit_group', '')
+nothing('cp.!async.!wait_group', 'a:u32')
+nothing('cp.!async.!wait_all', '')
+code('cp.!async.!mbarrier.!arrive.?noinc.?space=shared|shared::cta.b64', 'a:address', 'mbarrier')
 
 const MBARRIER = '?space=shared|shared::cta'
-code(`mbarrier.op=init.${MBARRIER}.b64`, 'a:address b:u32', 'mbarrier')
-code(`mbarrier.op=inval.${MBARRIER}.b64`, 'a:address', 'mbarrier')
+code(`mbarrier.!op=init.${MBARRIER}.b64`, 'a:address b:u32', 'mbarrier')
+code(`mbarrier.!op=inval.${MBARRIER}.b64`, 'a:address', 'mbarrier')
 code(
-  `mbarrier.op=arrive|arrive_drop.?expect_tx.?noComplete.?sem=release|relaxed.?scope=cta.${MBARRIER}.b64`,
+  `mbarrier.!op=arrive|arrive_drop.!?expect_tx.?noComplete.?sem=release|relaxed.?scope=cta.${MBARRIER}.b64`,
   'd:b64 a:address b?:u32',
   'mbarrier',
 )
-code(`mbarrier.op=expect_tx|complete_tx.?sem=relaxed.?scope=cta.${MBARRIER}.b64`, 'a:address b:u32', 'mbarrier')
+code(`mbarrier.!op=expect_tx|complete_tx.?sem=relaxed.?scope=cta.${MBARRIER}.b64`, 'a:address b:u32', 'mbarrier')
 code(
-  `mbarrier.op=test_wait|try_wait.?parity.?sem=acquire|relaxed.?scope=cta.${MBARRIER}.b64`,
+  `mbarrier.!op=test_wait|try_wait.!?parity.?sem=acquire|relaxed.?scope=cta.${MBARRIER}.b64`,
   'd:pred a:address b:b64 c?:u32',
   'mbarrier',
 )
-form('mbarrier.op=pending_count.b64', 'd:b32 a:b64', '(i32.wrap_i64 (i64.and a 0xfffffL))')
+form('mbarrier.!op=pending_count.b64', 'd:b32 a:b64', '(i32.wrap_i64 (i64.and a 0xfffffL))')
 
 // Control -------------------------------------------------------------------------------------------------------------
 
 code('bra.?uni', 'a:label', 'branch')
-code('brx.idx.?uni', 'a:u32 b:label', 'branch')
+code('brx.!idx.?uni', 'a:u32 b:label', 'branch')
 code('call.?uni', 'a:list', 'call')
 code('ret.?uni', '', 'return')
 code('exit', '', 'exit')
 code('trap', '', 'trap')
 nothing('brkpt', '')
 nothing('pmevent', 'a:u32')
-nothing('pmevent.mask', 'a:u32')
-nothing('setmaxnreg.op=inc|dec.sync.aligned.u32', 'a:u32')
+nothing('pmevent.!mask', 'a:u32')
+nothing('setmaxnreg.!op=inc|dec.sync.aligned.u32', 'a:u32')
 nothing('griddepcontrol.op=launch_dependents|wait', '')
 code('alloca.T=u32|u64', 'd:T a:T b?:u32', 'alloca')
 code('stacksave.T=u32|u64', 'd:T', 'stack')
 code('stackrestore.T=u32|u64', 'a:T', 'stack')
 
-meeting('bar.?cta.sync', 'a:u32 b?:u32', 'barrier')
-meeting('bar.?cta.arrive', 'a:u32 b:u32', 'barrier.arrive')
-meeting('bar.?cta.red.op=popc.u32', 'd:u32 a:u32 b?:u32 c:pred', 'barrier.red')
-meeting('bar.?cta.red.op=and|or.pred', 'd:pred a:u32 b?:u32 c:pred', 'barrier.red')
-meeting('barrier.?cta.sync.?aligned', 'a:u32 b?:u32', 'barrier')
-meeting('barrier.?cta.arrive.?aligned', 'a:u32 b:u32', 'barrier.arrive')
-meeting('barrier.?cta.red.op=popc.?aligned.u32', 'd:u32 a:u32 b?:u32 c:pred', 'barrier.red')
-meeting('barrier.?cta.red.op=and|or.?aligned.pred', 'd:pred a:u32 b?:u32 c:pred', 'barrier.red')
-meeting('bar.warp.sync', 'a:b32', 'warp.sync')
+meeting('bar.!?cta.!sync', 'a:u32 b?:u32', 'barrier')
+meeting('bar.!?cta.!arrive', 'a:u32 b:u32', 'barrier.arrive')
+meeting('bar.!?cta.!red.op=popc.u32', 'd:u32 a:u32 b?:u32 c:pred', 'barrier.red')
+meeting('bar.!?cta.!red.op=and|or.pred', 'd:pred a:u32 b?:u32 c:pred', 'barrier.red')
+meeting('barrier.!?cta.sync.?aligned', 'a:u32 b?:u32', 'barrier')
+meeting('barrier.!?cta.!arrive.?aligned', 'a:u32 b:u32', 'barrier.arrive')
+meeting('barrier.!?cta.!red.op=popc.?aligned.u32', 'd:u32 a:u32 b?:u32 c:pred', 'barrier.red')
+meeting('barrier.!?cta.!red.op=and|or.?aligned.pred', 'd:pred a:u32 b?:u32 c:pred', 'barrier.red')
+meeting('bar.!warp.!sync', 'a:b32', 'warp.sync')
 meeting('shfl.sync.M=up|down|bfly|idx.b32', 'd:b32 a:b32 b:u32 c:u32 e:b32', 'shfl')
 meeting('shfl.M=up|down|bfly|idx.b32', 'd:b32 a:b32 b:u32 c:u32', 'shfl')
 meeting('vote.sync.op=all|any|uni.pred', 'd:pred a:pred e:b32', 'vote')
@@ -1120,27 +1123,27 @@ const LAYOUT = 'row|col'
 const WMMA_SPACE = '?space=global|shared|shared::cta'
 const WMMA_TYPES = 'f16|bf16|tf32|f32|f64|s8|u8|s4|u4|b1|s32'
 meeting(
-  `wmma.load.m=a|b|c.sync.aligned.layout=${LAYOUT}.shape=${SHAPES}.${WMMA_SPACE}.T=${WMMA_TYPES}`,
+  `wmma.!load.!m=a|b|c.sync.aligned.layout=${LAYOUT}.shape=${SHAPES}.${WMMA_SPACE}.T=${WMMA_TYPES}`,
   'd:b32 a:address b?:u32',
   'wmma.load',
 )
 meeting(
-  `wmma.store.m=d.sync.aligned.layout=${LAYOUT}.shape=${SHAPES}.${WMMA_SPACE}.T=f16|f32|f64|s32`,
+  `wmma.!store.!m=d.sync.aligned.layout=${LAYOUT}.shape=${SHAPES}.${WMMA_SPACE}.T=f16|f32|f64|s32`,
   'a:address b:T c?:u32',
   'wmma.store',
 )
 meeting(
-  `wmma.mma.sync.aligned.A=${LAYOUT}.B=${LAYOUT}.shape=${SHAPES}.D=f16|f32.C=f16|f32.?satfinite`,
+  `wmma.!mma.sync.aligned.A=${LAYOUT}.B=${LAYOUT}.shape=${SHAPES}.D=f16|f32.C=f16|f32.?satfinite`,
   'd:D a:b32 b:b32 c:C',
   'wmma.mma',
 )
 meeting(
-  `wmma.mma.sync.aligned.A=${LAYOUT}.B=${LAYOUT}.shape=${SHAPES}.?rnd=rn|rz|rm|rp.D=f32|s32|f64.X=bf16|tf32|s8|u8|s4|u4|f64.Y=bf16|tf32|s8|u8|s4|u4|f64.C=f32|s32|f64.?satfinite.?rounded=rn|rz|rm|rp`,
+  `wmma.!mma.sync.aligned.A=${LAYOUT}.B=${LAYOUT}.shape=${SHAPES}.?rnd=rn|rz|rm|rp.D=f32|s32|f64.X=bf16|tf32|s8|u8|s4|u4|f64.Y=bf16|tf32|s8|u8|s4|u4|f64.C=f32|s32|f64.?satfinite.?rounded=rn|rz|rm|rp`,
   'd:D a:X b:Y c:C',
   'wmma.mma',
 )
 meeting(
-  `wmma.mma.op=xor|and.popc.sync.aligned.A=row.B=col.shape=m8n8k128.D=s32.X=b1.Y=b1.C=s32`,
+  `wmma.!mma.op=xor|and.popc.sync.aligned.A=row.B=col.shape=m8n8k128.D=s32.X=b1.Y=b1.C=s32`,
   'd:D a:b32 b:b32 c:C',
   'wmma.mma',
 )
@@ -1186,30 +1189,44 @@ for (const each of table) {
 export interface Match {
   readonly form: Form
   readonly modifiers: Modifiers
+  /** The opcode with its modifiers in the order of the table. */
+  readonly canonical: string
 }
 
 const matches = new Map<string, readonly Match[]>()
 
-/** The forms that an opcode with its modifiers may be; the number of operands decides between several. */
+/**
+ * The forms that an opcode with its modifiers may be; the number of operands decides between several. Modifiers stand in any order, as an assembler
+ * takes them: NVIDIA's own headers have `atom.add.release.gpu`, and `ldmatrix.sync.aligned.x4.m8n8.shared.b16`.
+ */
 export function matchForms(opcode: string): readonly Match[] {
   const known = matches.get(opcode)
   if (known !== undefined) return known
   const [head = '', ...words] = opcode.split('.')
   const found: Match[] = []
-  for (const each of byOpcode.get(head) ?? []) {
-    const modifiers: Record<string, string> = {}
-    if (fits(each.slots, 0, words, 0, modifiers)) found.push({ form: each, modifiers })
-  }
-  // The assembler takes the modifiers of accesses and fences in any order, and NVIDIA's own headers write `atom.add.release.gpu`.
-  if (found.length === 0 && /^(ld|st|atom|red|fence)$/.test(head)) {
-    for (const each of byOpcode.get(head) ?? []) {
-      const modifiers = fitsInAnyOrder(each.slots, words)
-      if (modifiers !== undefined) found.push({ form: each, modifiers })
+  const look = (fill: (slots: readonly Slot[], words: readonly string[]) => Modifiers | undefined): void => {
+    for (const form of byOpcode.get(head) ?? []) {
+      const modifiers = fill(form.slots, words)
+      if (modifiers === undefined) continue
+      const ordered = form.slots.flatMap(({ name }) => modifiers[name] ?? [])
+      found.push({ form, modifiers, canonical: [head, ...ordered].join('.') })
     }
   }
+  look(fitsInOrder)
+  if (found.length === 0) look(fitsInAnyOrder)
   // The cache has a limit, so that texts from unknown sources cannot fill the memory.
   if (matches.size < 10_000) matches.set(opcode, found)
   return found
+}
+
+/** An opcode with its modifiers in the order of the table; one that is not known as it is. */
+export function canonicalOpcode(opcode: string): string {
+  return matchForms(opcode)[0]?.canonical ?? opcode
+}
+
+function fitsInOrder(slots: readonly Slot[], words: readonly string[]): Modifiers | undefined {
+  const modifiers: Record<string, string> = {}
+  return fits(slots, 0, words, 0, modifiers) ? modifiers : undefined
 }
 
 function fits(
@@ -1230,10 +1247,32 @@ function fits(
   return next.optional && fits(slots, slot + 1, words, word, modifiers)
 }
 
+/**
+ * The kind of a modifier that an instruction may have several of, which keep their order among each other: types, of which the first is that of the
+ * result; layouts of matrices; address spaces, of which the first is written. Other modifiers are known by their name alone.
+ */
+function kindOf(word: string): 'type' | 'layout' | 'space' | undefined {
+  if (bitsOf(word) > 0 || /^[bsu]\d+$/.test(word)) return 'type'
+  if (word === 'row' || word === 'col') return 'layout'
+  return /^(?:global|shared|local|const|param)(?:::\w+)?$/.test(word) ? 'space' : undefined
+}
+
 function fitsInAnyOrder(slots: readonly Slot[], words: readonly string[]): Modifiers | undefined {
   const modifiers: Record<string, string> = {}
+  const last = { name: -1, type: -1, layout: -1, space: -1 }
+  let inName = true
   for (const word of words) {
-    const slot = slots.find(({ name, options }) => modifiers[name] === undefined && options.includes(word))
+    const kind = kindOf(word)
+    const isFree = ({ name, options }: Slot): boolean => modifiers[name] === undefined && options.includes(word)
+    let at = slots.findIndex((slot, index) => slot.ofName && inName && index > last.name && isFree(slot))
+    if (at >= 0) last.name = at
+    else {
+      inName = false
+      const behind = kind === undefined ? -1 : last[kind]
+      at = slots.findIndex((slot, index) => !slot.ofName && index > behind && isFree(slot))
+      if (kind !== undefined) last[kind] = at
+    }
+    const slot = slots[at]
     if (slot === undefined) return undefined
     modifiers[slot.name] = word
   }

@@ -1,4 +1,5 @@
 /** Reads PTX text. Instructions are split into opcode and operands here; the table gives their meaning (forms.ts). */
+import { canonicalOpcode } from './forms.js'
 import {
   bitsOf,
   type InitialValue,
@@ -539,7 +540,7 @@ class Parser {
       if (!this.#is(';')) this.#expect(',')
     }
     this.#advance()
-    body.push({ opcode, guard, operands, scope, line, source: this.#source })
+    body.push({ opcode: canonicalOpcode(opcode), guard, operands, scope, line, source: this.#source })
   }
 
   #prototype(scope: Scope, name: string): void {

@@ -72,6 +72,7 @@ export interface Prototype {
 }
 
 export interface Instruction {
+  /** The opcode with its modifiers in the order of the table of forms, whatever order the text has. */
   readonly opcode: string
   readonly guard: { readonly register: Register; readonly negated: boolean } | undefined
   readonly operands: readonly Operand[]
