@@ -954,6 +954,7 @@ code('cvt.!pack.sat.T=u8|s8|u4|s4|u2|s2.S=s32.b32', 'd:b32 a:s32 b:s32 c:b32', '
 // Movement ------------------------------------------------------------------------------------------------------------
 
 code(`mov.T=${ANY}|pred|f16|bf16|f16x2|b128`, 'd:T a:T', 'mov')
+code(`mov.vec=v2|v4.T=${ANY}`, 'd:T a:T', 'mov')
 code('cvta.space=global|shared|shared::cta|local|const|param.T=u32|u64', 'd:T a:T', 'cvta')
 code('cvta.!to.space=global|shared|shared::cta|local|const|param.T=u32|u64', 'd:T a:T', 'cvta')
 code('isspacep.space=global|shared|shared::cta|shared::cluster|local|const|param', 'd:pred a:u64', 'isspacep')

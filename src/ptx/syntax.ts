@@ -58,8 +58,8 @@ export type Operand =
 export interface Scope {
   readonly outer: Scope | undefined
   readonly registers: Map<string, Register>
-  /** The registers declared as `%r<10>`: type and count; keys are the names before the number. */
-  readonly ranges: Map<string, { readonly type: string; readonly count: number }>
+  /** The registers declared as `%r<10>`, and the parts that each has; keys are the names before the number. */
+  readonly ranges: Map<string, { readonly type: string; readonly count: number; readonly vector: number }>
   readonly variables: Map<string, Variable>
   readonly labels: Map<string, number>
   readonly prototypes: Map<string, Prototype>
