@@ -733,6 +733,19 @@ for (const operation of ['min', 'max']) {
     return `(let x ${a} (let y ${b} ${fromFloat(m['T'] ?? '', value, 'f32', {})}))`
   })
 }
+// Sums and products of halves in f32.
+for (const operation of ['add', 'sub']) {
+  float(`${operation}.${ROUND}.?sat.T=f32.S=f16|bf16`, 'd:T a:S b:T', (m) => {
+    const a = toF32(m['S'] ?? '', 'a', {})
+    if (mode(m) === 0) return finished(`(f32.${operation} ${a} b)`, m)
+    return finished(`($add32_mode ${a} ${operation === 'sub' ? '(f32.neg b)' : 'b'} ${mode(m)})`, m)
+  })
+}
+float('fma.rnd=rn|rz|rm|rp.?sat.T=f32.S=f16|bf16', 'd:T a:S b:S c:T', (m) => {
+  const [a, b] = ['a', 'b'].map((x) => toF32(m['S'] ?? '', x, {}))
+  const fused = mode(m) === 0 ? '(fma32 x y c)' : `($fma32_mode x y c ${mode(m)})`
+  return finished(`(let x ${a} (let y ${b} ${fused}))`, m)
+})
 form('neg.?ftz.T=f16|bf16', 'd:T a:T', (m) => signOf('xor', 'a', m))
 form('neg.?ftz.T=f16x2|bf16x2', 'd:T a:T', (m) => packedSign('xor', m))
 form('abs.?ftz.T=f16|bf16', 'd:T a:T', (m) => signOf('and', 'a', m))
@@ -929,23 +942,56 @@ form('cvt.rnd=rn|rna|rz.?satfinite.?relu.T=tf32.S=f32', 'd:b32 a:f32', (m) => {
   const nan = m['rnd'] === 'rna' ? '(i32.and (i32.reinterpret_f32 a) 0xffffe000)' : '0x7fffe000'
   return `(let r ($f32_to_tf32_mode ${value} ${mode(m)}) (select (i32.reinterpret_f32 r) ${nan} (f32.eq r r)))`
 })
-form('cvt.rn.satfinite.?relu.T=e4m3x2|e5m2x2.S=f32', 'd:T a:S b:S', (m) => {
-  const format = m['T'] === 'e4m3x2' ? 0 : 1
-  const of = (x: string): string => `($f32_to_fp8 ${x} ${format} ${m['relu'] ? 1 : 0})`
-  return `(i32.or ${of('b')} (i32.shl ${of('a')} 8))`
-})
-form('cvt.rn.satfinite.?relu.T=e4m3x2|e5m2x2.S=f16x2', 'd:T a:S', (m) => {
-  const format = m['T'] === 'e4m3x2' ? 0 : 1
-  const of = (at: 0 | 1): string => `($f32_to_fp8 ($half_to_f32 ${half('a', at)}) ${format} ${m['relu'] ? 1 : 0})`
-  return `(i32.or ${of(0)} (i32.shl ${of(1)} 8))`
-})
-form('cvt.rn.?relu.T=f16x2.S=e4m3x2|e5m2x2', 'd:T a:S', (m) => {
-  const format = m['S'] === 'e4m3x2' ? 0 : 1
+/** The formats of eight bits and fewer, in the order of their numbers in numbers.ts. */
+const SMALL = ['e4m3x2', 'e5m2x2', 'e2m1x2', 'e2m3x2', 'e3m2x2']
+/** The bits from one of two numbers to the other: those of e2m1 share a byte. */
+const apart = (type: string | undefined): number => (type === 'e2m1x2' ? 4 : 8)
+
+function toSmall(m: Modifiers, low: string, upper: string): string {
+  const type = m['T'] ?? ''
+  const of = (x: string): string => `($f32_to_small ${x} ${SMALL.indexOf(type)} ${m['relu'] ? 1 : 0})`
+  return `(i32.or ${of(low)} (i32.shl ${of(upper)} ${apart(type)}))`
+}
+
+form('cvt.rn.satfinite.?relu.T=e4m3x2|e5m2x2.S=f32', 'd:T a:S b:S', (m) => toSmall(m, 'b', 'a'))
+form('cvt.rn.satfinite.?relu.T=e2m1x2|e2m3x2|e3m2x2.S=f32', 'd:T a:S b:S', (m) => toSmall(m, 'b', 'a'))
+form('cvt.rn.satfinite.?relu.T=e4m3x2|e5m2x2.S=f16x2', 'd:T a:S', (m) =>
+  toSmall(m, `($half_to_f32 ${half('a', 0)})`, `($half_to_f32 ${half('a', 1)})`),
+)
+
+function fromSmall(m: Modifiers): string {
+  const type = m['S'] ?? ''
   const of = (x: string): string => {
-    const h = `($fp8_to_half ${x} ${format})`
+    const h = `($small_to_half ${x} ${SMALL.indexOf(type)})`
     if (!m['relu']) return h
     return `(let h ${h} (select 0 h (i32.and (i32.shr_u h 15) (i32.le_u (i32.and h 0x7fff) 0x7c00))))`
   }
+  return `(i32.or ${of('a')} (i32.shl ${of(`(i32.shr_u a ${apart(type)})`)} 16))`
+}
+
+form('cvt.rn.?relu.T=f16x2.S=e4m3x2|e5m2x2', 'd:T a:S', fromSmall)
+form('cvt.rn.?relu.T=f16x2.S=e2m1x2|e2m3x2|e3m2x2', 'd:T a:S', fromSmall)
+
+/** The exponent of a number's size as ue8m0, of the bits of an f32: rounding up goes to the next power of two, unless 2^-127 is enough. */
+function exponentOf(x: string, m: Modifiers): string {
+  const hasMore = '(i32.and (i32.ne (i32.and u 0x7fffff) 0) (i32.and (i32.gt_u u 0x400000) (i32.lt_u u 0x7f800000)))'
+  const exponent = m['rnd'] === 'rp' ? `(i32.add (i32.shr_u u 23) ${hasMore})` : '(i32.shr_u u 23)'
+  const limited = '(let e EXPONENT (select 254 e (i32.and (i32.eq e 255) (i32.le_u u 0x7f800000))))'
+  return `(let u (i32.and ${x} 0x7fffffff) ${m['satfinite'] ? limited.replace('EXPONENT', exponent) : exponent})`
+}
+
+form('cvt.rnd=rz|rp.?satfinite.T=ue8m0x2.S=f32', 'd:T a:S b:S', (m) => {
+  const of = (x: string): string => exponentOf(`(i32.reinterpret_f32 ${x})`, m)
+  return `(i32.or ${of('b')} (i32.shl ${of('a')} 8))`
+})
+form(
+  'cvt.rnd=rz|rp.?satfinite.T=ue8m0x2.S=bf16x2',
+  'd:T a:S',
+  (m) => `(i32.or ${exponentOf('(i32.shl a 16)', m)} (i32.shl ${exponentOf('(i32.and a 0xffff0000)', m)} 8))`,
+)
+form('cvt.rn.T=bf16x2.S=ue8m0x2', 'd:T a:S', () => {
+  const of = (x: string): string =>
+    `(let e (i32.and ${x} 255) (select 0x7fff (select 0x40 (i32.shl e 7) (i32.eqz e)) (i32.eq e 255)))`
   return `(i32.or ${of('a')} (i32.shl ${of('(i32.shr_u a 8)')} 16))`
 })
 code('cvt.!pack.sat.T=u16|s16.S=s32', 'd:b32 a:s32 b:s32', 'pack')
@@ -1155,6 +1201,9 @@ meeting(
   'd:D a:X b:Y c:C',
   'mma',
 )
+for (const types of ['D=f32.X=f16.Y=f16.C=f16|f32', 'D=f16.X=f16.Y=f16.C=f16']) {
+  meeting(`mma.sync.aligned.shape=m8n8k4.A=${LAYOUT}.B=${LAYOUT}.${types}`, 'd:D a:X b:Y c:C', 'mma')
+}
 meeting(
   `mma.sync.aligned.shape=${MMA_SHAPES}.A=row.B=col.?satfinite.D=f16|f32|s32.X=${MMA_TYPES}.Y=${MMA_TYPES}.C=f16|f32|s32`,
   'd:D a:X b:Y c:C',
