@@ -54,6 +54,8 @@ function lookUpRegister(scope: Scope, name: string, make: (type: string) => Regi
 
 /** The types of registers; other types, such as bf16 and tf32, are those of instructions alone. */
 const REGISTER_TYPE = /^(?:pred|[bsu](?:8|16|32|64)|b128|f16|f16x2|f32|f64)$/
+/** Instructions whose operands may be a byte or a half of a register. */
+const SCALAR_VIDEO = /^v(?:add|sub|absdiff|min|max|shl|shr|mad|set)\./
 const PARTS = ['x', 'y', 'z', 'w'] as const
 /** The other names of the parts of a vector, as those of a color. */
 const COLORS = 'rgba'
@@ -617,7 +619,10 @@ class Parser {
       // What is read may have a constant added to it, but not what is written, which comes first.
       const isSum =
         operand.kind === 'register' && operands.length > 0 && !operand.register.name.includes('.') && this.#is('+')
-      operands.push(isSum ? this.#sum(operand.register, scope, line, body) : operand)
+      const summed = isSum ? this.#sum(operand.register, scope, line, body) : operand
+      operands.push(
+        SCALAR_VIDEO.test(opcode) ? this.#selected(summed, opcode, operands.length, scope, line, body) : summed,
+      )
       if (!this.#is(';')) this.#expect(',')
     }
     this.#advance()
@@ -635,6 +640,24 @@ class Parser {
     const operands: readonly Operand[] = [sum, { kind: 'register', register }, { kind: 'integer', value }]
     body.push({ opcode: `add.u${bits}`, guard: undefined, operands, scope, line, source: this.#source })
     return sum
+  }
+
+  /** The byte or half of a register that a scalar video instruction reads, as in `%r1.b3`: it is taken out by an instruction of its own. */
+  #selected(operand: Operand, opcode: string, index: number, scope: Scope, line: number, body: Instruction[]): Operand {
+    if (operand.kind !== 'symbol' || operand.variable !== undefined) return operand
+    const [, name = '', kind = '', at = ''] = /^(.+)\.(b|h)(\d)$/.exec(operand.name) ?? []
+    const register = lookUpRegister(scope, name, (type) => this.#newRegister(name, type))
+    const bits = kind === 'b' ? 8 : 16
+    if (register === undefined || Number(at) >= 32 / bits) return operand
+    if (index === 0) throw this.#error(`'${opcode}' cannot write to a part: write a register, and use bfi`)
+    // The types are those of the operands; vset has none for its result.
+    const types = opcode.split('.').filter((word) => /^[us]32$/.test(word))
+    const type = types[opcode.startsWith('vset.') ? index - 1 : index] ?? 'u32'
+    const part: Operand = { kind: 'register', register: this.#newRegister(operand.name, 'b32') }
+    const numbers = [BigInt(bits * Number(at)), BigInt(bits)].map((value): Operand => ({ kind: 'integer', value }))
+    const operands: readonly Operand[] = [part, { kind: 'register', register }, ...numbers]
+    body.push({ opcode: `bfe.${type}`, guard: undefined, operands, scope, line, source: this.#source })
+    return part
   }
 
   #prototype(scope: Scope, name: string): void {
