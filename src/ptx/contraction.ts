@@ -41,6 +41,8 @@ export function contractionsOf(
 }
 
 function isContractable({ form, modifiers, instruction }: Decoded, ...opcodes: readonly string[]): boolean {
+  // A sum of two types, as in add.f32.bf16, is no sum of products.
+  if (modifiers['S'] !== undefined) return false
   if (!opcodes.includes(form.opcode) || modifiers['rnd'] !== undefined || !TYPES.test(modifiers['T'] ?? ''))
     return false
   return form.opcode !== 'mul' || (instruction.guard === undefined && modifiers['sat'] === undefined)

@@ -3,7 +3,8 @@
  * tests of single forms are made from it.
  *
  * A pattern is an opcode with its modifiers: `?ftz` may be left out, `T:u32|s32` is one of several by the name T,
- * `?rnd:rn|rz` one of several that may be left out. Operands have a role and a type: d, p and q are written, the others
+ * `?rnd:rn|rz` one of several that may be left out. Modifiers stand in any order, but `!` marks a word of the instruction's name, which stays
+ * where it is: `mul.!lo` is no multiplication without it. Operands have a role and a type: d, p and q are written, the others
  * read; `W` is the type twice as wide as T.
  */
 import { bitsOf } from './syntax.js'
@@ -22,6 +23,8 @@ interface Slot {
   readonly name: string
   readonly options: readonly string[]
   readonly optional: boolean
+  /** Whether the word belongs to the instruction's name, as in mul.lo: it stands before all modifiers. */
+  readonly ofName: boolean
 }
 
 export interface OperandSlot {
@@ -44,14 +47,14 @@ const table: Form[] = []
 function add(pattern: string, operands: string, meaning: Meaning): void {
   const parts = pattern.split('.')
   const slots = parts.slice(1).map((part): Slot => {
-    const optional = part.startsWith('?')
-    const [name = '', list] = part.replace('?', '').split('=')
-    return { name, options: (list ?? name).split('|'), optional }
+    const optional = part.includes('?')
+    const [name = '', list] = part.replace(/^[!?]+/, '').split('=')
+    return { name, options: (list ?? name).split('|'), optional, ofName: part.startsWith('!') }
   })
   const list = operands === '' ? [] : operands.split(' ')
   table.push({
     opcode: parts[0] ?? '',
-    pattern,
+    pattern: pattern.replaceAll('!', ''),
     slots,
     meaning,
     operands: list.map((each) => {
@@ -138,15 +141,15 @@ function pairs16(each: (a: string, b: string) => string): (m: Modifiers) => stri
   }
 }
 
-form(`mul.lo.T=${INTEGER}`, 'd:T a:T b:T', '(T.mul a b)')
-form(`mul.hi.T=${INTEGER}`, 'd:T a:T b:T', high)
-form('mul.wide.T=u16|s16|u32|s32', 'd:W a:T b:T', product)
-form(`mad.lo.T=${INTEGER}`, 'd:T a:T b:T c:T', '(T.add (T.mul a b) c)')
-form(`mad.hi.T=${INTEGER}`, 'd:T a:T b:T c:T', (m) => `(T.add ${high(m)} c)`)
-form('mad.hi.sat.T=s32', 'd:T a:T b:T c:T', (m) =>
+form(`mul.!lo.T=${INTEGER}`, 'd:T a:T b:T', '(T.mul a b)')
+form(`mul.!hi.T=${INTEGER}`, 'd:T a:T b:T', high)
+form('mul.!wide.T=u16|s16|u32|s32', 'd:W a:T b:T', product)
+form(`mad.!lo.T=${INTEGER}`, 'd:T a:T b:T c:T', '(T.add (T.mul a b) c)')
+form(`mad.!hi.T=${INTEGER}`, 'd:T a:T b:T c:T', (m) => `(T.add ${high(m)} c)`)
+form('mad.!hi.sat.T=s32', 'd:T a:T b:T c:T', (m) =>
   CLAMP(`(i64.add (i64.extend_i32_s ${high(m)}) (i64.extend_i32_s c))`),
 )
-form('mad.wide.T=u16|s16|u32|s32', 'd:W a:T b:T c:W', (m) => `(${bits(m) === 32 ? 'i64' : 'i32'}.add ${product(m)} c)`)
+form('mad.!wide.T=u16|s16|u32|s32', 'd:W a:T b:T c:W', (m) => `(${bits(m) === 32 ? 'i64' : 'i32'}.add ${product(m)} c)`)
 
 /** The formula of the whole product, of twice the width. */
 function product(m: Modifiers): string {
@@ -168,12 +171,12 @@ for (const [opcode, addend] of [
   const factor = (m: Modifiers, x: string): string =>
     signed(m) ? `(i64.extend_i32_s (i32.shr_s (i32.shl ${x} 8) 8))` : `(i64.extend_i32_u (i32.and ${x} 0xffffff))`
   const whole = (m: Modifiers): string => `(i64.mul ${factor(m, 'a')} ${factor(m, 'b')})`
-  form(`${opcode}.lo.T=u32|s32`, `d:T a:T b:T${addend}`, (m) => plus(`(i32.wrap_i64 ${whole(m)})`))
-  form(`${opcode}.hi.T=u32|s32`, `d:T a:T b:T${addend}`, (m) =>
+  form(`${opcode}.!lo.T=u32|s32`, `d:T a:T b:T${addend}`, (m) => plus(`(i32.wrap_i64 ${whole(m)})`))
+  form(`${opcode}.!hi.T=u32|s32`, `d:T a:T b:T${addend}`, (m) =>
     plus(`(i32.wrap_i64 (i64.shr_${su(m)} ${whole(m)} 16L))`),
   )
 }
-form('mad24.hi.sat.T=s32', 'd:T a:T b:T c:T', () =>
+form('mad24.!hi.sat.T=s32', 'd:T a:T b:T c:T', () =>
   CLAMP(
     '(i64.add (i64.shr_s (i64.mul (i64.extend_i32_s (i32.shr_s (i32.shl a 8) 8)) (i64.extend_i32_s (i32.shr_s (i32.shl b 8) 8))) 16L) (i64.extend_i32_s c))',
   ),
@@ -229,7 +232,7 @@ form('shr.T=b16|u16|b32|u32|b64|u64|s16|s32|s64', 'd:T a:T b:u32', (m) => {
   const count = `(select b ${limit - 1} (i32.lt_u b ${limit}))`
   return wide(m) ? `(i64.shr_s a (i64.extend_i32_u ${count}))` : `(i32.shr_s a ${count})`
 })
-form('shf.D=l|r.M=clamp|wrap.T=b32', 'd:T a:T b:T c:u32', (m) => {
+form('shf.!D=l|r.M=clamp|wrap.T=b32', 'd:T a:T b:T c:u32', (m) => {
   const count = m['M'] === 'wrap' ? '(i32.and c 31)' : '(select c 32 (i32.lt_u c 32))'
   const both = '(i64.or (i64.shl (i64.extend_i32_u b) 32L) (i64.extend_i32_u a))'
   const distance = `(i64.extend_i32_u ${count})`
@@ -278,8 +281,8 @@ for (const opcode of ['add', 'sub']) {
   code(`${opcode}.cc.T=u32|s32|u64|s64`, 'd:T a:T b:T', 'carry')
   code(`${opcode}c.?cc.T=u32|s32|u64|s64`, 'd:T a:T b:T', 'carry')
 }
-code('mad.H=lo|hi.cc.T=u32|s32|u64|s64', 'd:T a:T b:T c:T', 'carry')
-code('madc.H=lo|hi.?cc.T=u32|s32|u64|s64', 'd:T a:T b:T c:T', 'carry')
+code('mad.!H=lo|hi.cc.T=u32|s32|u64|s64', 'd:T a:T b:T c:T', 'carry')
+code('madc.!H=lo|hi.?cc.T=u32|s32|u64|s64', 'd:T a:T b:T c:T', 'carry')
 
 const byteOf = (x: string, at: number, sign: boolean): string =>
   sign ? `(i32.extend8_s (i32.shr_u ${x} ${8 * at}))` : `(i32.and (i32.shr_u ${x} ${8 * at}) 255)`
@@ -290,7 +293,7 @@ form('dp4a.A=u32|s32.B=u32|s32', 'd:A a:A b:B c:A', (m) =>
     'c',
   ),
 )
-form('dp2a.M=lo|hi.A=u32|s32.B=u32|s32', 'd:A a:A b:B c:A', (m) =>
+form('dp2a.!M=lo|hi.A=u32|s32.B=u32|s32', 'd:A a:A b:B c:A', (m) =>
   [0, 1].reduce((sum, at) => {
     const half = signed(m, 'A')
       ? `(i32.extend16_s (i32.shr_u a ${16 * at}))`
@@ -312,6 +315,102 @@ for (const [index, operation] of ['add', 'sub', 'avrg', 'absdiff', 'min', 'max']
       const pattern = `v${operation}${parts}.D=u32|s32.A=u32|s32.B=u32|s32.${modifier}`
       form(pattern, 'd:D a:A b:B c:D', (m) => `($video ${number(m)} a b c)`)
     }
+  }
+}
+
+/** A scalar video instruction computes in more bits than an operand has: its operands are extended by their own types. */
+const extended = (x: string, type: string | undefined): string =>
+  `(i64.extend_i32_${type?.startsWith('s') ? 's' : 'u'} ${x})`
+
+/** The lesser or the greater of two integers of 64 bits. */
+function extremeOf(operation: string, x: string, y: string): string {
+  return `(let p ${x} (let q ${y} (select p q (i64.${operation === 'min' ? 'lt' : 'gt'}_s p q))))`
+}
+
+/** A value limited to the range of 32 bits; `sign` says which range, and how it is compared. */
+function limited(value: string, type: string | undefined): string {
+  const [least, most] = type?.startsWith('s') ? ['-2147483648L', '2147483647L'] : ['0L', '4294967295L']
+  return extremeOf('min', extremeOf('max', value, least), most)
+}
+
+/** The result of a scalar video instruction: limited by `.sat`, and combined with the third operand by a second operation. */
+function scalarResult(value: string, m: Modifiers, type: string | undefined): string {
+  const result = m['sat'] ? limited(value, type) : value
+  const second = m['op2']
+  if (second === undefined) return `(i32.wrap_i64 ${result})`
+  const c = extended('c', type)
+  return `(i32.wrap_i64 ${second === 'add' ? `(i64.add ${result} ${c})` : extremeOf(second, result, c)})`
+}
+
+/** The two forms of a scalar video instruction: alone, and with a second operation. */
+function scalar(pattern: string, source: (m: Modifiers) => string, types: string): void {
+  const result = types.startsWith('d:D') ? 'D' : undefined
+  for (const [second, third] of [
+    ['', ''],
+    ['.op2=add|min|max', ' c:u32'],
+  ]) {
+    form(`${pattern}${second}`, `${types}${third}`, (m) => scalarResult(source(m), m, result && m[result]))
+  }
+}
+
+const BOTH = 'A=u32|s32.B=u32|s32'
+for (const operation of ['add', 'sub', 'absdiff', 'min', 'max']) {
+  scalar(
+    `v${operation}.D=u32|s32.${BOTH}.?sat`,
+    (m) => {
+      const [x, y] = [extended('a', m['A']), extended('b', m['B'])]
+      if (operation === 'min' || operation === 'max') return extremeOf(operation, x, y)
+      if (operation === 'absdiff') return `(let z (i64.sub ${x} ${y}) (select z (i64.sub 0L z) (i64.ge_s z 0L)))`
+      return `(i64.${operation} ${x} ${y})`
+    },
+    'd:D a:A b:B',
+  )
+}
+for (const direction of ['l', 'r']) {
+  scalar(
+    `vsh${direction}.D=u32|s32.A=u32|s32.u32.?sat.M=clamp|wrap`,
+    (m) => {
+      const count = m['M'] === 'wrap' ? '(i32.and b 31)' : '(select b 32 (i32.lt_u b 32))'
+      return `(i64.sh${direction === 'l' ? 'l' : 'r_s'} ${extended('a', m['A'])} (i64.extend_i32_u ${count}))`
+    },
+    'd:D a:A b:u32',
+  )
+}
+/** The condition that the operands of vset are in, as a number. */
+const relation = (m: Modifiers, x: string, y: string): string =>
+  `(i64.${m['cmp']}${/^(?:eq|ne)$/.test(m['cmp'] ?? '') ? '' : '_s'} ${x} ${y})`
+scalar(
+  `vset.${BOTH}.cmp=eq|ne|lt|le|gt|ge`,
+  (m) => `(i64.extend_i32_u ${relation(m, extended('a', m['A']), extended('b', m['B']))})`,
+  'd:u32 a:A b:B',
+)
+form(`vmad.D=u32|s32.${BOTH}.?sat.?po.?scale=shr7|shr15`, 'd:D a:A b:B c:D', (m) => {
+  const isSigned = signed(m, 'A') || signed(m, 'B')
+  const type = isSigned ? 's32' : 'u32'
+  const sum = `(i64.add (i64.mul ${extended('a', m['A'])} ${extended('b', m['B'])}) ${extended('c', type)})`
+  const whole = m['po'] ? `(i64.add ${sum} 1L)` : sum
+  const shift = m['scale']?.slice('shr'.length)
+  const scaled = shift === undefined ? whole : `(i64.shr_${isSigned ? 's' : 'u'} ${whole} ${shift}L)`
+  if (!m['sat']) return `(i32.wrap_i64 ${scaled})`
+  if (isSigned) return `(i32.wrap_i64 ${limited(scaled, type)})`
+  return `(i32.wrap_i64 (let p ${scaled} (select p 4294967295L (i64.lt_u p 4294967295L))))`
+})
+for (const parts of [2, 4]) {
+  for (const second of ['', '.add']) {
+    form(`vset${parts}.${BOTH}.cmp=eq|ne|lt|le|gt|ge${second}`, 'd:u32 a:A b:B c:u32', (m) => {
+      const width = 32 / parts
+      const part = (x: string, at: number, type: string | undefined): string => {
+        const shifted = `(i64.extend_i32_u (i32.shr_u ${x} ${at * width}))`
+        if (!type?.startsWith('s')) return `(i64.and ${shifted} ${2 ** width - 1}L)`
+        return `(i64.extend${width}_s ${shifted})`
+      }
+      let result = second === '' ? '0' : 'c'
+      for (let at = 0; at < parts; at++) {
+        const is = relation(m, part('a', at, m['A']), part('b', at, m['B']))
+        result = second === '' ? `(i32.or ${result} (i32.shl ${is} ${at * width}))` : `(i32.add ${result} ${is})`
+      }
+      return result
+    })
   }
 }
 
@@ -730,6 +829,19 @@ for (const operation of ['min', 'max']) {
     return `(let x ${a} (let y ${b} ${fromFloat(m['T'] ?? '', value, 'f32', {})}))`
   })
 }
+// Sums and products of halves in f32.
+for (const operation of ['add', 'sub']) {
+  float(`${operation}.${ROUND}.?sat.T=f32.S=f16|bf16`, 'd:T a:S b:T', (m) => {
+    const a = toF32(m['S'] ?? '', 'a', {})
+    if (mode(m) === 0) return finished(`(f32.${operation} ${a} b)`, m)
+    return finished(`($add32_mode ${a} ${operation === 'sub' ? '(f32.neg b)' : 'b'} ${mode(m)})`, m)
+  })
+}
+float('fma.rnd=rn|rz|rm|rp.?sat.T=f32.S=f16|bf16', 'd:T a:S b:S c:T', (m) => {
+  const [a, b] = ['a', 'b'].map((x) => toF32(m['S'] ?? '', x, {}))
+  const fused = mode(m) === 0 ? '(fma32 x y c)' : `($fma32_mode x y c ${mode(m)})`
+  return finished(`(let x ${a} (let y ${b} ${fused}))`, m)
+})
 form('neg.?ftz.T=f16|bf16', 'd:T a:T', (m) => signOf('xor', 'a', m))
 form('neg.?ftz.T=f16x2|bf16x2', 'd:T a:T', (m) => packedSign('xor', m))
 form('abs.?ftz.T=f16|bf16', 'd:T a:T', (m) => signOf('and', 'a', m))
@@ -926,33 +1038,67 @@ form('cvt.rnd=rn|rna|rz.?satfinite.?relu.T=tf32.S=f32', 'd:b32 a:f32', (m) => {
   const nan = m['rnd'] === 'rna' ? '(i32.and (i32.reinterpret_f32 a) 0xffffe000)' : '0x7fffe000'
   return `(let r ($f32_to_tf32_mode ${value} ${mode(m)}) (select (i32.reinterpret_f32 r) ${nan} (f32.eq r r)))`
 })
-form('cvt.rn.satfinite.?relu.T=e4m3x2|e5m2x2.S=f32', 'd:T a:S b:S', (m) => {
-  const format = m['T'] === 'e4m3x2' ? 0 : 1
-  const of = (x: string): string => `($f32_to_fp8 ${x} ${format} ${m['relu'] ? 1 : 0})`
-  return `(i32.or ${of('b')} (i32.shl ${of('a')} 8))`
-})
-form('cvt.rn.satfinite.?relu.T=e4m3x2|e5m2x2.S=f16x2', 'd:T a:S', (m) => {
-  const format = m['T'] === 'e4m3x2' ? 0 : 1
-  const of = (at: 0 | 1): string => `($f32_to_fp8 ($half_to_f32 ${half('a', at)}) ${format} ${m['relu'] ? 1 : 0})`
-  return `(i32.or ${of(0)} (i32.shl ${of(1)} 8))`
-})
-form('cvt.rn.?relu.T=f16x2.S=e4m3x2|e5m2x2', 'd:T a:S', (m) => {
-  const format = m['S'] === 'e4m3x2' ? 0 : 1
+/** The formats of eight bits and fewer, in the order of their numbers in numbers.ts. */
+const SMALL = ['e4m3x2', 'e5m2x2', 'e2m1x2', 'e2m3x2', 'e3m2x2']
+/** The bits from one of two numbers to the other: those of e2m1 share a byte. */
+const apart = (type: string | undefined): number => (type === 'e2m1x2' ? 4 : 8)
+
+function toSmall(m: Modifiers, low: string, upper: string): string {
+  const type = m['T'] ?? ''
+  const of = (x: string): string => `($f32_to_small ${x} ${SMALL.indexOf(type)} ${m['relu'] ? 1 : 0})`
+  return `(i32.or ${of(low)} (i32.shl ${of(upper)} ${apart(type)}))`
+}
+
+form('cvt.rn.satfinite.?relu.T=e4m3x2|e5m2x2.S=f32', 'd:T a:S b:S', (m) => toSmall(m, 'b', 'a'))
+form('cvt.rn.satfinite.?relu.T=e2m1x2|e2m3x2|e3m2x2.S=f32', 'd:T a:S b:S', (m) => toSmall(m, 'b', 'a'))
+form('cvt.rn.satfinite.?relu.T=e4m3x2|e5m2x2.S=f16x2', 'd:T a:S', (m) =>
+  toSmall(m, `($half_to_f32 ${half('a', 0)})`, `($half_to_f32 ${half('a', 1)})`),
+)
+
+function fromSmall(m: Modifiers): string {
+  const type = m['S'] ?? ''
   const of = (x: string): string => {
-    const h = `($fp8_to_half ${x} ${format})`
+    const h = `($small_to_half ${x} ${SMALL.indexOf(type)})`
     if (!m['relu']) return h
     return `(let h ${h} (select 0 h (i32.and (i32.shr_u h 15) (i32.le_u (i32.and h 0x7fff) 0x7c00))))`
   }
+  return `(i32.or ${of('a')} (i32.shl ${of(`(i32.shr_u a ${apart(type)})`)} 16))`
+}
+
+form('cvt.rn.?relu.T=f16x2.S=e4m3x2|e5m2x2', 'd:T a:S', fromSmall)
+form('cvt.rn.?relu.T=f16x2.S=e2m1x2|e2m3x2|e3m2x2', 'd:T a:S', fromSmall)
+
+/** The exponent of a number's size as ue8m0, of the bits of an f32: rounding up goes to the next power of two, unless 2^-127 is enough. */
+function exponentOf(x: string, m: Modifiers): string {
+  const hasMore = '(i32.and (i32.ne (i32.and u 0x7fffff) 0) (i32.and (i32.gt_u u 0x400000) (i32.lt_u u 0x7f800000)))'
+  const exponent = m['rnd'] === 'rp' ? `(i32.add (i32.shr_u u 23) ${hasMore})` : '(i32.shr_u u 23)'
+  const limited = '(let e EXPONENT (select 254 e (i32.and (i32.eq e 255) (i32.le_u u 0x7f800000))))'
+  return `(let u (i32.and ${x} 0x7fffffff) ${m['satfinite'] ? limited.replace('EXPONENT', exponent) : exponent})`
+}
+
+form('cvt.rnd=rz|rp.?satfinite.T=ue8m0x2.S=f32', 'd:T a:S b:S', (m) => {
+  const of = (x: string): string => exponentOf(`(i32.reinterpret_f32 ${x})`, m)
+  return `(i32.or ${of('b')} (i32.shl ${of('a')} 8))`
+})
+form(
+  'cvt.rnd=rz|rp.?satfinite.T=ue8m0x2.S=bf16x2',
+  'd:T a:S',
+  (m) => `(i32.or ${exponentOf('(i32.shl a 16)', m)} (i32.shl ${exponentOf('(i32.and a 0xffff0000)', m)} 8))`,
+)
+form('cvt.rn.T=bf16x2.S=ue8m0x2', 'd:T a:S', () => {
+  const of = (x: string): string =>
+    `(let e (i32.and ${x} 255) (select 0x7fff (select 0x40 (i32.shl e 7) (i32.eqz e)) (i32.eq e 255)))`
   return `(i32.or ${of('a')} (i32.shl ${of('(i32.shr_u a 8)')} 16))`
 })
-code('cvt.pack.sat.T=u16|s16.S=s32', 'd:b32 a:s32 b:s32', 'pack')
-code('cvt.pack.sat.T=u8|s8|u4|s4|u2|s2.S=s32.b32', 'd:b32 a:s32 b:s32 c:b32', 'pack')
+code('cvt.!pack.sat.T=u16|s16.S=s32', 'd:b32 a:s32 b:s32', 'pack')
+code('cvt.!pack.sat.T=u8|s8|u4|s4|u2|s2.S=s32.b32', 'd:b32 a:s32 b:s32 c:b32', 'pack')
 
 // Movement ------------------------------------------------------------------------------------------------------------
 
 code(`mov.T=${ANY}|pred|f16|bf16|f16x2|b128`, 'd:T a:T', 'mov')
+code(`mov.vec=v2|v4.T=${ANY}`, 'd:T a:T', 'mov')
 code('cvta.space=global|shared|shared::cta|local|const|param.T=u32|u64', 'd:T a:T', 'cvta')
-code('cvta.to.space=global|shared|shared::cta|local|const|param.T=u32|u64', 'd:T a:T', 'cvta')
+code('cvta.!to.space=global|shared|shared::cta|local|const|param.T=u32|u64', 'd:T a:T', 'cvta')
 code('isspacep.space=global|shared|shared::cta|shared::cluster|local|const|param', 'd:pred a:u64', 'isspacep')
 
 const DATA = 'b8|b16|b32|b64|b128|u8|u16|u32|u64|s8|s16|s32|s64|f16|f16x2|bf16|bf16x2|f32|f64|pred'
@@ -1032,73 +1178,73 @@ nothing('prefetchu.L1', 'a:address')
 nothing('applypriority.?global.L2::evict_normal', 'a:address b:u32')
 nothing('discard.?global.L2', 'a:address b:u32')
 form(
-  'createpolicy.fractional.p=L2::evict_last|L2::evict_normal|L2::evict_first|L2::evict_unchanged.?s=L2::evict_first|L2::evict_unchanged.b64',
+  'createpolicy.!fractional.p=L2::evict_last|L2::evict_normal|L2::evict_first|L2::evict_unchanged.?s=L2::evict_first|L2::evict_unchanged.b64',
   'd:b64 a?:f32',
   '0L',
 )
 nothing('membar.level=cta|gl|sys', '')
 nothing('fence.?order=sc|acq_rel|acquire|release.scope=cta|cluster|gpu|sys', '')
-nothing('fence.proxy.kind=alias|async|async.?space=global|shared::cta|shared::cluster', '')
-nothing('fence.mbarrier_init.release.cluster', '')
+nothing('fence.!proxy.kind=alias|async.?space=global|shared::cta|shared::cluster', '')
+nothing('fence.!mbarrier_init.release.cluster', '')
 code('nanosleep.T=u32', 'a:T', 'nanosleep')
 
 code(
-  'cp.async.cop=ca|cg.shared.global.?hint=L2::cache_hint.?fetch=L2::64B|L2::128B|L2::256B',
+  'cp.!async.cop=ca|cg.shared.global.?hint=L2::cache_hint.?fetch=L2::64B|L2::128B|L2::256B',
   'a:address b:address c:u32 e?:b32 g?:b64',
   'copy',
 )
 code(
-  'cp.async.cop=ca|cg.shared::cta.global.?hint=L2::cache_hint.?fetch=L2::64B|L2::128B|L2::256B',
+  'cp.!async.cop=ca|cg.shared::cta.global.?hint=L2::cache_hint.?fetch=L2::64B|L2::128B|L2::256B',
   'a:address b:address c:u32 e?:b32 g?:b64',
   'copy',
 )
-nothing('cp.async.commit_group', '')
-nothing('cp.async.wait_group', 'a:u32')
-nothing('cp.async.wait_all', '')
-code('cp.async.mbarrier.arrive.?noinc.?space=shared|shared::cta.b64', 'a:address', 'mbarrier')
+nothing('cp.!async.!commit_group', '')
+nothing('cp.!async.!wait_group', 'a:u32')
+nothing('cp.!async.!wait_all', '')
+code('cp.!async.!mbarrier.!arrive.?noinc.?space=shared|shared::cta.b64', 'a:address', 'mbarrier')
 
 const MBARRIER = '?space=shared|shared::cta'
-code(`mbarrier.op=init.${MBARRIER}.b64`, 'a:address b:u32', 'mbarrier')
-code(`mbarrier.op=inval.${MBARRIER}.b64`, 'a:address', 'mbarrier')
+code(`mbarrier.!op=init.${MBARRIER}.b64`, 'a:address b:u32', 'mbarrier')
+code(`mbarrier.!op=inval.${MBARRIER}.b64`, 'a:address', 'mbarrier')
 code(
-  `mbarrier.op=arrive|arrive_drop.?expect_tx.?noComplete.?sem=release|relaxed.?scope=cta.${MBARRIER}.b64`,
+  `mbarrier.!op=arrive|arrive_drop.!?expect_tx.?noComplete.?sem=release|relaxed.?scope=cta.${MBARRIER}.b64`,
   'd:b64 a:address b?:u32',
   'mbarrier',
 )
-code(`mbarrier.op=expect_tx|complete_tx.?sem=relaxed.?scope=cta.${MBARRIER}.b64`, 'a:address b:u32', 'mbarrier')
+code(`mbarrier.!op=expect_tx|complete_tx.?sem=relaxed.?scope=cta.${MBARRIER}.b64`, 'a:address b:u32', 'mbarrier')
 code(
-  `mbarrier.op=test_wait|try_wait.?parity.?sem=acquire|relaxed.?scope=cta.${MBARRIER}.b64`,
+  `mbarrier.!op=test_wait|try_wait.!?parity.?sem=acquire|relaxed.?scope=cta.${MBARRIER}.b64`,
   'd:pred a:address b:b64 c?:u32',
   'mbarrier',
 )
-form('mbarrier.op=pending_count.b64', 'd:b32 a:b64', '(i32.wrap_i64 (i64.and a 0xfffffL))')
+form('mbarrier.!op=pending_count.b64', 'd:b32 a:b64', '(i32.wrap_i64 (i64.and a 0xfffffL))')
 
 // Control -------------------------------------------------------------------------------------------------------------
 
 code('bra.?uni', 'a:label', 'branch')
-code('brx.idx.?uni', 'a:u32 b:label', 'branch')
+code('brx.!idx.?uni', 'a:u32 b:label', 'branch')
 code('call.?uni', 'a:list', 'call')
 code('ret.?uni', '', 'return')
 code('exit', '', 'exit')
 code('trap', '', 'trap')
 nothing('brkpt', '')
 nothing('pmevent', 'a:u32')
-nothing('pmevent.mask', 'a:u32')
-nothing('setmaxnreg.op=inc|dec.sync.aligned.u32', 'a:u32')
+nothing('pmevent.!mask', 'a:u32')
+nothing('setmaxnreg.!op=inc|dec.sync.aligned.u32', 'a:u32')
 nothing('griddepcontrol.op=launch_dependents|wait', '')
 code('alloca.T=u32|u64', 'd:T a:T b?:u32', 'alloca')
 code('stacksave.T=u32|u64', 'd:T', 'stack')
 code('stackrestore.T=u32|u64', 'a:T', 'stack')
 
-meeting('bar.?cta.sync', 'a:u32 b?:u32', 'barrier')
-meeting('bar.?cta.arrive', 'a:u32 b:u32', 'barrier.arrive')
-meeting('bar.?cta.red.op=popc.u32', 'd:u32 a:u32 b?:u32 c:pred', 'barrier.red')
-meeting('bar.?cta.red.op=and|or.pred', 'd:pred a:u32 b?:u32 c:pred', 'barrier.red')
-meeting('barrier.?cta.sync.?aligned', 'a:u32 b?:u32', 'barrier')
-meeting('barrier.?cta.arrive.?aligned', 'a:u32 b:u32', 'barrier.arrive')
-meeting('barrier.?cta.red.op=popc.?aligned.u32', 'd:u32 a:u32 b?:u32 c:pred', 'barrier.red')
-meeting('barrier.?cta.red.op=and|or.?aligned.pred', 'd:pred a:u32 b?:u32 c:pred', 'barrier.red')
-meeting('bar.warp.sync', 'a:b32', 'warp.sync')
+meeting('bar.!?cta.!sync', 'a:u32 b?:u32', 'barrier')
+meeting('bar.!?cta.!arrive', 'a:u32 b:u32', 'barrier.arrive')
+meeting('bar.!?cta.!red.op=popc.u32', 'd:u32 a:u32 b?:u32 c:pred', 'barrier.red')
+meeting('bar.!?cta.!red.op=and|or.pred', 'd:pred a:u32 b?:u32 c:pred', 'barrier.red')
+meeting('barrier.!?cta.sync.?aligned', 'a:u32 b?:u32', 'barrier')
+meeting('barrier.!?cta.!arrive.?aligned', 'a:u32 b:u32', 'barrier.arrive')
+meeting('barrier.!?cta.!red.op=popc.?aligned.u32', 'd:u32 a:u32 b?:u32 c:pred', 'barrier.red')
+meeting('barrier.!?cta.!red.op=and|or.?aligned.pred', 'd:pred a:u32 b?:u32 c:pred', 'barrier.red')
+meeting('bar.!warp.!sync', 'a:b32', 'warp.sync')
 meeting('shfl.sync.M=up|down|bfly|idx.b32', 'd:b32 a:b32 b:u32 c:u32 e:b32', 'shfl')
 meeting('shfl.M=up|down|bfly|idx.b32', 'd:b32 a:b32 b:u32 c:u32', 'shfl')
 meeting('vote.sync.op=all|any|uni.pred', 'd:pred a:pred e:b32', 'vote')
@@ -1120,27 +1266,27 @@ const LAYOUT = 'row|col'
 const WMMA_SPACE = '?space=global|shared|shared::cta'
 const WMMA_TYPES = 'f16|bf16|tf32|f32|f64|s8|u8|s4|u4|b1|s32'
 meeting(
-  `wmma.load.m=a|b|c.sync.aligned.layout=${LAYOUT}.shape=${SHAPES}.${WMMA_SPACE}.T=${WMMA_TYPES}`,
+  `wmma.!load.!m=a|b|c.sync.aligned.layout=${LAYOUT}.shape=${SHAPES}.${WMMA_SPACE}.T=${WMMA_TYPES}`,
   'd:b32 a:address b?:u32',
   'wmma.load',
 )
 meeting(
-  `wmma.store.m=d.sync.aligned.layout=${LAYOUT}.shape=${SHAPES}.${WMMA_SPACE}.T=f16|f32|f64|s32`,
+  `wmma.!store.!m=d.sync.aligned.layout=${LAYOUT}.shape=${SHAPES}.${WMMA_SPACE}.T=f16|f32|f64|s32`,
   'a:address b:T c?:u32',
   'wmma.store',
 )
 meeting(
-  `wmma.mma.sync.aligned.A=${LAYOUT}.B=${LAYOUT}.shape=${SHAPES}.D=f16|f32.C=f16|f32.?satfinite`,
+  `wmma.!mma.sync.aligned.A=${LAYOUT}.B=${LAYOUT}.shape=${SHAPES}.D=f16|f32.C=f16|f32.?satfinite`,
   'd:D a:b32 b:b32 c:C',
   'wmma.mma',
 )
 meeting(
-  `wmma.mma.sync.aligned.A=${LAYOUT}.B=${LAYOUT}.shape=${SHAPES}.?rnd=rn|rz|rm|rp.D=f32|s32|f64.X=bf16|tf32|s8|u8|s4|u4|f64.Y=bf16|tf32|s8|u8|s4|u4|f64.C=f32|s32|f64.?satfinite.?rounded=rn|rz|rm|rp`,
+  `wmma.!mma.sync.aligned.A=${LAYOUT}.B=${LAYOUT}.shape=${SHAPES}.?rnd=rn|rz|rm|rp.D=f32|s32|f64.X=bf16|tf32|s8|u8|s4|u4|f64.Y=bf16|tf32|s8|u8|s4|u4|f64.C=f32|s32|f64.?satfinite.?rounded=rn|rz|rm|rp`,
   'd:D a:X b:Y c:C',
   'wmma.mma',
 )
 meeting(
-  `wmma.mma.op=xor|and.popc.sync.aligned.A=row.B=col.shape=m8n8k128.D=s32.X=b1.Y=b1.C=s32`,
+  `wmma.!mma.op=xor|and.popc.sync.aligned.A=row.B=col.shape=m8n8k128.D=s32.X=b1.Y=b1.C=s32`,
   'd:D a:b32 b:b32 c:C',
   'wmma.mma',
 )
@@ -1151,6 +1297,9 @@ meeting(
   'd:D a:X b:Y c:C',
   'mma',
 )
+for (const types of ['D=f32.X=f16.Y=f16.C=f16|f32', 'D=f16.X=f16.Y=f16.C=f16']) {
+  meeting(`mma.sync.aligned.shape=m8n8k4.A=${LAYOUT}.B=${LAYOUT}.${types}`, 'd:D a:X b:Y c:C', 'mma')
+}
 meeting(
   `mma.sync.aligned.shape=${MMA_SHAPES}.A=row.B=col.?satfinite.D=f16|f32|s32.X=${MMA_TYPES}.Y=${MMA_TYPES}.C=f16|f32|s32`,
   'd:D a:X b:Y c:C',
@@ -1186,30 +1335,44 @@ for (const each of table) {
 export interface Match {
   readonly form: Form
   readonly modifiers: Modifiers
+  /** The opcode with its modifiers in the order of the table. */
+  readonly canonical: string
 }
 
 const matches = new Map<string, readonly Match[]>()
 
-/** The forms that an opcode with its modifiers may be; the number of operands decides between several. */
+/**
+ * The forms that an opcode with its modifiers may be; the number of operands decides between several. Modifiers stand in any order, as an assembler
+ * takes them: NVIDIA's own headers have `atom.add.release.gpu`, and `ldmatrix.sync.aligned.x4.m8n8.shared.b16`.
+ */
 export function matchForms(opcode: string): readonly Match[] {
   const known = matches.get(opcode)
   if (known !== undefined) return known
   const [head = '', ...words] = opcode.split('.')
   const found: Match[] = []
-  for (const each of byOpcode.get(head) ?? []) {
-    const modifiers: Record<string, string> = {}
-    if (fits(each.slots, 0, words, 0, modifiers)) found.push({ form: each, modifiers })
-  }
-  // The assembler takes the modifiers of accesses and fences in any order, and NVIDIA's own headers write `atom.add.release.gpu`.
-  if (found.length === 0 && /^(ld|st|atom|red|fence)$/.test(head)) {
-    for (const each of byOpcode.get(head) ?? []) {
-      const modifiers = fitsInAnyOrder(each.slots, words)
-      if (modifiers !== undefined) found.push({ form: each, modifiers })
+  const look = (fill: (slots: readonly Slot[], words: readonly string[]) => Modifiers | undefined): void => {
+    for (const form of byOpcode.get(head) ?? []) {
+      const modifiers = fill(form.slots, words)
+      if (modifiers === undefined) continue
+      const ordered = form.slots.flatMap(({ name }) => modifiers[name] ?? [])
+      found.push({ form, modifiers, canonical: [head, ...ordered].join('.') })
     }
   }
+  look(fitsInOrder)
+  if (found.length === 0) look(fitsInAnyOrder)
   // The cache has a limit, so that texts from unknown sources cannot fill the memory.
   if (matches.size < 10_000) matches.set(opcode, found)
   return found
+}
+
+/** An opcode with its modifiers in the order of the table; one that is not known as it is. */
+export function canonicalOpcode(opcode: string): string {
+  return matchForms(opcode)[0]?.canonical ?? opcode
+}
+
+function fitsInOrder(slots: readonly Slot[], words: readonly string[]): Modifiers | undefined {
+  const modifiers: Record<string, string> = {}
+  return fits(slots, 0, words, 0, modifiers) ? modifiers : undefined
 }
 
 function fits(
@@ -1230,10 +1393,32 @@ function fits(
   return next.optional && fits(slots, slot + 1, words, word, modifiers)
 }
 
+/**
+ * The kind of a modifier that an instruction may have several of, which keep their order among each other: types, of which the first is that of the
+ * result; layouts of matrices; address spaces, of which the first is written. Other modifiers are known by their name alone.
+ */
+function kindOf(word: string): 'type' | 'layout' | 'space' | undefined {
+  if (bitsOf(word) > 0 || /^[bsu]\d+$/.test(word)) return 'type'
+  if (word === 'row' || word === 'col') return 'layout'
+  return /^(?:global|shared|local|const|param)(?:::\w+)?$/.test(word) ? 'space' : undefined
+}
+
 function fitsInAnyOrder(slots: readonly Slot[], words: readonly string[]): Modifiers | undefined {
   const modifiers: Record<string, string> = {}
+  const last = { name: -1, type: -1, layout: -1, space: -1 }
+  let inName = true
   for (const word of words) {
-    const slot = slots.find(({ name, options }) => modifiers[name] === undefined && options.includes(word))
+    const kind = kindOf(word)
+    const isFree = ({ name, options }: Slot): boolean => modifiers[name] === undefined && options.includes(word)
+    let at = slots.findIndex((slot, index) => slot.ofName && inName && index > last.name && isFree(slot))
+    if (at >= 0) last.name = at
+    else {
+      inName = false
+      const behind = kind === undefined ? -1 : last[kind]
+      at = slots.findIndex((slot, index) => !slot.ofName && index > behind && isFree(slot))
+      if (kind !== undefined) last[kind] = at
+    }
+    const slot = slots[at]
     if (slot === undefined) return undefined
     modifiers[slot.name] = word
   }

@@ -29,7 +29,7 @@ export interface MatrixMemory {
 type MatrixOperation = (gathering: Gathering, memory: MatrixMemory) => void
 
 export const MATRIX_OPERATIONS: Readonly<Record<string, MatrixOperation>> = {
-  mma: (gathering) => multiply(gathering, MMA_LAYOUT),
+  mma: (gathering) => multiply(gathering, ofQuads(gathering.decoded) ?? MMA_LAYOUT),
   'wmma.mma': (gathering) => multiply(gathering, WMMA_LAYOUT),
   'wmma.load': loadFragment,
   'wmma.store': storeFragment,
@@ -119,7 +119,15 @@ interface Layout {
     perWord: number,
     perLane: number,
   ): readonly [row: number, column: number]
-  c(lane: number, element: number, shape: Shape, perLane: number): readonly [row: number, column: number]
+  c(
+    lane: number,
+    element: number,
+    shape: Shape,
+    perLane: number,
+    perWord: number,
+  ): readonly [row: number, column: number]
+  /** How many products stand below each other, each of a part of the lanes; the columns of b stand beside each other. */
+  readonly products: number
 }
 
 /** The layout that PTX specifies for mma: a group of four lanes has a row of a, and a column of b. */
@@ -134,6 +142,32 @@ const MMA_LAYOUT: Layout = {
     return [(lane & 3) * perWord + (element % perWord) + register * 4 * perWord, lane >> 2]
   },
   c: (lane, element) => [(lane >> 2) + 8 * (element >> 1), (lane & 3) * 2 + (element & 1)],
+  products: 1,
+}
+
+/**
+ * The layout of mma.m8n8k4 for f16, which is four products: lanes 0 to 3 and 16 to 19 have the first, the next four of each half the second, and so
+ * on. Undefined for other shapes and types.
+ */
+function ofQuads({ modifiers }: Decoded): Layout | undefined {
+  if (modifiers['shape'] !== 'm8n8k4' || modifiers['X'] !== 'f16') return undefined
+  const first = (lane: number): number => 8 * ((lane & 15) >> 2)
+  const upper = (lane: number): number => (lane < 16 ? 0 : 4)
+  return {
+    a: (lane, element) =>
+      modifiers['A'] === 'row'
+        ? [first(lane) + (lane & 3) + upper(lane), element]
+        : [first(lane) + element + upper(lane), lane & 3],
+    b: (lane, element) =>
+      modifiers['B'] === 'row'
+        ? [lane & 3, first(lane) + element + upper(lane)]
+        : [element, first(lane) + (lane & 3) + upper(lane)],
+    c: (lane, element, _, __, perWord) =>
+      perWord === 2
+        ? [first(lane) + (lane & 3) + upper(lane), element]
+        : [first(lane) + (lane & 1) + (element & 2) + upper(lane), (element & 4) + (lane & 2) + (element & 1)],
+    products: 4,
+  }
 }
 
 /** The layout for wmma, whose fragments PTX leaves open: lanes have one element after the other. */
@@ -141,6 +175,7 @@ const WMMA_LAYOUT: Layout = {
   a: (lane, element, { m, k }, _, perLane) => place(lane, element, perLane, m, k),
   b: (lane, element, { n, k }, _, perLane) => place(lane, element, perLane, k, n),
   c: (lane, element, { m, n }, perLane) => place(lane, element, perLane, m, n),
+  products: 1,
 }
 
 function place(
@@ -191,27 +226,30 @@ function multiply(gathering: Gathering, layout: Layout): void {
   const { decoded } = gathering
   const { modifiers } = decoded
   const shape = shapeOf(decoded)
-  const { m, n, k } = shape
+  const { n, k } = shape
+  const m = shape.m * layout.products
+  const columns = n * layout.products
   const [resultType, sumType] = [modifiers['D'] ?? 'f32', modifiers['C'] ?? 'f32']
   const [aType, bType] = [modifiers['X'] ?? 'f16', modifiers['Y'] ?? 'f16']
   const a = gather(gathering, 'a', aType, k, m, (lane, element, perWord, perLane) =>
     layout.a(lane, element, shape, perWord, perLane),
   )
-  const b = gather(gathering, 'b', bType, n, k, (lane, element, perWord, perLane) =>
+  const b = gather(gathering, 'b', bType, columns, k, (lane, element, perWord, perLane) =>
     layout.b(lane, element, shape, perWord, perLane),
   )
-  const c = gather(gathering, 'c', sumType, n, m, (lane, element, _, perLane) =>
-    layout.c(lane, element, shape, perLane),
+  const c = gather(gathering, 'c', sumType, n, m, (lane, element, perWord, perLane) =>
+    layout.c(lane, element, shape, perLane, perWord),
   )
   const d = new Float64Array(m * n)
   const isBits = aType === 'b1'
   const direction = ROUNDINGS[(modifiers['rnd'] ?? modifiers['rounded'] ?? 'rn') as keyof typeof ROUNDINGS]
   const isDouble = resultType === 'f64'
   for (let row = 0; row < m; row++) {
+    const firstColumn = Math.floor(row / shape.m) * n
     for (let column = 0; column < n; column++) {
       let sum = c[row * n + column] ?? 0
       for (let at = 0; at < k; at++) {
-        const [x, y] = [a[row * k + at] ?? 0, b[at * n + column] ?? 0]
+        const [x, y] = [a[row * k + at] ?? 0, b[at * columns + firstColumn + column] ?? 0]
         if (isBits) sum += modifiers['op'] === 'and' ? x & y : x ^ y
         else if (isDouble) sum = fma64(x, y, sum, direction)
         else sum += x * y
@@ -227,7 +265,7 @@ function multiply(gathering: Gathering, layout: Layout): void {
     for (let register = 0; register < registers; register++) {
       let word = 0
       for (let part = 0; part < perWord; part++) {
-        const [row, column] = layout.c(lane, register * perWord + part, shape, perLane)
+        const [row, column] = layout.c(lane, register * perWord + part, shape, perLane, perWord)
         const value = d[row * n + column] ?? 0
         if (isDouble) {
           scratch.setFloat64(0, value, true)

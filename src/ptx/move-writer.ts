@@ -20,7 +20,8 @@ export class MoveWriter {
       this.#mov128(target, source, decoded)
       return
     }
-    if (target.kind === 'vector') this.#unpack(target.items, source, type, decoded)
+    if (decoded.modifiers['vec'] !== undefined) this.#movVector(target, source, type, decoded)
+    else if (target.kind === 'vector') this.#unpack(target.items, source, type, decoded)
     else if (source.kind === 'vector') this.#packVector(target, source.items, type, decoded)
     else {
       // A register keeps its bits: mov of b32 from a float to a float changes no type.
@@ -35,6 +36,17 @@ export class MoveWriter {
       this.writer.push(source, type)
       this.writer.pop(target, type)
     }
+  }
+
+  /** Writes mov.v2 and mov.v4: all parts are read before the first is written, as they may be the same registers. */
+  #movVector(target: Operand, source: Operand, type: string, decoded: Decoded): void {
+    const count = Number(decoded.modifiers['vec']?.slice(1))
+    if (target.kind !== 'vector' || source.kind !== 'vector')
+      throw errorAt(`'${decoded.instruction.opcode}' takes two vectors`, decoded)
+    if (target.items.length !== count || source.items.length !== count)
+      throw errorAt(`'${decoded.instruction.opcode}' takes vectors of ${count}`, decoded)
+    for (const item of source.items) this.writer.push(item, type)
+    for (const item of [...target.items].reverse()) this.writer.pop(item, type)
   }
 
   #mov128(target: Operand, source: Operand, decoded: Decoded): void {
@@ -95,6 +107,8 @@ export class MoveWriter {
     const total = bitsOf(type)
     const part = total / items.length
     if (![8, 16, 32].includes(part)) throw errorAt(`${type} is not made of ${items.length} parts`, decoded)
+    if (part === 8 && items.some(({ kind }) => kind === 'special'))
+      throw errorAt('A special register of several parts is read by mov.v4, or one part of it by its name', decoded)
     const t: ValueType = total === 64 ? 'i64' : 'i32'
     for (const [index, item] of items.entries()) {
       this.writer.push(item, part === 32 ? 'b32' : part === 16 ? 'u16' : 'u8')

@@ -300,15 +300,24 @@ interface SmallFormat {
   readonly bias: number
   readonly largest: number
   readonly nan: number
+  /** The bit of the sign, the highest one. */
+  readonly sign: number
 }
 
 /** Formats of eight bits: e4m3, which has no infinity, and e5m2. */
-export const E4M3: SmallFormat = { mantissa: 3, bias: 7, largest: 0x7e, nan: 0x7f }
-export const E5M2: SmallFormat = { mantissa: 2, bias: 15, largest: 0x7b, nan: 0x7f }
+export const E4M3: SmallFormat = { mantissa: 3, bias: 7, largest: 0x7e, nan: 0x7f, sign: 0x80 }
+export const E5M2: SmallFormat = { mantissa: 2, bias: 15, largest: 0x7b, nan: 0x7f, sign: 0x80 }
+/** Formats of four and six bits, which have numbers alone: a NaN becomes the largest. */
+const E2M1: SmallFormat = { mantissa: 1, bias: 1, largest: 7, nan: 7, sign: 8 }
+const E2M3: SmallFormat = { mantissa: 3, bias: 1, largest: 0x1f, nan: 0x1f, sign: 0x20 }
+const E3M2: SmallFormat = { mantissa: 2, bias: 3, largest: 0x1f, nan: 0x1f, sign: 0x20 }
+/** The formats in the order of their numbers in formulas. */
+const SMALL_FORMATS: readonly SmallFormat[] = [E4M3, E5M2, E2M1, E2M3, E3M2]
+const smallFormat = (index: number): SmallFormat => SMALL_FORMATS[index] ?? E4M3
 
-export function smallValue(bits: number, { mantissa, bias }: SmallFormat): number {
-  const sign = (bits & 0x80) === 0 ? 1 : -1
-  const field = bits & 0x7f
+export function smallValue(bits: number, { mantissa, bias, sign: signBit }: SmallFormat): number {
+  const sign = (bits & signBit) === 0 ? 1 : -1
+  const field = bits & (signBit - 1)
   const exponent = field >>> mantissa
   const fraction = field & ((1 << mantissa) - 1)
   if (mantissa === 3 && field === 0x7f) return Number.NaN
@@ -320,7 +329,7 @@ export function smallValue(bits: number, { mantissa, bias }: SmallFormat): numbe
 /** The bits of the small format's number nearest to a value; one that is too large becomes the largest finite value (`.satfinite`). */
 function smallBits(value: number, format: SmallFormat): number {
   if (Number.isNaN(value)) return format.nan
-  const sign = value < 0 || Object.is(value, -0) ? 0x80 : 0
+  const sign = value < 0 || Object.is(value, -0) ? format.sign : 0
   const size = Math.abs(value)
   const largest = smallValue(format.largest, format)
   if (size >= largest) return sign | format.largest
@@ -427,8 +436,8 @@ export const NUMBERS: Readonly<Record<string, (...args: number[]) => number>> = 
   int64_to_f32_mode: (low = 0, high = 0, signed = 0, mode = 0) => ofInteger(low, high, signed, F32, mode),
   int64_to_f64_mode: (low = 0, high = 0, signed = 0, mode = 0) => ofInteger(low, high, signed, F64, mode),
   int64_to_bf16_mode: (low = 0, high = 0, signed = 0, mode = 0) => bf16Bits(ofInteger(low, high, signed, BF16, mode)),
-  f32_to_fp8: (a = 0, format = 0, relu = 0) => smallBits(relu !== 0 && a <= 0 ? 0 : a, format === 0 ? E4M3 : E5M2),
-  fp8_to_half: (a = 0, format = 0) => halfBits(smallValue(a & 255, format === 0 ? E4M3 : E5M2)),
+  f32_to_small: (a = 0, format = 0, relu = 0) => smallBits(relu !== 0 && a <= 0 ? 0 : a, smallFormat(format)),
+  small_to_half: (a = 0, format = 0) => halfBits(smallValue(a & 255, smallFormat(format))),
   rsqrt64: (a = 1) => reciprocalRoot(a),
   sin: (a = 0) => (a < 0 || Object.is(a, -0) ? -wave(quarters(a)) : wave(quarters(a))),
   cos: (a = 0) => wave(quarters(a) + 1),

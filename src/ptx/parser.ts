@@ -1,4 +1,5 @@
 /** Reads PTX text. Instructions are split into opcode and operands here; the table gives their meaning (forms.ts). */
+import { canonicalOpcode } from './forms.js'
 import {
   bitsOf,
   type InitialValue,
@@ -43,13 +44,23 @@ function lookUpRegister(scope: Scope, name: string, make: (type: string) => Regi
     const digits = /\d+$/.exec(name)
     if (digits === null) continue
     const range = at.ranges.get(name.slice(0, digits.index))
-    if (range === undefined || Number(digits[0]) >= range.count) continue
+    if (range === undefined || range.vector > 1 || Number(digits[0]) >= range.count) continue
     const register = make(range.type)
     at.registers.set(name, register)
     return register
   }
   return undefined
 }
+
+/** The types of registers; other types, such as bf16 and tf32, are those of instructions alone. */
+const REGISTER_TYPE = /^(?:pred|[bsu](?:8|16|32|64)|b128|f16|f16x2|f32|f64)$/
+/** Instructions whose operands may be a byte or a half of a register. */
+const SCALAR_VIDEO = /^v(?:add|sub|absdiff|min|max|shl|shr|mad|set)\./
+const PARTS = ['x', 'y', 'z', 'w'] as const
+/** The other names of the parts of a vector, as those of a color. */
+const COLORS = 'rgba'
+/** Special registers of three parts. */
+const VECTOR = /^%(?:tid|ntid|ctaid|nctaid|clusterid|nclusterid|cluster_ctaid|cluster_nctaid)$/
 
 class Parser {
   #at = 0
@@ -67,6 +78,8 @@ class Parser {
   readonly #functions = new Map<string, PtxFunction>()
   readonly #aliases = new Map<string, string>()
   #registers: Register[] = []
+  /** The first value of a constant expression, where it was read before the rest. */
+  #given: Operand | undefined
 
   constructor(private readonly text: string) {
     this.#advance()
@@ -146,6 +159,12 @@ class Parser {
     const value = Number(this.#integer())
     if (!Number.isSafeInteger(value)) throw this.#error(`${value} is too large`)
     return value
+  }
+
+  #alignment(): number {
+    const bytes = this.#number()
+    if (bytes < 1 || !Number.isInteger(Math.log2(bytes))) throw this.#error(`.align ${bytes} is no power of two`)
+    return bytes
   }
 
   #skipToSemicolon(): void {
@@ -273,7 +292,7 @@ class Parser {
     let pointer: Variable['pointer']
     while (this.#next.startsWith('.')) {
       const word = this.#advance()
-      if (word === '.align') alignment = this.#number()
+      if (word === '.align') alignment = this.#alignment()
       else if (word === '.attribute') this.#parenthesised()
       else if (word === '.ptr') {
         pointer = { space: 'generic', alignment: 4 }
@@ -294,9 +313,15 @@ class Parser {
       const initial: InitialValue[] = []
       let count = counted ?? 1
       if (this.#accept('=')) {
+        if (/^(?:shared|local|param)$/.test(space))
+          throw this.#error(`'${name}' cannot have a value in .${space}: store it in the kernel`)
         const end = this.#initial(initial, bitsOf(type) / 8, 0, type)
         if (counted === 0) count = Math.ceil(end / element)
+        else if (end > element * count)
+          throw this.#error(`'${name}' has ${element * count} bytes, and its initial values have ${end}`)
       }
+      if (count === 0 && !external && space !== 'param')
+        throw this.#error(`'${name}' has no elements: give it a length, or declare it .extern`)
       const byteLength = element * count
       if (byteLength > 2 ** 32) throw this.#error(`'${name}' has ${byteLength} bytes, which no GPU has room for`)
       const variable: Variable = {
@@ -310,7 +335,10 @@ class Parser {
         line,
         ...(pointer === undefined ? {} : { pointer }),
       }
-      scope?.variables.set(name, variable)
+      if (scope !== undefined) {
+        if (!external) this.#refuseTwice(scope, name)
+        scope.variables.set(name, variable)
+      }
       all.push(variable)
     } while (this.#is(',') && space !== 'param' && this.#accept(','))
     return all
@@ -321,7 +349,9 @@ class Parser {
     let product: number | undefined
     while (this.#accept('[')) {
       product ??= 1
-      product *= this.#is(']') ? 0 : this.#number()
+      const count = this.#is(']') ? 0 : this.#number()
+      if (count < 0) throw this.#error(`An array cannot have ${count} elements`)
+      product *= count
       this.#expect(']')
     }
     return product
@@ -381,14 +411,12 @@ class Parser {
       if (this.#is('.reg')) {
         const line = this.#lineOf(this.#start)
         this.#advance()
-        if (this.#is('.align')) {
-          this.#advance()
-          this.#number()
-        }
+        if (this.#accept('.align')) this.#alignment()
         const type = this.#advance().slice(1)
         const bits = bitsOf(type)
         if (bits === 0) throw this.#error(`'.${type}' is no type`)
         const name = this.#identifier()
+        this.#refuseTwice(scope, name)
         const register = this.#newRegister(name, type)
         scope.registers.set(name, register)
         registers.set(name, register)
@@ -483,26 +511,75 @@ class Parser {
     }
   }
 
+  /** Refuses a name that its block, without those around it, has already. */
+  #refuseTwice(scope: Scope, name: string): void {
+    const digits = /(?:0|[1-9]\d*)$/.exec(name)
+    const range = digits === null ? undefined : scope.ranges.get(name.slice(0, digits.index))
+    const isKnown =
+      scope.registers.has(name) ||
+      scope.registers.has(`${name}.x`) ||
+      scope.variables.has(name) ||
+      (range !== undefined && Number(digits?.[0]) < range.count)
+    if (isKnown && name !== '_')
+      throw this.#error(`'${name}' is declared twice in one block: leave one out, or give it another name`)
+  }
+
+  /** Declares the registers `name<count>`. */
+  #registerRange(scope: Scope, name: string, type: string, vector: number): void {
+    // No expression: in one, the bracket behind it would compare.
+    if (!/^\d+$/.test(this.#next)) throw this.#error(`Expected a number of registers, found '${this.#next}'`)
+    const count = Number(this.#advance())
+    this.#expect('>')
+    const isKnown = [...scope.registers.keys()].some((each) => {
+      const digits = each.startsWith(name) ? /^(?:0|[1-9]\d*)(?=$|\.)/.exec(each.slice(name.length)) : null
+      return digits !== null && Number(digits[0]) < count
+    })
+    if (isKnown || scope.ranges.has(name))
+      throw this.#error(`A register of '${name}<${count}>' is declared twice in one block: give one another name`)
+    scope.ranges.set(name, { type, count, vector })
+  }
+
+  /** The parts of a vector of registers with this name, from the innermost block that has it; empty if there is none. */
+  #vector(scope: Scope, name: string): readonly Register[] {
+    for (let at: Scope | undefined = scope; at !== undefined; at = at.outer) {
+      const { registers, ranges } = at
+      const digits = /\d+$/.exec(name)
+      const range = digits === null ? undefined : ranges.get(name.slice(0, digits.index))
+      if (range !== undefined && range.vector > 1 && Number(digits?.[0]) < range.count && !registers.has(`${name}.x`))
+        this.#declareVector(at, name, range.type, range.vector)
+      const parts = PARTS.flatMap((part) => registers.get(`${name}.${part}`) ?? [])
+      if (parts.length > 0) return parts
+    }
+    return []
+  }
+
+  #declareVector(scope: Scope, name: string, type: string, vector: number): void {
+    for (const part of PARTS.slice(0, vector)) {
+      scope.registers.set(`${name}.${part}`, this.#newRegister(`${name}.${part}`, type))
+    }
+  }
+
   #registerDeclaration(scope: Scope): void {
     this.#advance()
     let [type, vector] = ['', 1]
     while (this.#next.startsWith('.')) {
       const word = this.#advance().slice(1)
       if (/^v[24]$/.test(word)) vector = Number(word.slice(1))
-      else if (word === 'align') this.#number()
-      else type = word
+      else if (word === 'align') this.#alignment()
+      else if (REGISTER_TYPE.test(word) && type === '') type = word
+      else throw this.#error(`'.${word}' is no type of a register`)
     }
-    if (bitsOf(type) === 0) throw this.#error(`'.${type}' is no type of a register`)
+    if (type === '') throw this.#error('A register needs a type, such as .b32')
+    if (type === 'pred' && vector > 1) throw this.#error('A vector has no predicates: declare them one by one')
     do {
       const name = this.#identifier()
       if (this.#accept('<')) {
-        scope.ranges.set(name, { type, count: this.#number() })
-        this.#expect('>')
-      } else if (vector > 1) {
-        for (const part of ['x', 'y', 'z', 'w'].slice(0, vector)) {
-          scope.registers.set(`${name}.${part}`, this.#newRegister(`${name}.${part}`, type))
-        }
-      } else scope.registers.set(name, this.#newRegister(name, type))
+        this.#registerRange(scope, name, type, vector)
+        continue
+      }
+      this.#refuseTwice(scope, name)
+      if (vector > 1) this.#declareVector(scope, name, type, vector)
+      else scope.registers.set(name, this.#newRegister(name, type))
     } while (this.#accept(','))
     this.#expect(';')
   }
@@ -535,11 +612,52 @@ class Parser {
     }
     const operands: Operand[] = []
     while (!this.#is(';')) {
-      operands.push(this.#operand(scope))
+      const given = this.#operand(scope)
+      // A constant may stand in parentheses; those of a call are lists.
+      const only = given.kind === 'list' && given.items.length === 1 ? given.items[0] : undefined
+      const operand = only?.kind === 'integer' && !opcode.startsWith('call') ? only : given
+      // What is read may have a constant added to it, but not what is written, which comes first.
+      const isSum =
+        operand.kind === 'register' && operands.length > 0 && !operand.register.name.includes('.') && this.#is('+')
+      const summed = isSum ? this.#sum(operand.register, scope, line, body) : operand
+      operands.push(
+        SCALAR_VIDEO.test(opcode) ? this.#selected(summed, opcode, operands.length, scope, line, body) : summed,
+      )
       if (!this.#is(';')) this.#expect(',')
     }
     this.#advance()
-    body.push({ opcode, guard, operands, scope, line, source: this.#source })
+    body.push({ opcode: canonicalOpcode(opcode), guard, operands, scope, line, source: this.#source })
+  }
+
+  /** Reads `+constant` behind a register, and adds it in an instruction of its own. */
+  #sum(register: Register, scope: Scope, line: number, body: Instruction[]): Operand {
+    const bits = bitsOf(register.type)
+    if (!/^[bsu](?:16|32|64)$/.test(register.type))
+      throw this.#error(`A constant cannot be added to '${register.name}' of .${register.type}: write an add`)
+    let value = 0n
+    while (this.#accept('+')) value += this.#integer()
+    const sum: Operand = { kind: 'register', register: this.#newRegister(`${register.name}+${value}`, register.type) }
+    const operands: readonly Operand[] = [sum, { kind: 'register', register }, { kind: 'integer', value }]
+    body.push({ opcode: `add.u${bits}`, guard: undefined, operands, scope, line, source: this.#source })
+    return sum
+  }
+
+  /** The byte or half of a register that a scalar video instruction reads, as in `%r1.b3`: it is taken out by an instruction of its own. */
+  #selected(operand: Operand, opcode: string, index: number, scope: Scope, line: number, body: Instruction[]): Operand {
+    if (operand.kind !== 'symbol' || operand.variable !== undefined) return operand
+    const [, name = '', kind = '', at = ''] = /^(.+)\.(b|h)(\d)$/.exec(operand.name) ?? []
+    const register = lookUpRegister(scope, name, (type) => this.#newRegister(name, type))
+    const bits = kind === 'b' ? 8 : 16
+    if (register === undefined || Number(at) >= 32 / bits) return operand
+    if (index === 0) throw this.#error(`'${opcode}' cannot write to a part: write a register, and use bfi`)
+    // The types are those of the operands; vset has none for its result.
+    const types = opcode.split('.').filter((word) => /^[us]32$/.test(word))
+    const type = types[opcode.startsWith('vset.') ? index - 1 : index] ?? 'u32'
+    const part: Operand = { kind: 'register', register: this.#newRegister(operand.name, 'b32') }
+    const numbers = [BigInt(bits * Number(at)), BigInt(bits)].map((value): Operand => ({ kind: 'integer', value }))
+    const operands: readonly Operand[] = [part, { kind: 'register', register }, ...numbers]
+    body.push({ opcode: `bfe.${type}`, guard: undefined, operands, scope, line, source: this.#source })
+    return part
   }
 
   #prototype(scope: Scope, name: string): void {
@@ -572,7 +690,11 @@ class Parser {
     }
     if (token === '(') {
       // Parentheses may begin a constant expression as well as a list.
-      return { kind: 'list', items: this.#items(scope, '(', ')') }
+      const items = this.#items(scope, '(', ')')
+      const [only] = items
+      if (items.length !== 1 || only?.kind !== 'integer' || /^[,;]?$/.test(this.#next)) return { kind: 'list', items }
+      this.#given = only
+      return this.#constant()
     }
     if (token === '[') return this.#address(scope)
     if (token === '!') {
@@ -621,19 +743,26 @@ class Parser {
     if (name === '_') return { kind: 'sink' }
     const register = lookUpRegister(scope, name, (type) => this.#newRegister(name, type))
     if (register !== undefined) return { kind: 'register', register }
+    if (VECTOR.test(name)) {
+      const parts = ['x', 'y', 'z'].map((part): Operand => ({ kind: 'special', name: `${name.slice(1)}.${part}` }))
+      return { kind: 'vector', items: [...parts, { kind: 'integer', value: 0n }] }
+    }
     if (SPECIAL.test(name)) return { kind: 'special', name: name.slice(1) }
     if (name === 'WARP_SZ') return { kind: 'integer', value: 32n }
     for (let at: Scope | undefined = scope; at !== undefined; at = at.outer) {
       const variable = at.variables.get(name)
       if (variable !== undefined) return { kind: 'symbol', name, variable, offset: 0n }
-      const vector = ['x', 'y', 'z', 'w'].flatMap((part) => at?.registers.get(`${name}.${part}`) ?? [])
-      if (vector.length > 0)
-        return { kind: 'vector', items: vector.map((each) => ({ kind: 'register', register: each })) }
     }
+    const vector = this.#vector(scope, name)
+    if (vector.length > 0)
+      return { kind: 'vector', items: vector.map((each) => ({ kind: 'register', register: each })) }
+    const [, owner = '', letter = ''] = /^(.+)\.([xyzwrgba])$/.exec(name) ?? []
+    const part = this.#vector(scope, owner)[COLORS.includes(letter) ? COLORS.indexOf(letter) : 'xyzw'.indexOf(letter)]
+    if (owner !== '' && part !== undefined) return { kind: 'register', register: part }
     // The name may have a part of the register behind it, as in scalar video instructions: their forms are refused in the kernels that use them, not
     // the whole text.
-    const [whole = name, part = ''] = name.split(/\.(?=[bh]\d$)/)
-    if (part !== '' && lookUpRegister(scope, whole, (type) => this.#newRegister(whole, type)) !== undefined)
+    const [whole = name, selector = ''] = name.split(/\.(?=[bh]\d$)/)
+    if (selector !== '' && lookUpRegister(scope, whole, (type) => this.#newRegister(whole, type)) !== undefined)
       return { kind: 'symbol', name, variable: undefined, offset: 0n }
     if (name.startsWith('%')) throw this.#error(`The register '${name}' is not declared`)
     return { kind: 'symbol', name, variable: undefined, offset: 0n }
@@ -647,7 +776,13 @@ class Parser {
 
   /** Reads a constant expression: PTX has C's operators on 64-bit integers. */
   #constant(): Operand {
-    return this.#binary(0)
+    const condition = this.#binary(0)
+    if (!this.#is('?') || condition.kind !== 'integer') return condition
+    this.#advance()
+    const first = this.#constant()
+    this.#expect(':')
+    const second = this.#constant()
+    return condition.value === 0n ? second : first
   }
 
   #binary(level: number): Operand {
@@ -662,10 +797,10 @@ class Parser {
     return left
   }
 
-  /** The operator that comes next; `<<` and `>>` are two tokens each. */
+  /** The operator that comes next; those of two characters are two tokens. */
   #operatorAhead(): string {
-    if ((this.#is('<') || this.#is('>')) && this.text[this.#at] === this.#next) return this.#next + this.#next
-    return this.#next
+    const both = this.#next + (this.text[this.#at] ?? '')
+    return DOUBLE.has(both) ? both : this.#next
   }
 
   #takeOperator(): string {
@@ -679,33 +814,17 @@ class Parser {
     if (left.kind === 'symbol' && right.kind === 'integer' && (operator === '+' || operator === '-'))
       return { ...left, offset: left.offset + (operator === '-' ? -right.value : right.value) }
     if (left.kind !== 'integer' || right.kind !== 'integer') throw this.#error('A constant expression needs integers')
-    const [a, b] = [left.value, right.value]
-    if ((operator === '/' || operator === '%') && b === 0n) throw this.#error('A constant is divided by zero')
-    const shift = b & 63n
-    const value =
-      operator === '+'
-        ? a + b
-        : operator === '-'
-          ? a - b
-          : operator === '*'
-            ? a * b
-            : operator === '/'
-              ? a / b
-              : operator === '%'
-                ? a % b
-                : operator === '<<'
-                  ? a << shift
-                  : operator === '>>'
-                    ? a >> shift
-                    : operator === '&'
-                      ? a & b
-                      : operator === '^'
-                        ? a ^ b
-                        : a | b
-    return { kind: 'integer', value: BigInt.asIntN(64, value) }
+    if ((operator === '/' || operator === '%') && right.value === 0n) throw this.#error('A constant is divided by zero')
+    const value = OPERATORS[operator]?.(left.value, right.value) ?? 0n
+    return { kind: 'integer', value: BigInt.asIntN(64, BigInt(value)) }
   }
 
   #unary(): Operand {
+    const given = this.#given
+    if (given !== undefined) {
+      this.#given = undefined
+      return given
+    }
     const token = this.#next
     if (token === '-' || token === '+' || token === '~' || token === '!') {
       this.#advance()
@@ -766,14 +885,41 @@ class Parser {
   }
 }
 
+/** The operators of constant expressions, those that bind least first. */
 const LEVELS: readonly ReadonlySet<string>[] = [
+  new Set(['||']),
+  new Set(['&&']),
   new Set(['|']),
   new Set(['^']),
   new Set(['&']),
+  new Set(['==', '!=']),
+  new Set(['<', '>', '<=', '>=']),
   new Set(['<<', '>>']),
   new Set(['+', '-']),
   new Set(['*', '/', '%']),
 ]
+const DOUBLE: ReadonlySet<string> = new Set(['||', '&&', '==', '!=', '<=', '>=', '<<', '>>'])
+
+const OPERATORS: Readonly<Record<string, (a: bigint, b: bigint) => bigint | boolean>> = {
+  '||': (a, b) => a !== 0n || b !== 0n,
+  '&&': (a, b) => a !== 0n && b !== 0n,
+  '|': (a, b) => a | b,
+  '^': (a, b) => a ^ b,
+  '&': (a, b) => a & b,
+  '==': (a, b) => a === b,
+  '!=': (a, b) => a !== b,
+  '<': (a, b) => a < b,
+  '>': (a, b) => a > b,
+  '<=': (a, b) => a <= b,
+  '>=': (a, b) => a >= b,
+  '<<': (a, b) => a << (b & 63n),
+  '>>': (a, b) => a >> (b & 63n),
+  '+': (a, b) => a + b,
+  '-': (a, b) => a - b,
+  '*': (a, b) => a * b,
+  '/': (a, b) => a / b,
+  '%': (a, b) => a % b,
+}
 
 const scratch = new DataView(new ArrayBuffer(8))
 

@@ -49,6 +49,7 @@ const RULES: readonly Rule[] = [
   [/^ex2\.(?:.*\.)?bf16/, 78, 90],
   [/^(?:bmsk|szext)\./, 76, 70],
   [/^lop3\.(?:or|and)\./, 82, 70],
+  [/^(?:add|sub|fma)\.(?:.*\.)?f32\.b?f16$/, 86, 100],
   [/^dp[24]a\./, 0, 61],
   // Rules for conversions.
   [/^cvt\.(?:rn|rz)\.(?:relu\.)?(?:satfinite\.)?b?f16x2\.f32/, 70, 80],
@@ -63,6 +64,7 @@ const RULES: readonly Rule[] = [
   [/^cvt\.r[nz]\.(?:.*\.)?tf32/, 78, 90],
   [/^cvt\.r[nz]\.satfinite\.(?:.*\.)?tf32/, 86, 100],
   [/^cvt\.(?:.*\.)?(?:e4m3x2|e5m2x2)(?:\.|$)/, 78, 89],
+  [/^cvt\.(?:.*\.)?(?:e2m1x2|e2m3x2|e3m2x2|ue8m0x2)(?:\.|$)/, 86, 100],
   [/^cvt\.pack\./, 65, 72],
   [/^cvt\.pack\.sat\.[us][24]\./, 65, 75],
   [/^(?:cvta|isspacep)\.(?:to\.)?param/, 77, 70],
@@ -114,6 +116,7 @@ const RULES: readonly Rule[] = [
   [/^mma\.(?:.*\.)?m16n8k(?:4|16|32|64|128|256)\./, 70, 80],
   [/^mma\.(?:.*\.)?(?:bf16|tf32)\./, 70, 80],
   [/^mma\.(?:.*\.)?m8n8k4\.(?:.*\.)?f64/, 70, 80],
+  [/^mma\.(?:.*\.)?m8n8k4\.(?:.*\.)?f16/, 64, 70],
   [/^mma\.(?:.*\.)?m16n8k(?:4|8|16)\.(?:.*\.)?f64/, 78, 90],
   [/^mma\.(?:.*\.)?and\.popc/, 71, 80],
   [/^mma\.(?:.*\.)?(?:e4m3|e5m2)\./, 84, 89],
@@ -123,7 +126,7 @@ const RULES: readonly Rule[] = [
 ]
 
 /** The forms that only the targets with the features of one architecture have. */
-const OF_ONE_ARCHITECTURE = /^(?:setmaxnreg\.|redux\.(?:.*\.)?f32)/
+const OF_ONE_ARCHITECTURE = /^(?:setmaxnreg\.|redux\.(?:.*\.)?f32|cvt\.(?:.*\.)?(?:e2m1x2|e2m3x2|e3m2x2|ue8m0x2))/
 /** The minimum and maximum of f32, whose forms with three values need more than those with two. */
 const LEAST_OF_THREE = /^(?:min|max)\.(?:.*\.)?f32$/
 

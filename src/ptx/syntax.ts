@@ -58,8 +58,8 @@ export type Operand =
 export interface Scope {
   readonly outer: Scope | undefined
   readonly registers: Map<string, Register>
-  /** The registers declared as `%r<10>`: type and count; keys are the names before the number. */
-  readonly ranges: Map<string, { readonly type: string; readonly count: number }>
+  /** The registers declared as `%r<10>`, and the parts that each has; keys are the names before the number. */
+  readonly ranges: Map<string, { readonly type: string; readonly count: number; readonly vector: number }>
   readonly variables: Map<string, Variable>
   readonly labels: Map<string, number>
   readonly prototypes: Map<string, Prototype>
@@ -72,6 +72,7 @@ export interface Prototype {
 }
 
 export interface Instruction {
+  /** The opcode with its modifiers in the order of the table of forms, whatever order the text has. */
   readonly opcode: string
   readonly guard: { readonly register: Register; readonly negated: boolean } | undefined
   readonly operands: readonly Operand[]
@@ -131,6 +132,10 @@ const WIDTHS: Readonly<Record<string, number>> = {
   pred: 1,
   e4m3x2: 16,
   e5m2x2: 16,
+  e2m1x2: 8,
+  e2m3x2: 16,
+  e3m2x2: 16,
+  ue8m0x2: 16,
   f16: 16,
   bf16: 16,
   f16x2: 32,
