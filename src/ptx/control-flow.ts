@@ -1,7 +1,7 @@
 /** Basic blocks of a function, which registers live where, and how its branches nest. */
 import { contractionsOf } from './contraction.js'
 import { accessesOf, callParts, type Decoded, decode } from './decoding.js'
-import { type Operand, type PtxFunction, ptxError, type Register, type Scope } from './syntax.js'
+import { type Operand, type PtxFunction, type PtxText, ptxError, type Register, type Scope } from './syntax.js'
 
 export type Terminator =
   | { readonly kind: 'goto'; readonly target: number }
@@ -30,7 +30,7 @@ export interface Block {
 
 export interface ControlFlow {
   readonly fn: PtxFunction
-  readonly blocks: readonly Block[]
+  readonly blocks: Block[]
 }
 
 /**
@@ -344,7 +344,8 @@ export function regionFrom(flow: ControlFlow, entry: number): Region {
   return { entry, order, position, merges, loops, children, reducible }
 }
 
-function reversePostorder(
+/** The blocks that are reached from an entry, each before those that it leads to, but for loops. */
+export function reversePostorder(
   blocks: readonly Block[],
   entry: number,
   edgesOf: (block: Block) => readonly number[],
@@ -414,4 +415,10 @@ function dominates(above: number, below: number, dominators: readonly number[]):
 export function calleeOf(decoded: Decoded): string | undefined {
   const { target } = callParts(decoded.instruction)
   return target.kind === 'symbol' ? target.name : undefined
+}
+
+/** The function that an instruction calls by its name. */
+export function functionCalledBy(decoded: Decoded, text: PtxText): string | undefined {
+  const callee = decoded.form.opcode === 'call' ? calleeOf(decoded) : undefined
+  return callee === undefined ? undefined : (text.aliases.get(callee) ?? callee)
 }
