@@ -1,7 +1,7 @@
 /** Basic blocks of a function, which registers live where, and how its branches nest. */
 import { contractionsOf } from './contraction.js'
 import { accessesOf, callParts, type Decoded, decode } from './decoding.js'
-import { type Operand, type PtxFunction, ptxError, type Register, type Scope } from './syntax.js'
+import { type Operand, type PtxFunction, type PtxText, ptxError, type Register, type Scope } from './syntax.js'
 
 export type Terminator =
   | { readonly kind: 'goto'; readonly target: number }
@@ -30,7 +30,7 @@ export interface Block {
 
 export interface ControlFlow {
   readonly fn: PtxFunction
-  readonly blocks: readonly Block[]
+  readonly blocks: Block[]
 }
 
 /**
@@ -240,23 +240,40 @@ export function liveAtStart({ fn, blocks }: ControlFlow): readonly ReadonlySet<n
     }
     return { uses, kills, live: Uint32Array.from(uses) }
   })
-  for (let changed = true; changed; ) {
-    changed = false
-    for (let index = blocks.length - 1; index >= 0; index--) {
-      const [block, fact] = [blocks[index], facts[index]]
-      if (block === undefined || fact === undefined) continue
-      for (const successor of successorsOf(block)) {
-        const after = facts[successor]?.live
-        if (after === undefined) continue
-        for (let word = 0; word < words; word++) {
-          const old = fact.live[word] ?? 0
-          const merged = (old | ((after[word] ?? 0) & ~(fact.kills[word] ?? 0))) >>> 0
-          if (merged !== old) {
-            fact.live[word] = merged
-            changed = true
-          }
-        }
+  // A block comes behind those that it leads to, so that most are looked at once: blocks behind meetings stand at the end of the list.
+  const order = reversePostorder(blocks, 0, successorsOf).reverse()
+  const place = new Int32Array(blocks.length).fill(-1)
+  const isDue = new Uint8Array(blocks.length)
+  const predecessors = blocks.map((): number[] => [])
+  for (const [index, id] of order.entries()) {
+    place[id] = index
+    isDue[id] = 1
+    const block = blocks[id]
+    for (const successor of block === undefined ? [] : successorsOf(block)) predecessors[successor]?.push(id)
+  }
+  for (let next = 0; next < order.length; ) {
+    const id = order[next] ?? 0
+    next++
+    const [block, fact] = [blocks[id], facts[id]]
+    if (isDue[id] === 0 || block === undefined || fact === undefined) continue
+    isDue[id] = 0
+    let changed = false
+    for (const successor of successorsOf(block)) {
+      const after = facts[successor]?.live
+      if (after === undefined) continue
+      for (let word = 0; word < words; word++) {
+        const old = fact.live[word] ?? 0
+        const merged = (old | ((after[word] ?? 0) & ~(fact.kills[word] ?? 0))) >>> 0
+        if (merged === old) continue
+        fact.live[word] = merged
+        changed = true
       }
+    }
+    if (!changed) continue
+    for (const from of predecessors[id] ?? []) {
+      isDue[from] = 1
+      // A loop leads back: what it gives to a block that was looked at before is looked at again.
+      next = Math.min(next, place[from] ?? next)
     }
   }
   return facts.map(({ live }) => {
@@ -290,7 +307,7 @@ export function edgesWithin(block: Block): readonly number[] {
 }
 
 export function regionFrom(flow: ControlFlow, entry: number): Region {
-  const order = reversePostorder(flow, entry)
+  const order = reversePostorder(flow.blocks, entry, edgesWithin)
   const position = new Map(order.map((block, index) => [block, index]))
   const predecessors = new Map<number, number[]>()
   const loops = new Set<number>()
@@ -327,13 +344,18 @@ export function regionFrom(flow: ControlFlow, entry: number): Region {
   return { entry, order, position, merges, loops, children, reducible }
 }
 
-function reversePostorder(flow: ControlFlow, entry: number): number[] {
+/** The blocks that are reached from an entry, each before those that it leads to, but for loops. */
+export function reversePostorder(
+  blocks: readonly Block[],
+  entry: number,
+  edgesOf: (block: Block) => readonly number[],
+): number[] {
   const seen = new Set<number>([entry])
   const order: number[] = []
   const stack: { readonly block: number; readonly targets: readonly number[]; next: number }[] = []
   const enter = (block: number): void => {
-    const content = flow.blocks[block]
-    stack.push({ block, targets: content === undefined ? [] : edgesWithin(content), next: 0 })
+    const content = blocks[block]
+    stack.push({ block, targets: content === undefined ? [] : edgesOf(content), next: 0 })
   }
   enter(entry)
   for (let top = stack.at(-1); top !== undefined; top = stack.at(-1)) {
@@ -393,4 +415,10 @@ function dominates(above: number, below: number, dominators: readonly number[]):
 export function calleeOf(decoded: Decoded): string | undefined {
   const { target } = callParts(decoded.instruction)
   return target.kind === 'symbol' ? target.name : undefined
+}
+
+/** The function that an instruction calls by its name. */
+export function functionCalledBy(decoded: Decoded, text: PtxText): string | undefined {
+  const callee = decoded.form.opcode === 'call' ? calleeOf(decoded) : undefined
+  return callee === undefined ? undefined : (text.aliases.get(callee) ?? callee)
 }

@@ -3,11 +3,11 @@
  * their next stops, or a function that is called and never stops.
  */
 
-import { type Block, edgesWithin, type Region, regionFrom } from './control-flow.js'
+import { type Block, edgesWithin, functionCalledBy, type Region, regionFrom } from './control-flow.js'
 import type { Decoded } from './decoding.js'
 import { InstructionWriter } from './instruction-writer.js'
 import { BLOCK, EXITED, FRAME, LOCAL_WINDOW, MIXED, SLICE, SPIN_TURNS } from './layout.js'
-import { functionCalledBy, mayWait, type PreparedFunction, type Stop } from './program.js'
+import { mayWait, type PreparedFunction, type Stop } from './program.js'
 import { type RowGuard, rowGuardOf } from './row-guard.js'
 import { RowRanges } from './row-ranges.js'
 import { type Operand, ptxError, type Register } from './syntax.js'

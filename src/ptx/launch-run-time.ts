@@ -222,7 +222,7 @@ export class LaunchRunTime implements RunTime {
     const race = resident.races.access(address, bytes, access, thread, at)
     if (race === undefined) return
     const { other, before, isOfWrites } = race
-    const message = `Threads ${other} and ${thread} access byte ${address} of shared memory without a barrier between them${firstBy(before)}`
+    const message = `Threads ${other} and ${thread} access byte ${address} of shared memory without a barrier between them${firstBy(before)}${wayOut(other, thread, before === at)}`
     const report = (): void => this.reports.find('shared-memory-race', message, [other, thread], at, resident)
     if (isOfWrites) this.#reportIfChanged(resident.shared + address, bytes, report)
     else report()
@@ -415,6 +415,14 @@ export class LaunchRunTime implements RunTime {
 /** The part of a message about a race that names the earlier of its two instructions, if that is known. */
 function firstBy(before: Decoded | undefined): string {
   return before === undefined ? '' : `, first by ${describeInstruction(before.instruction)}`
+}
+
+/** What the program relies on where two threads race, and what would order them. */
+function wayOut(other: number, thread: number, isOneInstruction: boolean): string {
+  if (other >> 5 !== thread >> 5)
+    return ': which of their warps comes first is open, so that no result is the right one: add __syncthreads()'
+  if (isOneInstruction) return ': they are lanes of one warp, and which of them comes last is open'
+  return ': lanes of one warp rely on going in step, which CUDA does not promise: add __syncwarp()'
 }
 
 /** Whether an instruction only writes its memory, although others with the same opcode also read theirs. */

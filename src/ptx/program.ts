@@ -2,8 +2,17 @@
  * One kernel with all functions that it reaches, prepared to be compiled: which calls stop a thread, where everything lies in frames and in shared
  * memory, and the places at which threads stop and go on.
  */
-import { type Block, type ControlFlow, calleeOf, controlFlowOf, liveAtStart, regionFrom } from './control-flow.js'
+import {
+  type Block,
+  type ControlFlow,
+  calleeOf,
+  controlFlowOf,
+  functionCalledBy,
+  liveAtStart,
+  regionFrom,
+} from './control-flow.js'
 import { accessesOf, callParts, type Decoded, registersOf } from './decoding.js'
+import { type InStep, StepPlacer } from './in-step.js'
 import {
   align,
   type CallLayout,
@@ -82,12 +91,6 @@ export function mayWait({ instruction }: Decoded): boolean {
   return SPINNING.test(instruction.opcode)
 }
 
-/** The function that an instruction calls by its name. */
-export function functionCalledBy(decoded: Decoded, text: PtxText): string | undefined {
-  const callee = codeOf(decoded) === 'call' ? calleeOf(decoded) : undefined
-  return callee === undefined ? undefined : (text.aliases.get(callee) ?? callee)
-}
-
 export interface KernelProgram {
   readonly text: PtxText
   readonly kernel: PreparedFunction
@@ -127,6 +130,8 @@ export interface KernelProgram {
 export interface ProgramOptions {
   /** The bytes of stack that a thread has, if functions call each other in a circle or through pointers. */
   readonly stackBytes: number
+  /** The accesses before which lanes of a warp come together. Default: volatile ones. */
+  readonly inStep?: InStep
 }
 
 export function prepareProgram(text: PtxText, name: string, options: ProgramOptions): KernelProgram {
@@ -182,12 +187,15 @@ function readsClock({ body = [] }: PtxFunction): boolean {
 class Preparation {
   readonly #reached = new Map<string, { fn: PtxFunction; flow: ControlFlow; taken: boolean }>()
   readonly #stops: Stop[] = []
+  readonly #steps: StepPlacer
 
   constructor(
     private readonly text: PtxText,
     private readonly name: string,
     private readonly options: ProgramOptions,
-  ) {}
+  ) {
+    this.#steps = new StepPlacer(text, options.inStep ?? 'volatile')
+  }
 
   prepare(): KernelProgram {
     const kernel = this.text.functions.get(this.name)
@@ -202,7 +210,7 @@ class Preparation {
     let hasMeetings = false
     for (const [name, { fn }] of this.#reached) {
       const stops = fn.entry || stopping.has(name)
-      const flow = controlFlowOf(fn, (call) => this.#callsOneOf(call, stopping))
+      const flow = this.#flowOf(fn, (call) => this.#callsOneOf(call, stopping))
       const needed = liveAtStart(flow)
       const uniform = uniformRegisters(flow, needed[0] ?? new Set())
       const live = needed.map((each) => new Set([...each].filter((id) => !uniform.uniform.has(id))))
@@ -269,6 +277,12 @@ class Preparation {
     }
   }
 
+  #flowOf(fn: PtxFunction, stops: (call: Decoded) => boolean): ControlFlow {
+    const flow = controlFlowOf(fn, stops)
+    this.#steps.place(flow)
+    return flow
+  }
+
   /** Collects the functions that can be called, and those whose address is taken. */
   #reach(kernel: PtxFunction): void {
     const queue: PtxFunction[] = [kernel]
@@ -290,7 +304,7 @@ class Preparation {
         )
       }
       if (!fn.entry || fn === kernel) {
-        const flow = controlFlowOf(fn, () => false)
+        const flow = this.#flowOf(fn, () => false)
         this.#reached.set(real, { fn, flow, taken })
         queue.push(fn)
       }

@@ -7,12 +7,13 @@ import type { Decoded } from './decoding.js'
 import { DeviceMemory, OutOfMachineMemory } from './device-memory.js'
 import { factsOf, type KernelFacts, MOST_STATIC_SHARED, type ParameterFacts } from './facts.js'
 import { KernelFault, type KernelFinding } from './faults.js'
+import type { InStep } from './in-step.js'
 import { KernelCode } from './kernel-code.js'
 import { KernelLaunch } from './launch.js'
 import type { LaunchOptions } from './launch-options.js'
 import { FUNCTION_WINDOW, type LaunchConfiguration } from './layout.js'
 import { parsePtx } from './parser.js'
-import { functionNumber, type KernelProgram, prepareProgram } from './program.js'
+import { functionNumber, type KernelProgram, type ProgramOptions, prepareProgram } from './program.js'
 import type { ByteRange, RecordedAccesses } from './recorded-accesses.js'
 import { whyFormsAreRefused } from './requirements.js'
 import { type PtxText, ptxError, type Variable } from './syntax.js'
@@ -58,6 +59,8 @@ export interface CodeOptions {
    * 16384; others have what they need.
    */
   readonly stackBytes?: number
+  /** The accesses before which lanes of a warp come together. Default: volatile ones. */
+  readonly inStep?: InStep
 }
 
 const DEFAULT_STACK_BYTES = 16384
@@ -124,7 +127,7 @@ export class PtxModule {
   facts(kernel: string): KernelFacts {
     let facts = this.#facts.get(kernel)
     if (facts === undefined) {
-      facts = withCode(() => factsOf(this.#program(kernel, DEFAULT_STACK_BYTES)))
+      facts = withCode(() => factsOf(this.#program(kernel, { stackBytes: DEFAULT_STACK_BYTES })))
       this.#facts.set(kernel, facts)
     }
     return facts
@@ -136,23 +139,28 @@ export class PtxModule {
    * exist, and for code that is wrong; OutOfMachineMemory
    */
   code(kernel: string, options: CodeOptions = {}): KernelCode {
-    const { recorded = false, checked = false, stackBytes = DEFAULT_STACK_BYTES } = options
-    const key = `${recorded},${checked},${stackBytes},${kernel}`
+    const { recorded = false, checked = false, stackBytes = DEFAULT_STACK_BYTES, inStep = 'volatile' } = options
+    const key = `${recorded},${checked},${stackBytes},${inStep},${kernel}`
     const known = this.#codes.get(key)
     if (known !== undefined) return known
     const code = withCode(() => {
       const address = (variable: string, decoded: Decoded): bigint => BigInt(this.#addressOf(variable, decoded))
-      return new KernelCode(this.#program(kernel, stackBytes), this.host.memory, { recorded, checked }, address)
+      return new KernelCode(
+        this.#program(kernel, { stackBytes, inStep }),
+        this.host.memory,
+        { recorded, checked },
+        address,
+      )
     })
     this.#codes.set(key, code)
     return code
   }
 
-  #program(kernel: string, stackBytes: number): KernelProgram {
-    const key = `${stackBytes},${kernel}`
+  #program(kernel: string, options: ProgramOptions): KernelProgram {
+    const key = `${options.stackBytes},${options.inStep},${kernel}`
     const known = this.#programs.get(key)
     if (known !== undefined) return known
-    const program = prepareProgram(this.#text, kernel, { stackBytes })
+    const program = prepareProgram(this.#text, kernel, options)
     this.#programs.set(key, program)
     return program
   }

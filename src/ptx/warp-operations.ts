@@ -117,6 +117,7 @@ export function maskOperand({ form }: Decoded): string | undefined {
 
 export const WARP_OPERATIONS: Readonly<Record<string, WarpOperation>> = {
   'warp.sync': () => {},
+  step: () => {},
   shfl: shuffle,
   vote,
   match,

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { brotliDecompressSync } from 'node:zlib'
 import { DeviceMemory } from '../../src/ptx/device-memory.js'
 import type { Triple } from '../../src/ptx/faults.js'
+import type { InStep } from '../../src/ptx/in-step.js'
 import { KernelLaunch } from '../../src/ptx/launch.js'
 import type { LaunchOptions } from '../../src/ptx/launch-options.js'
 import type { ParameterLayout } from '../../src/ptx/layout.js'
@@ -29,6 +30,7 @@ export interface TestLaunch extends LaunchOptions {
   readonly cooperative?: boolean
   readonly recorded?: boolean
   readonly checked?: boolean
+  readonly inStep?: InStep
   readonly budget?: number
 }
 
@@ -79,8 +81,8 @@ export class Machine {
     options: TestLaunch,
     parameters: readonly (number | bigint | NumericArray)[],
   ) {
-    const { recorded = false, checked = false } = options
-    const code = module.code(name, { recorded, checked })
+    const { recorded = false, checked = false, inStep = 'volatile' } = options
+    const code = module.code(name, { recorded, checked, inStep })
     return new KernelLaunch(
       code,
       {
