@@ -7,7 +7,7 @@ import type { DriverParts } from '../../foundation/driver/driver.js'
 import type { TouchedMemory } from '../../foundation/driver/touched-memory.js'
 import { PARTS } from '../../foundation/driver/wrappable-driver.js'
 
-/** The fields of recorded calls, beside work: a name means the same in all of them. Streams, graphs and memory are the driver's own numbers. */
+/** The fields of recorded calls, beside work (work-table.ts): a name means the same in all of them. Streams, graphs and memory are the driver's own numbers. */
 export interface CallFields {
   readonly stream: number
   readonly other: number

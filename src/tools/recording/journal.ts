@@ -2,7 +2,8 @@
 import { monotonicTime } from '../../foundation/base/event-loop.js'
 import { process } from '../../foundation/base/node-modules.js'
 import { programLines, takeStack } from '../../foundation/base/stack.js'
-import type { CallDetails, CallLine, Header, ObjectLine, RecordedCall, RecordedWork } from './lines.js'
+import type { CallDetails, CallLine, Header, ObjectLine, RecordedCall } from './lines.js'
+import type { RecordedWork } from './work-table.js'
 
 /** The number of characters that are kept back before they are written to the file. */
 const BUFFER = 65_536

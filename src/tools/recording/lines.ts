@@ -3,11 +3,10 @@
  * what calls refer to. docs/guides/recording.md describes them for other programs.
  */
 
-import type { Comparison } from '../../foundation/driver/driver-constants.js'
 import type { KernelMistakeKind } from '../../foundation/driver/kernel-driver.js'
-import type { FillWidth, QueuedCopy } from '../../foundation/driver/queued-work.js'
-import type { CopiedBytes, MemoryRows, TouchedMemory } from '../../foundation/driver/touched-memory.js'
+import type { TouchedMemory } from '../../foundation/driver/touched-memory.js'
 import type { CallFields, RecordedRow } from './call-table.js'
+import type { RecordedNodeWork, RecordedWork } from './work-table.js'
 
 /** The version of the format: a reader refuses others. */
 export const VERSION = 1
@@ -30,68 +29,6 @@ export interface Header {
   readonly epoch: number
   readonly devices: readonly RecordedDevice[]
 }
-
-/** A word of memory: its value as decimal digits. */
-export interface RecordedWord {
-  readonly pointer: number
-  readonly bits: 32 | 64
-  readonly value: string
-}
-
-/** Work in the form of a recording. Streams, graphs and memory are the driver's own numbers. */
-export type RecordedWork =
-  | {
-      readonly kind: 'kernel'
-      readonly stream: number
-      readonly name: string
-      readonly grid: readonly [number, number, number]
-      readonly block: readonly [number, number, number]
-      readonly sharedMemory: number
-      /** The blocks of the kernel that a multiprocessor runs at one time, if the GPU says so. */
-      readonly blocksAtOnce?: number
-      readonly memory: readonly TouchedMemory[]
-    }
-  | ({
-      readonly kind: 'copy'
-      readonly stream: number
-      readonly name: QueuedCopy['name']
-      /** The copy engine that the copy takes; undefined for a copy within a device, or within the host. */
-      readonly engine?: 'toDevice' | 'toHost'
-    } & CopiedBytes)
-  | { readonly kind: 'copies'; readonly stream: number; readonly copies: readonly CopiedBytes[] }
-  | {
-      readonly kind: 'fill'
-      readonly stream: number
-      readonly pointer: number
-      readonly value: number
-      readonly width: FillWidth
-      readonly count: number
-      readonly rows: MemoryRows | undefined
-    }
-  | { readonly kind: 'library'; readonly calls: readonly RecordedLibraryCall[] }
-  | { readonly kind: 'allocate'; readonly stream: number; readonly pointer: number; readonly byteLength: number }
-  | {
-      readonly kind: 'free'
-      readonly stream: number
-      readonly pointer: number
-      /** The events that the free comes after, in place of its stream. */
-      readonly after?: readonly number[]
-    }
-  | { readonly kind: 'hostFunction'; readonly stream: number; readonly internal: boolean; readonly callback: boolean }
-  | { readonly kind: 'promise'; readonly stream: number }
-  | { readonly kind: 'waitValue'; readonly stream: number; readonly word: RecordedWord; readonly compare: Comparison }
-  | { readonly kind: 'writeValue'; readonly stream: number; readonly word: RecordedWord }
-  | { readonly kind: 'graph' | 'graphUpload'; readonly stream: number; readonly exec: number }
-  | { readonly kind: 'childGraph'; readonly stream: number; readonly graph: number }
-
-export interface RecordedLibraryCall {
-  readonly name: string
-  readonly stream: number
-  readonly memory: readonly TouchedMemory[]
-}
-
-/** Work that a node of a graph is given. */
-export type RecordedNodeWork = Extract<RecordedWork, { readonly kind: 'kernel' | 'copy' | 'fill' }>
 
 /** The value of a field in a call of this name. */
 type FieldOf<N extends string, F> = F extends keyof CallFields

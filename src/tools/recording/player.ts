@@ -21,7 +21,7 @@ import { applied, argumentsOf, CALLS_BY_NAME } from './call-table.js'
 import type { CallDetails, RecordedCall } from './lines.js'
 import type { Entry, Reader, TimedCall } from './reader.js'
 import { RecordedAnswers, RecordedFailure, type Rest } from './recorded-answers.js'
-import { nodeWork, queued } from './recorded-work.js'
+import { queued } from './work-table.js'
 
 const NO_CALL: TimedCall = {
   what: 'call',
@@ -160,7 +160,7 @@ export class Player implements Rest {
         driver.graphs.end(stream(call.stream))
         break
       case 'updateNode':
-        driver.graphs.updateNode(exec(call.exec), node(call.node), context(0), nodeWork(call.work))
+        driver.graphs.updateNode(exec(call.exec), node(call.node), context(0), queued(call.work))
         break
       case 'declareAccess':
         this.#followed.declared?.(call)

@@ -10,8 +10,9 @@ import type { MemoryRows, TouchedMemory } from '../../foundation/driver/touched-
 import { type ForeignAccess, ForeignKernel, type KernelPointer, usesInPtx } from './foreign-kernels.js'
 import { Journal } from './journal.js'
 import { orDamaged } from './line-checks.js'
-import type { RecordedCall, RecordedWork, StreamFacts } from './lines.js'
+import type { RecordedCall, StreamFacts } from './lines.js'
 import { VERSION } from './lines.js'
+import type { RecordedWork } from './work-table.js'
 
 /** The kinds of records, as in trace.c. */
 const FUNCTION = 1

@@ -1,14 +1,12 @@
 /** A recording as a whole: the calls of the host in their order, and the work of the streams with its times. */
 
 import { IntervalMap } from '../../foundation/base/interval-map.js'
-import type { Pointer } from '../../foundation/driver/handle-types.js'
 import { isDefaultStream, isNullStream, type StreamHandle } from '../../foundation/driver/handle-types.js'
 import { memoryOf } from '../../foundation/driver/queued-work.js'
-import type { CopiedBytes } from '../../foundation/driver/touched-memory.js'
-import { type TouchedMemory, touching } from '../../foundation/driver/touched-memory.js'
-import type { Header, RecordedDevice, RecordedWork, StreamFacts } from './lines.js'
+import type { CopiedBytes, TouchedMemory } from '../../foundation/driver/touched-memory.js'
+import type { Header, RecordedDevice, StreamFacts } from './lines.js'
 import type { Reader, TimedCall } from './reader.js'
-import { nodeWork } from './recorded-work.js'
+import { type KnownMemory, type RecordedWork, touchedBy } from './work-table.js'
 
 /** A stream, from its creation to its end. */
 export interface RecordedStream {
@@ -115,7 +113,6 @@ class RunBuilder {
   readonly #facts = new Map<number, StreamFacts>()
   readonly #byHandle = new Map<number, RecordedStream>()
   readonly #byCall = new Map<number, Operation>()
-  readonly #allocated = new Map<number, number>()
   readonly #hostMemory = new IntervalMap<true>(() => true)
   readonly #sites = new Map<string, string>()
   /** The memory of the work that each stream captures. */
@@ -124,6 +121,11 @@ class RunBuilder {
   readonly #captured = new Map<number, GraphMemory>()
   readonly #graphs = new Map<number, GraphMemory>()
   readonly #execs = new Map<number, readonly TouchedMemory[] | undefined>()
+  readonly #known: KnownMemory = {
+    allocated: new Map(),
+    ofInstance: (exec) => this.#execs.get(exec),
+    ofGraph: (graph) => this.#graphs.get(graph)?.memory,
+  }
   /** The scopes that are open: host functions, and calls that block. */
   readonly #open: { readonly step: number; readonly operation: number }[] = []
   /** The step at which each promise began; keys are the calls that made them. */
@@ -312,7 +314,8 @@ class RunBuilder {
       this.#execs.set(call.exec, this.#graphs.get(call.graph)?.memory)
     } else if (call.call === 'updateNode') {
       const known = this.#execs.get(call.exec)
-      if (known !== undefined) this.#execs.set(call.exec, [...known, ...memoryOf(nodeWork(call.work))])
+      const added = touchedBy(call.work, this.#known) ?? []
+      if (known !== undefined) this.#execs.set(call.exec, [...known, ...added])
     }
   }
 
@@ -383,7 +386,7 @@ class RunBuilder {
     if (work.kind === 'copy') this.#learnFromCopy(work, work.engine)
     else if (work.kind === 'copies') for (const copy of work.copies) this.#learnFromCopy(copy, undefined)
     const stream = this.#streamOf(work.stream)
-    this.#add(stream, work, nameOf(work), this.#memoryOf(work), captured)
+    this.#add(stream, work, nameOf(work), touchedBy(work, this.#known), captured)
   }
 
   /** Learns from copies what was pinned before the recording began. */
@@ -437,37 +440,6 @@ class RunBuilder {
     const operation: Operation = { what: 'operation', ...known, ...times, ...this.#inRun() }
     this.#steps.push(operation)
     return operation
-  }
-
-  #memoryOf(work: Exclude<RecordedWork, { readonly kind: 'library' }>): readonly TouchedMemory[] | undefined {
-    switch (work.kind) {
-      case 'kernel':
-        return work.memory
-      case 'copy':
-      case 'fill':
-        return memoryOf(nodeWork(work))
-      case 'copies':
-        return memoryOf({ ...work, stream: work.stream as StreamHandle })
-      case 'allocate':
-        this.#allocated.set(work.pointer, work.byteLength)
-        return [touching(work.pointer as Pointer, work.byteLength, 'out')]
-      case 'free': {
-        const byteLength = this.#allocated.get(work.pointer)
-        return byteLength === undefined ? undefined : [touching(work.pointer as Pointer, byteLength, 'out')]
-      }
-      case 'writeValue':
-        return [touching(work.word.pointer as Pointer, work.word.bits / 8, 'out')]
-      case 'graph':
-        return this.#execs.get(work.exec)
-      case 'childGraph':
-        return this.#graphs.get(work.graph)?.memory
-      case 'graphUpload':
-        return []
-      case 'waitValue':
-      case 'hostFunction':
-      case 'promise':
-        return undefined
-    }
   }
 
   #engineOf(work: RecordedWork): Operation['engine'] {

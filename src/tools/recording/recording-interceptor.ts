@@ -20,8 +20,8 @@ import { applied, argumentsOf, callsOf, type DriverCall, type Row } from './call
 import { Durations } from './durations.js'
 import { FollowedBytes } from './followed-bytes.js'
 import type { Journal } from './journal.js'
-import type { CallDetails, RecordedCall, RecordedWork } from './lines.js'
-import { recorded, recordedNode } from './recorded-work.js'
+import type { CallDetails, RecordedCall } from './lines.js'
+import { type RecordedWork, recorded, recordedNode } from './work-table.js'
 
 /** The number of calls between two checks of which operations have ended. */
 const CALLS_PER_LOOK = 4096
@@ -460,7 +460,7 @@ export class RecordingInterceptor implements Interceptor {
     },
     updateNode: (exec, node, context, work) =>
       this.#made(
-        () => ({ call: 'updateNode', exec, node, work: recordedNode(0, work) }),
+        () => ({ call: 'updateNode', exec, node, work: recordedNode(work) }),
         () => this.next.graphs.updateNode(exec, node, context, work),
       ),
   })
