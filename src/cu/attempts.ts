@@ -2,8 +2,9 @@
  * NVRTC refuses what nvcc gives to the compiler of the host. What remains of that beside the kernels is left out of the next attempt, and
  * only what the compiler says in the end is told.
  */
-import { type DeviceSources, LeftOut, type Piece, type SourceKernel } from './device-source.js'
+import type { DeviceSources } from './device-source.js'
 import { type CuDiagnostic, diagnostic, diagnosticsIn } from './diagnostics.js'
+import { LeftOut, type Piece, type SourceKernel } from './found-in-sources.js'
 import { positionOf } from './source-text.js'
 
 /** A file has seldom mistakes in so many layers. */

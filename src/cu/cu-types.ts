@@ -3,7 +3,7 @@ import { type FieldType, fieldOffsets, type Struct, struct } from '../foundation
 import { messageOf } from '../foundation/base/errors.js'
 import type { CuStruct } from './compiled-cu.js'
 import { isReserved } from './cu-module.js'
-import type { SourceStruct } from './device-source.js'
+import type { SourceStruct } from './found-in-sources.js'
 import type { ProbedStruct, ProbedValue } from './signature-probe.js'
 import { positionOf } from './source-text.js'
 
