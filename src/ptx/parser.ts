@@ -648,8 +648,7 @@ class Parser {
     const [, name = '', kind = '', at = ''] = /^(.+)\.(b|h)(\d)$/.exec(operand.name) ?? []
     const register = lookUpRegister(scope, name, (type) => this.#newRegister(name, type))
     const bits = kind === 'b' ? 8 : 16
-    if (register === undefined || Number(at) >= 32 / bits) return operand
-    if (index === 0) throw this.#error(`'${opcode}' cannot write to a part: write a register, and use bfi`)
+    if (register === undefined || index === 0 || Number(at) >= 32 / bits) return operand
     // The types are those of the operands; vset has none for its result.
     const types = opcode.split('.').filter((word) => /^[us]32$/.test(word))
     const type = types[opcode.startsWith('vset.') ? index - 1 : index] ?? 'u32'
@@ -759,9 +758,9 @@ class Parser {
     const [, owner = '', letter = ''] = /^(.+)\.([xyzwrgba])$/.exec(name) ?? []
     const part = this.#vector(scope, owner)[COLORS.includes(letter) ? COLORS.indexOf(letter) : 'xyzw'.indexOf(letter)]
     if (owner !== '' && part !== undefined) return { kind: 'register', register: part }
-    // The name may have a part of the register behind it, as in scalar video instructions: their forms are refused in the kernels that use them, not
-    // the whole text.
-    const [whole = name, selector = ''] = name.split(/\.(?=[bh]\d$)/)
+    // The name may have a part of the register behind it, as in video instructions. Those that are not known are refused in the kernels that use
+    // them, not the whole text.
+    const [whole = name, selector = ''] = name.split(/\.(?=[bh]\d+$)/)
     if (selector !== '' && lookUpRegister(scope, whole, (type) => this.#newRegister(whole, type)) !== undefined)
       return { kind: 'symbol', name, variable: undefined, offset: 0n }
     if (name.startsWith('%')) throw this.#error(`The register '${name}' is not declared`)

@@ -266,7 +266,8 @@ test('a form that the simulator does not run refuses the kernels that reach it, 
       exotic,
       '.func helper() { wgmma.fence.sync.aligned; ret; }\n',
       kernel('call helper;', 'caller'),
-      kernel('vadd.u32.u32.u32.sat %r1, %r2.b0, %r3.h1;', 'parts'),
+      kernel('vadd.u32.u32.u32.sat %r1.b2, %r2, %r3, %r1;', 'parts'),
+      kernel('vadd2.u32.u32.u32 %r1, %r2.h10, %r3.h32, %r1;', 'halves'),
     ),
   )
   const [a, b] = [machine.put(new Uint32Array(16)), machine.put(new Uint32Array(16))]
@@ -275,6 +276,7 @@ test('a form that the simulator does not run refuses the kernels that reach it, 
     ['exotic', 'cp.async.bulk.commit_group'],
     ['caller', 'wgmma.fence.sync.aligned'],
     ['parts', 'vadd.u32.u32.u32.sat'],
+    ['halves', 'vadd2.u32.u32.u32'],
   ] as const) {
     assert.throws(
       () => module.code(name),
