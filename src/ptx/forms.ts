@@ -342,21 +342,28 @@ function scalarResult(value: string, m: Modifiers, type: string | undefined): st
   return `(i32.wrap_i64 ${second === 'add' ? `(i64.add ${result} ${c})` : extremeOf(second, result, c)})`
 }
 
-/** The two forms of a scalar video instruction: alone, and with a second operation. */
-function scalar(pattern: string, source: (m: Modifiers) => string, types: string): void {
-  const result = types.startsWith('d:D') ? 'D' : undefined
+/**
+ * The two forms of a scalar video instruction: alone, and with a second operation, whose operand has the type that the modifier
+ * `second` names.
+ */
+function scalar(pattern: string, source: (m: Modifiers) => string, types: string, operand = 'D'): void {
   for (const [second, third] of [
     ['', ''],
     ['.op2=add|min|max', ' c:u32'],
   ]) {
-    form(`${pattern}${second}`, `${types}${third}`, (m) => scalarResult(source(m), m, result && m[result]))
+    form(`${pattern}${second}`, `${types}${third}`, (m) => scalarResult(source(m), m, m[operand]))
   }
 }
 
 const BOTH = 'A=u32|s32.B=u32|s32'
-for (const operation of ['add', 'sub', 'absdiff', 'min', 'max']) {
+/** A GPU limits sums and differences of 32 bits as the manual says where the result is signed only: other `.sat` are left out. */
+for (const [operation, kinds] of [
+  ...['add', 'sub', 'absdiff'].flatMap((name) => ['D=u32', 'D=s32.?sat'].map((result) => [name, result] as const)),
+  ...['min', 'max'].map((name) => [name, 'D=u32|s32.?sat'] as const),
+]) {
+  const [result, ...sat] = kinds.split('.')
   scalar(
-    `v${operation}.D=u32|s32.${BOTH}.?sat`,
+    [`v${operation}`, result, BOTH, ...sat].join('.'),
     (m) => {
       const [x, y] = [extended('a', m['A']), extended('b', m['B'])]
       if (operation === 'min' || operation === 'max') return extremeOf(operation, x, y)
@@ -383,18 +390,19 @@ scalar(
   `vset.${BOTH}.cmp=eq|ne|lt|le|gt|ge`,
   (m) => `(i64.extend_i32_u ${relation(m, extended('a', m['A']), extended('b', m['B']))})`,
   'd:u32 a:A b:B',
+  'A',
 )
-form(`vmad.D=u32|s32.${BOTH}.?sat.?po.?scale=shr7|shr15`, 'd:D a:A b:B c:D', (m) => {
-  const isSigned = signed(m, 'A') || signed(m, 'B')
-  const type = isSigned ? 's32' : 'u32'
-  const sum = `(i64.add (i64.mul ${extended('a', m['A'])} ${extended('b', m['B'])}) ${extended('c', type)})`
-  const whole = m['po'] ? `(i64.add ${sum} 1L)` : sum
-  const shift = m['scale']?.slice('shr'.length)
-  const scaled = shift === undefined ? whole : `(i64.shr_${isSigned ? 's' : 'u'} ${whole} ${shift}L)`
-  if (!m['sat']) return `(i32.wrap_i64 ${scaled})`
-  if (isSigned) return `(i32.wrap_i64 ${limited(scaled, type)})`
-  return `(i32.wrap_i64 (let p ${scaled} (select p 4294967295L (i64.lt_u p 4294967295L))))`
-})
+/** Of unsigned factors a GPU takes other bits for `.sat` and a scale than the manual says: these forms are left out. */
+for (const types of ['D=u32.A=u32.B=u32', 'D=s32.A=u32.B=s32', 'D=s32.A=s32.B=u32', 'D=s32.A=s32.B=s32.?sat']) {
+  form(`vmad.${types}.?po${types.endsWith('sat') ? '.?scale=shr7|shr15' : ''}`, 'd:D a:A b:B c:D', (m) => {
+    const type = m['D']
+    const sum = `(i64.add (i64.mul ${extended('a', m['A'])} ${extended('b', m['B'])}) ${extended('c', type)})`
+    const whole = m['po'] ? `(i64.add ${sum} 1L)` : sum
+    const shift = m['scale']?.slice('shr'.length)
+    const scaled = shift === undefined ? whole : `(i64.shr_s ${whole} ${shift}L)`
+    return `(i32.wrap_i64 ${m['sat'] ? limited(scaled, type) : scaled})`
+  })
+}
 for (const parts of [2, 4]) {
   for (const second of ['', '.add']) {
     form(`vset${parts}.${BOTH}.cmp=eq|ne|lt|le|gt|ge${second}`, 'd:u32 a:A b:B c:u32', (m) => {
