@@ -6,6 +6,7 @@ import {
   checkInteger,
   checkNanoseconds,
   checkPointer,
+  oneOf,
   readOptions,
 } from '../foundation/base/arguments.js'
 import { COMPUTE_CAPABILITIES, MOST_DEVICES, MOST_MEMORY } from '../foundation/base/environment-variables.js'
@@ -91,6 +92,11 @@ export interface SimulationOptions {
    * refused, as a GPU does. Default: CUDA_STREAMS_SIM_COMPUTE_CAPABILITY, or '9.0'. All else stays that of an H200.
    */
   readonly computeCapability?: string | { readonly major: number; readonly minor: number } | undefined
+  /**
+   * The accesses before which lanes of a warp wait for those that are behind, as they go in step on a GPU: 'volatile' ones, or all of 'shared'
+   * memory besides, for kernels that rely on it without `volatile` and `__syncwarp()`. Default: CUDA_STREAMS_SIM_IN_STEP, or 'volatile'.
+   */
+  readonly inStep?: 'volatile' | 'shared' | undefined
   /** The calls and operations that are to fail. `simulation.inject()` adds more. */
   readonly faults?: readonly Fault[] | undefined
 }
@@ -127,7 +133,7 @@ const foreignStreamsOf = memoize((_driver: SimDriver) => new Set<bigint>())
  * `new Stream({ device })`.
  * @param options `devices` (default 1), `seed` for the order of work (default 0), `memory` of each device in bytes
  * (default: an equal part of half of this machine's), `instructions` of a launch at most,
- * `computeCapability` (default '9.0'), and `faults` (default none)
+ * `computeCapability` (default '9.0'), `inStep` (default 'volatile'), and `faults` (default none)
  * @throws {Error} ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE for an impossible fault or compute capability; ERR_OUT_OF_RANGE for `devices`,
  * `memory`, `instructions` and numbers in a fault
  * @example
@@ -139,7 +145,15 @@ const foreignStreamsOf = memoize((_driver: SimDriver) => new Set<bigint>())
  * ```
  */
 export function simulate(options?: SimulationOptions): Simulation {
-  const given = readOptions(options, ['devices', 'seed', 'memory', 'instructions', 'computeCapability', 'faults'])
+  const given = readOptions(options, [
+    'devices',
+    'seed',
+    'memory',
+    'instructions',
+    'computeCapability',
+    'inStep',
+    'faults',
+  ])
   const { devices = 1, seed = 0, memory, instructions, faults: wanted } = given
   checkInteger(devices, 'options.devices', 1, MOST_DEVICES)
   checkInteger(seed, 'options.seed')
@@ -147,7 +161,8 @@ export function simulate(options?: SimulationOptions): Simulation {
   if (instructions !== undefined) checkInteger(instructions, 'options.instructions', 1)
   const faults = checkFaults(wanted, 'options.faults')
   const computeCapability = checkComputeCapability(given.computeCapability)
-  const driver = new SimDriver({ devices, seed, memory, instructions, computeCapability })
+  const inStep = oneOf(given.inStep, { volatile: 'volatile', shared: 'shared' } as const, 'options.inStep')
+  const driver = new SimDriver({ devices, seed, memory, instructions, computeCapability, inStep })
   for (const fault of faults) driver.machine.faults.add(fault)
   driverIsMade(wrappableOf(driver))
   return simulationFor(driver)

@@ -2,26 +2,30 @@
 import type { BlockResult, BlockTask, WorkerKernel } from './block-workers.js'
 import { DeviceMemory } from './device-memory.js'
 import { KernelLaunch } from './launch.js'
-import { PtxModule } from './ptx.js'
+import { type CodeOptions, PtxModule } from './ptx.js'
 
 /** The most ranges of accesses that a worker reports: accesses more scattered than this cost more than other cores save. */
 const MOST_RANGES = 1 << 17
 
 export class BlockMachine {
   readonly #memory = new DeviceMemory()
-  readonly #modules = new Map<number, { readonly module: PtxModule; readonly kernel: string }>()
+  readonly #modules = new Map<
+    number,
+    { readonly module: PtxModule; readonly kernel: string; readonly options: CodeOptions }
+  >()
 
-  load(id: number, { text, kernel, addresses }: WorkerKernel): void {
+  load(id: number, { text, kernel, addresses, inStep }: WorkerKernel): void {
     const allocate = (_byteLength: number, _alignment: number, name: string): number => {
       const address = addresses.get(name)
       if (address === undefined) throw new Error(`Nobody gave the variable '${name}' an address`)
       return address
     }
     const module = new PtxModule(text, { memory: this.#memory, allocate })
-    module.code(kernel, { recorded: true })
+    const options = { recorded: true, ...(inStep === undefined ? {} : { inStep }) }
+    module.code(kernel, options)
     // The memory of these addresses comes with each task. Until then they may belong to another simulation, for which this thread works, too.
     for (const address of addresses.values()) this.#memory.remove(address)
-    this.#modules.set(id, { module, kernel })
+    this.#modules.set(id, { module, kernel, options })
   }
 
   unload(id: number): void {
@@ -41,7 +45,7 @@ export class BlockMachine {
     try {
       if (loaded === undefined) throw new Error('The kernel was not loaded')
       const { configuration, gridId, instructionLimit, end, step } = task
-      const code = loaded.module.code(loaded.kernel, { recorded: true })
+      const code = loaded.module.code(loaded.kernel, loaded.options)
       const launch = new KernelLaunch(code, configuration, {
         gridId,
         instructionLimit,

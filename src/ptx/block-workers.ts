@@ -5,6 +5,7 @@
  * where a worker fails, it is dropped, and the blocks run here, one after the other.
  */
 import { type DeviceBlock, type DeviceMemory, ENGINE_BEGIN } from './device-memory.js'
+import type { InStep } from './in-step.js'
 import type { LaunchConfiguration } from './layout.js'
 
 /** The workers of a kernel; the host makes them. */
@@ -24,6 +25,7 @@ export interface WorkerKernel {
   readonly kernel: string
   /** The addresses of the module's variables; keys are their names. */
   readonly addresses: ReadonlyMap<string, number>
+  readonly inStep?: InStep
 }
 
 /** A range of blocks to run: all workers take some of them until none is left. */

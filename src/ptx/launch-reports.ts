@@ -58,6 +58,7 @@ export class LaunchReports {
     threads: readonly number[],
     at: Decoded | undefined,
     resident: Resident | undefined,
+    wayOut = '',
   ): void {
     const { report } = this.options
     const line = at?.instruction.line ?? 0
@@ -67,7 +68,7 @@ export class LaunchReports {
     const where = at === undefined ? '' : `, by ${describeInstruction(at.instruction)}`
     report({
       kind,
-      message: `${message}. In block (${block.join()})${where}`,
+      message: `${message}. In block (${block.join()})${where}${wayOut}`,
       kernel: this.code.program.kernel.fn.name,
       block,
       threads,

@@ -222,8 +222,9 @@ export class LaunchRunTime implements RunTime {
     const race = resident.races.access(address, bytes, access, thread, at)
     if (race === undefined) return
     const { other, before, isOfWrites } = race
-    const message = `Threads ${other} and ${thread} access byte ${address} of shared memory without a barrier between them${firstBy(before)}${wayOut(other, thread, before === at)}`
-    const report = (): void => this.reports.find('shared-memory-race', message, [other, thread], at, resident)
+    const message = `Threads ${other} and ${thread} access byte ${address} of shared memory without a barrier between them${firstBy(before)}`
+    const way = wayOut(other, thread, before === at)
+    const report = (): void => this.reports.find('shared-memory-race', message, [other, thread], at, resident, way)
     if (isOfWrites) this.#reportIfChanged(resident.shared + address, bytes, report)
     else report()
   }

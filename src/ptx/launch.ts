@@ -904,7 +904,7 @@ export class KernelLaunch {
   #meetInWarp(resident: Resident, first: number, end: number): boolean {
     if (!this.#waitsInWarp(resident, first, end)) return false
     const { status } = resident
-    let [live, yielded] = [0, 0]
+    let [live, yielded, looping] = [0, 0, 0]
     const groups = new Map<string, { mask: number; lanes: number }>()
     const withoutMask = new Map<string, { readonly thread: number; lanes: number }>()
     // The group of the lane before is tried first, since most lanes wait where that one does.
@@ -912,7 +912,10 @@ export class KernelLaunch {
     for (let thread = first; thread < end; thread++) {
       const lane = thread - first
       if (status[thread] !== GONE) live |= 1 << lane
-      if (status[thread] === YIELDED) yielded++
+      if (status[thread] === YIELDED) {
+        yielded++
+        if (this.#stop(this.#stateOf(resident, thread)).kind === 'turn') looping++
+      }
       if (status[thread] !== WAITING) continue
       const state = this.#stateOf(resident, thread)
       if (state === last && lastGroup !== undefined && ((lastGroup.mask >>> lane) & 1) !== 0) {
@@ -969,12 +972,17 @@ export class KernelLaunch {
     const { patience } = resident
     const waited = patience[first >> 5] ?? 0
     if (yielded === 0) patience[first >> 5] = 0
-    else if (waited < MOST_PATIENCE) {
+    else if (waited < MOST_PATIENCE && !(this.#goesInStep(resident, chosen.thread) && yielded === looping)) {
       patience[first >> 5] = waited + 1
       return false
     }
     this.#meetLanes(resident, first, chosen.lanes)
     return true
+  }
+
+  /** Whether a lane only goes in step: it waits for no lanes in long loops, which may wait for it, such as for a lock that it holds. */
+  #goesInStep(resident: Resident, thread: number): boolean {
+    return this.#operationOf(this.#stop(this.#stateOf(resident, thread))) === 'step'
   }
 
   /** Whether a lane waits for others of its warp. */

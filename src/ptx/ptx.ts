@@ -24,6 +24,7 @@ export {
   type BlockWorkers,
   type ByteRange,
   DeviceMemory,
+  type InStep,
   type KernelFacts,
   KernelFault,
   type KernelFinding,

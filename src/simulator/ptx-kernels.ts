@@ -65,6 +65,8 @@ export interface PtxParts {
   readonly instructions: number
   /** The number of cores that a long launch uses. */
   readonly cores: number
+  /** The accesses at which lanes of a warp go in step. */
+  readonly inStep: Ptx.InStep
   readonly setConditional: SetConditional
   readonly computeCapability: ComputeCapability
 }
@@ -120,7 +122,7 @@ export class PtxModule implements ModuleCode {
     const { localBytes } = this.#module.facts(name)
     if (localBytes > MOST_LOCAL) throw tooMuchLocalMemory(name, localBytes)
     // The kernel is compiled here and not at the first launch, so that a form that does not run is reported at once.
-    this.#module.code(name)
+    this.#module.code(name, { inStep: this.parts.inStep })
     const kernel = new PtxKernel(name, this.#module, this.#text, this.host?.get(name), this.parts)
     this.#kernels.set(name, kernel)
     return kernel
@@ -182,8 +184,14 @@ export class PtxKernel implements KernelCode {
     this.#instructions = this.facts.instructions
     for (const { use } of this.facts.parameters) if (use !== 'none') this.#bytes += BYTES_OF_ACCESS
     if (parts.cores > 1) {
-      const addresses = (): ReadonlyMap<string, number> => module.code(name).variables
-      this.#workers = new KernelWorkers(parts.cores, () => ({ text, kernel: name, addresses: addresses() }))
+      const { inStep } = parts
+      const addresses = (): ReadonlyMap<string, number> => module.code(name, { inStep }).variables
+      this.#workers = new KernelWorkers(parts.cores, () => ({
+        text,
+        kernel: name,
+        addresses: addresses(),
+        inStep,
+      }))
     }
   }
 
@@ -232,8 +240,9 @@ export class PtxKernel implements KernelCode {
     const report = (found: Ptx.KernelFinding): void => void mistakes.push(found)
     const checks = { recorded: true, checked: true, report, mayWrite }
     const configuration = { grid, block, parameters, dynamicSharedBytes: sharedMemory, cooperative }
-    const { choose, instructions: instructionLimit } = this.parts
+    const { choose, inStep, instructions: instructionLimit } = this.parts
     const launch = this.module.launch(this.name, configuration, {
+      inStep,
       print: (text) => void process.stdout.write(text),
       setConditional: this.parts.setConditional,
       ...(instructionLimit === 0 ? {} : { instructionLimit }),

@@ -4,6 +4,7 @@ import { VARIABLES } from '../foundation/base/environment-variables.js'
 import { CUresult } from '../foundation/driver/cuda-results.js'
 import type { Driver } from '../foundation/driver/driver.js'
 import type { StreamHandle } from '../foundation/driver/handle-types.js'
+import type { InStep } from '../ptx/ptx.js'
 import { CaptureRules } from './capture-rules.js'
 import { type ComputeCapability, DEFAULT_COMPUTE_CAPABILITY, parseComputeCapability } from './compute-capability.js'
 import { Ranges, rangeOf } from './handles.js'
@@ -39,6 +40,8 @@ export interface SimDriverOptions {
   readonly instructions?: number | undefined
   /** The compute capability of the devices. Default: as the environment says. */
   readonly computeCapability?: ComputeCapability | undefined
+  /** The accesses at which lanes of a warp go in step. Default: as the environment says. */
+  readonly inStep?: InStep | undefined
   /** The seed of the faults that are random. Default: `seed`. */
   readonly faultSeed?: number
   /** Makes the scheduler that takes the place of virtual time, and of the seed. */
@@ -106,6 +109,7 @@ export class SimDriver implements Driver {
       seed,
       instructions: options.instructions ?? VARIABLES.simInstructions.read(),
       cores: VARIABLES.simCores.read() || availableCores(),
+      inStep: options.inStep ?? VARIABLES.simInStep.read(),
       setConditional: (condition, value) => this.machine.setCondition(condition, value),
       computeCapability,
     })

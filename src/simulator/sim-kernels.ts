@@ -22,6 +22,7 @@ import type {
 import type { LibraryCall } from '../foundation/driver/library-driver.js'
 import type { KernelWork, QueuedKernel } from '../foundation/driver/queued-work.js'
 import { type CompiledSource, compileCuda, compileCudaNow } from '../foundation/native/nvrtc.js'
+import type { InStep } from '../ptx/ptx.js'
 import type { CaptureRules } from './capture-rules.js'
 import { type ComputeCapability, NEWEST_PTX } from './compute-capability.js'
 import { CALL, HostModuleCode, HostWork, type KernelCode, type ModuleCode, NO_FACTS } from './host-kernels.js'
@@ -69,6 +70,7 @@ export class SimKernels implements KernelDriver {
       readonly seed: number
       readonly instructions: number
       readonly cores: number
+      readonly inStep: InStep
       readonly setConditional: SetConditional
       readonly computeCapability: ComputeCapability
     },
@@ -189,6 +191,7 @@ export class SimKernels implements KernelDriver {
       choose: this.#choose,
       instructions: this.options.instructions,
       cores: this.options.cores,
+      inStep: this.options.inStep,
       setConditional,
       computeCapability: this.options.computeCapability,
     })

@@ -214,6 +214,25 @@ describe('only kernels that rely on it stop', () => {
   })
 })
 
+describe('lanes that go in step do not wait for lanes that wait for them', () => {
+  it('a lane that holds a lock goes on at once, whatever volatile accesses it makes', () => {
+    const rounds = 20
+    const text = kernel(`mov.u32 %r7, 0;
+      NEXT: atom.global.cas.b32 %r8, [%rd1], 0, 1; setp.ne.u32 %p1, %r8, 0; @%p1 bra NEXT;
+      ld.volatile.global.u32 %r9, [%rd1+4]; add.u32 %r9, %r9, 1; st.volatile.global.u32 [%rd1+4], %r9;
+      membar.gl; atom.global.exch.b32 %r8, [%rd1], 0;
+      add.u32 %r7, %r7, 1; setp.lt.u32 %p1, %r7, ${rounds}; @%p1 bra NEXT;
+      mov.u32 %r4, 0; st.shared.u32 [%r2], %r4;`).replace('add.s64 %rd1, %rd1, %rd2;', '')
+    const machine = new Machine()
+    const module = machine.load(text.replace('st.global.u32 [%rd1], %r4;', ''))
+    assert.ok(module.code('k').program.stops.some(({ at }) => at?.form.opcode === 'step'))
+    const out = machine.put(new Uint32Array(2))
+    const { effort } = machine.run(module, 'k', { grid: 8, block: 64 }, [out])
+    assert.deepEqual(machine.get(out, new Uint32Array(2)), Uint32Array.of(0, 8 * 64 * rounds))
+    assert.ok(effort.instructions < 5e7, `${effort.instructions} instructions`)
+  })
+})
+
 describe('what relies on going in step is still a race', () => {
   it('whose report says so, and what is missing', () => {
     const { all, findings } = play(kernel(reduction(VOLATILE)), { checked: true })

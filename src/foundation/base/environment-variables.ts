@@ -159,6 +159,12 @@ export const VARIABLES = {
     parse: oneOf(...COMPUTE_CAPABILITIES),
     doc: 'which GPU the default simulator is: PTX for later ones is [refused](../guides/kernels.md#modules), as by its driver',
   }),
+  simInStep: new EnvironmentVariable<'volatile' | 'shared'>('CUDA_STREAMS_SIM_IN_STEP', {
+    values: "'volatile' or 'shared'",
+    default: 'volatile',
+    parse: oneOf('volatile', 'shared'),
+    doc: 'at which accesses [lanes of a warp go in step](../guides/kernels.md#lanes-in-step): volatile ones, or all of shared memory besides',
+  }),
   simCores: new EnvironmentVariable('CUDA_STREAMS_SIM_CORES', {
     values: 'a whole number from 1 to 64',
     /** The reader counts them. */
