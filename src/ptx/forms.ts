@@ -392,7 +392,7 @@ scalar(
   'd:u32 a:A b:B',
   'A',
 )
-/** Of unsigned factors a GPU takes other bits for `.sat` and a scale than the manual says: these forms are left out. */
+/** A GPU takes other bits of unsigned products for `.sat` and a scale than the manual says: these forms are left out. */
 for (const types of ['D=u32.A=u32.B=u32', 'D=s32.A=u32.B=s32', 'D=s32.A=s32.B=u32', 'D=s32.A=s32.B=s32.?sat']) {
   form(`vmad.${types}.?po${types.endsWith('sat') ? '.?scale=shr7|shr15' : ''}`, 'd:D a:A b:B c:D', (m) => {
     const type = m['D']
