@@ -497,7 +497,9 @@ static R makeStream(void **out, u32 flags, int priority, Context *green) {
   Stream *s = 0;
   /* As an allocator does, it hands out what was given back last. */
   for (int i = fresh ? -1 : nstreams - 1; i >= 0; i--) if (!streams[i]->alive && streams[i]->done == streams[i]->queued) { s = streams[i]; streams[i] = streams[nstreams - 1]; streams[nstreams - 1] = s; break; }
-  if (!s) { if (nstreams == MOST_STREAMS) DIE("too many streams"); s = calloc(1, sizeof *s); s->inner = calloc(1, sizeof(Inner)); s->channel = nextChannel++ % CHANNELS; streams[nstreams++] = s; }
+  if (!s) { if (nstreams == MOST_STREAMS) DIE("too many streams"); s = calloc(1, sizeof *s); s->inner = calloc(1, sizeof(Inner)); streams[nstreams++] = s; }
+  /* Streams that are made one after the other have channels of their own: what stands in one holds up the others of its channel. */
+  s->channel = nextChannel++ % CHANNELS;
   s->alive = 1; s->life++; s->flags = flags; s->priority = priority > 0 ? 0 : priority < -5 ? -5 : priority; s->queued = s->done = s->covered = 0; s->placed = 1; s->capture = 0; s->front = frontOf(0); s->green = green; if (green) green->streams++;
   s->inner->self = s; s->inner->id = nextId++; count(STREAMS, 1);
   pthread_mutex_unlock(&g);
