@@ -10,8 +10,8 @@ const LONGEST = 30
 /** Lines that are shown of a job that went well, and again of one that failed. */
 const SHOWN = 25
 
-/** Days since 1970, in UTC: long tables and run times are played in parts, each on its day (tests/helpers/of-the-day.ts). */
 const given = process.env.CUDA_STREAMS_TEST_DAY
+/** Days since 1970, in UTC: long tables and run times are played in parts, each on its day (tests/helpers/of-the-day.ts). */
 const day = given && given !== 'all' ? Number(given) : Math.floor(Date.now() / 86_400_000)
 /** Run times by the days on which they have their turn. */
 const RUN_TIMES = ['node24', 'bun deno', 'node22 node26']

@@ -130,8 +130,8 @@ export interface KernelProgram {
 export interface ProgramOptions {
   /** The bytes of stack that a thread has, if functions call each other in a circle or through pointers. */
   readonly stackBytes: number
-  /** The accesses before which lanes of a warp come together. Default: volatile ones. */
-  readonly inStep?: InStep
+  /** The accesses before which lanes of a warp come together. */
+  readonly inStep: InStep
 }
 
 export function prepareProgram(text: PtxText, name: string, options: ProgramOptions): KernelProgram {
@@ -194,7 +194,7 @@ class Preparation {
     private readonly name: string,
     private readonly options: ProgramOptions,
   ) {
-    this.#steps = new StepPlacer(text, options.inStep ?? 'volatile')
+    this.#steps = new StepPlacer(text, options.inStep)
   }
 
   prepare(): KernelProgram {

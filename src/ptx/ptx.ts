@@ -65,6 +65,9 @@ export interface CodeOptions {
 }
 
 const DEFAULT_STACK_BYTES = 16384
+const DEFAULT_IN_STEP: InStep = 'volatile'
+/** The program of a kernel as its code has it by default, so that facts and code share one. */
+const FOR_FACTS: ProgramOptions = { stackBytes: DEFAULT_STACK_BYTES, inStep: DEFAULT_IN_STEP }
 
 /**
  * A module of PTX that is loaded on a machine. The text is read at once; a kernel is compiled when it is used first, so that a form that is not
@@ -128,7 +131,7 @@ export class PtxModule {
   facts(kernel: string): KernelFacts {
     let facts = this.#facts.get(kernel)
     if (facts === undefined) {
-      facts = withCode(() => factsOf(this.#program(kernel, { stackBytes: DEFAULT_STACK_BYTES })))
+      facts = withCode(() => factsOf(this.#program(kernel, FOR_FACTS)))
       this.#facts.set(kernel, facts)
     }
     return facts
@@ -140,7 +143,7 @@ export class PtxModule {
    * exist, and for code that is wrong; OutOfMachineMemory
    */
   code(kernel: string, options: CodeOptions = {}): KernelCode {
-    const { recorded = false, checked = false, stackBytes = DEFAULT_STACK_BYTES, inStep = 'volatile' } = options
+    const { recorded = false, checked = false, stackBytes = DEFAULT_STACK_BYTES, inStep = DEFAULT_IN_STEP } = options
     const key = `${recorded},${checked},${stackBytes},${inStep},${kernel}`
     const known = this.#codes.get(key)
     if (known !== undefined) return known
@@ -232,7 +235,7 @@ export function readKernelFacts(text: string): ReadonlyMap<string, KernelFacts |
   const names = [...parsed.functions.values()].filter(({ entry, body }) => entry && body !== undefined)
   const facts = (kernel: string): KernelFacts | Error => {
     try {
-      return withCode(() => factsOf(prepareProgram(parsed, kernel, { stackBytes: DEFAULT_STACK_BYTES })))
+      return withCode(() => factsOf(prepareProgram(parsed, kernel, FOR_FACTS)))
     } catch (error) {
       return error instanceof Error ? error : new Error(String(error))
     }
