@@ -4,8 +4,14 @@ import type { Comparison } from '../foundation/driver/driver-constants.js'
 import type { Pointer } from '../foundation/driver/handle-types.js'
 import type { FillWork } from '../foundation/driver/queued-work.js'
 import { bytesIn, extentOf, isMet, type MemoryRows, type MemoryValue } from '../foundation/driver/touched-memory.js'
+import { type Computation, InParts } from './machine/slice.js'
 import type { Touch, Work } from './machine/work.js'
-import { DeviceMemory, type MemoryBlock, PIECE } from './memory-blocks.js'
+import { DeviceMemory, type MemoryBlock } from './memory-blocks.js'
+
+/** The bytes that a copy or fill moves in one part: about a millisecond's worth. */
+const PART = 2 ** 22
+/** The bytes that could be copied while a copy goes on to another row. */
+const COST_OF_ROW = 256
 
 export class CopyEffect implements Work {
   readonly what = 'copy'
@@ -47,9 +53,18 @@ export class CopyEffect implements Work {
   }
 
   effect(): void {
-    for (let done = 0; done < this.byteLength; done += PIECE) {
-      const bytes = this.from.read((this.source + done) as Pointer, Math.min(PIECE, this.byteLength - done))
+    for (const _ of this.#parts());
+  }
+
+  compute(): Computation | undefined {
+    return this.byteLength <= PART ? undefined : new InParts(this.#parts())
+  }
+
+  *#parts(): Generator<undefined, void> {
+    for (let done = 0; done < this.byteLength; done += PART) {
+      const bytes = this.from.read((this.source + done) as Pointer, Math.min(PART, this.byteLength - done))
       this.to.write((this.destination + done) as Pointer, bytes)
+      yield
     }
   }
 }
@@ -99,12 +114,25 @@ export class RowsEffect implements Work {
   }
 
   effect(): void {
+    for (const _ of this.#parts());
+  }
+
+  compute(): Computation | undefined {
+    return this.byteLength <= PART ? undefined : new InParts(this.#parts())
+  }
+
+  *#parts(): Generator<undefined, void> {
     const { to, from } = this
+    let copied = 0
     const at = ({ pointer, rows }: RowsAt, matrix: number, row: number): Pointer =>
       (pointer + matrix * rows.matrixDistance + row * rows.rowDistance) as Pointer
     for (let matrix = 0; matrix < to.rows.matrices; matrix += 1) {
       for (let row = 0; row < to.rows.rows; row += 1) {
         to.block.write(at(to, matrix, row), from.block.read(at(from, matrix, row), to.rows.rowLength))
+        copied += to.rows.rowLength + COST_OF_ROW
+        if (copied < PART) continue
+        copied = 0
+        yield
       }
     }
   }
@@ -142,12 +170,30 @@ export class FillEffect implements Work {
   }
 
   effect(): void {
+    for (const _ of this.#parts());
+  }
+
+  compute(): Computation | undefined {
+    return this.byteLength <= PART ? undefined : new InParts(this.#parts())
+  }
+
+  *#parts(): Generator<undefined, void> {
     const { pointer, value, width, count, rows } = this.fill
-    if (rows === undefined) this.block.fill(pointer, value, width, count)
-    else {
-      for (let row = 0; row < rows.rows; row += 1) {
-        this.block.fill((pointer + row * rows.rowDistance) as Pointer, value, width, rows.rowLength / width)
+    if (rows === undefined) {
+      for (let done = 0; done < count; done += PART / width) {
+        const length = Math.min(PART / width, count - done)
+        this.block.fill((pointer + done * width) as Pointer, value, width, length)
+        yield
       }
+      return
+    }
+    let filled = 0
+    for (let row = 0; row < rows.rows; row += 1) {
+      this.block.fill((pointer + row * rows.rowDistance) as Pointer, value, width, rows.rowLength / width)
+      filled += rows.rowLength + COST_OF_ROW
+      if (filled < PART) continue
+      filled = 0
+      yield
     }
   }
 }

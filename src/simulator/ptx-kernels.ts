@@ -5,6 +5,7 @@
 import { loadPtx } from '#load-ptx'
 import { dataViewOf, SCALAR_ACCESS } from '../foundation/base/element-types.js'
 import { explained, messageOf, stateError } from '../foundation/base/errors.js'
+import { monotonicTime } from '../foundation/base/event-loop.js'
 import { process } from '../foundation/base/node-modules.js'
 import { isLater } from '../foundation/base/versions.js'
 import { warnOnce } from '../foundation/base/warnings.js'
@@ -28,6 +29,7 @@ import { exactMemory } from './exact-memory.js'
 import { compareWithHost, type KernelCode, type ModuleCode } from './host-kernels.js'
 import { KernelWorkers } from './launch-workers.js'
 import type { SimDevice } from './machine/machine-state.js'
+import type { Computation, Slice } from './machine/slice.js'
 import { LaunchFault, type Touch, type Work } from './machine/work.js'
 import { MULTIPROCESSORS } from './properties.js'
 import type { Queued, SimMemory } from './sim-memory.js'
@@ -216,21 +218,17 @@ export class PtxKernel implements KernelCode {
     const held = touches.map(({ pointer }) => this.parts.memory.heldAt(pointer as Pointer))
     const parameters = this.#parametersOf(args, types)
     const compare = this.host === undefined ? undefined : compareWithHost(this.host, work, this.parts.memory)
-    const run = (): void => {
-      const check = compare?.()
-      this.#run(shape, parameters, observer, touches)
-      check?.()
-    }
-    const effect = new PtxWork(kernel.name, touches, held, run)
+    const begin = (): Computation => this.#begin(shape, parameters, observer, touches)
+    const effect = new PtxWork(kernel.name, touches, held, begin, compare)
     return { nanoseconds: kernel.nanoseconds ?? this.#durationOf(shape, multiprocessors), work: effect }
   }
 
-  #run(
+  #begin(
     shape: LaunchShape,
     parameters: Uint8Array,
     observer: LaunchObserver | undefined,
     touches: readonly Touch[],
-  ): void {
+  ): Computation {
     const { grid, block, sharedMemory, cooperative } = shape
     const mistakes: Ptx.KernelFinding[] = []
     const mayWrite = (begin: number, bytes: number): boolean =>
@@ -249,15 +247,14 @@ export class PtxKernel implements KernelCode {
       ...(choose === undefined ? {} : { choose }),
       ...(observer === undefined ? { workers: this.#workers } : checks),
     })
-    try {
-      launch.run()
-    } finally {
+    return new LaunchComputation(launch, observer !== undefined, (isComplete) => {
       observer?.ran(exactMemory(launch.accesses()), mistakes)
       if (launch.isCheckedInPart) warnOnce('CUDA_STREAMS_CHECKED_IN_PART', checkedInPart(this.name))
-    }
-    const { instructions, bytes, threads } = launch.statistics
-    this.#instructions = instructions / threads
-    this.#bytes = bytes / threads
+      if (!isComplete) return
+      const { instructions, bytes, threads } = launch.statistics
+      this.#instructions = instructions / threads
+      this.#bytes = bytes / threads
+    })
   }
 
   #durationOf({ grid, block }: LaunchShape, multiprocessors: number): number {
@@ -320,6 +317,52 @@ function addressesIn(given: LaunchArgument): readonly Pointer[] {
   )
 }
 
+/** The instructions of the first part of a launch, and the milliseconds that each later one is to take. */
+const FIRST_PART = 100_000
+const PART_MS = 1
+
+/** A launch that is computed in parts. */
+class LaunchComputation implements Computation {
+  /** The instructions of the next part. */
+  #part = FIRST_PART
+
+  constructor(
+    private readonly launch: Ptx.KernelLaunch,
+    /** Whether the accesses of the launch are recorded, which those of another one must not mix with. */
+    readonly excludesOthers: boolean,
+    /** Called when the launch has ended, or has failed. */
+    private readonly ended: (isComplete: boolean) => void,
+  ) {}
+
+  run(slice?: Slice): boolean {
+    let isComplete = false
+    let rests = false
+    try {
+      rests = slice === undefined ? this.launch.run() === 'more' : !this.#runIn(slice)
+      isComplete = !rests
+    } finally {
+      if (!rests) this.ended(isComplete)
+    }
+    return isComplete
+  }
+
+  drop(): void {
+    this.launch.close()
+  }
+
+  #runIn(slice: Slice): boolean {
+    for (let before = monotonicTime(); this.launch.run(this.#part) === 'more'; ) {
+      if (slice.isOver) return false
+      const now = monotonicTime()
+      // Parts of a fast kernel grow, as each has a price.
+      if (now - before < PART_MS) this.#part *= 2
+      else this.#part = Math.max(1, Math.round((this.#part * PART_MS) / (now - before)))
+      before = now
+    }
+    return true
+  }
+}
+
 class PtxWork implements Work {
   readonly engine = undefined
   readonly byteLength = undefined
@@ -330,7 +373,9 @@ class PtxWork implements Work {
     readonly touches: readonly Touch[],
     /** Objects that stay reachable until the launch is done. */
     readonly held: readonly unknown[],
-    private readonly run: () => void,
+    private readonly begin: () => Computation,
+    /** Begins the comparison with a host implementation, and returns the function that ends it. */
+    private readonly compare: (() => (() => void) | undefined) | undefined,
   ) {}
 
   get what(): string {
@@ -338,14 +383,32 @@ class PtxWork implements Work {
   }
 
   effect(): void {
-    try {
-      this.run()
-    } catch (error) {
-      const { KernelFault, OutOfMachineMemory } = loadPtx()
-      if (error instanceof KernelFault) throw new LaunchFault(error.number, textOf(error))
-      if (error instanceof OutOfMachineMemory) throw tooMuchMemory(error.message)
-      throw error
+    const check = this.compare?.()
+    surfaced(() => this.begin().run())
+    check?.()
+  }
+
+  compute(): Computation | undefined {
+    // What a host implementation is compared with must not change between the parts.
+    if (this.compare !== undefined) return undefined
+    const computation = surfaced(this.begin)
+    return {
+      excludesOthers: computation.excludesOthers,
+      run: (slice) => surfaced(() => computation.run(slice)),
+      drop: () => computation.drop(),
     }
+  }
+}
+
+/** Runs code of a launch, whose faults are those of the machine. */
+function surfaced<R>(run: () => R): R {
+  try {
+    return run()
+  } catch (error) {
+    const { KernelFault, OutOfMachineMemory } = loadPtx()
+    if (error instanceof KernelFault) throw new LaunchFault(error.number, textOf(error))
+    if (error instanceof OutOfMachineMemory) throw tooMuchMemory(error.message)
+    throw error
   }
 }
 

@@ -9,6 +9,7 @@ import type { CaptureRules } from './capture-rules.js'
 import type { HostWaits } from './machine/host-waits.js'
 import type { Machine } from './machine/machine.js'
 import type { SimEvent, SimOperation } from './machine/machine-state.js'
+import { Slice } from './machine/slice.js'
 import type { Registry } from './registry.js'
 import type { SimQueue } from './sim-queue.js'
 import type { SimSharing } from './sim-sharing.js'
@@ -56,9 +57,9 @@ export class SimEvents implements EventDriver {
 
   query(handle: EventHandle): boolean {
     const event = this.#liveEvent(handle, 'cuEventQuery')
-    this.machine.look([event.record])
+    const isKnown = this.machine.look([event.record], new Slice())
     this.registry.alive(event.device, 'cuEventQuery')
-    return event.record === undefined || event.record.over
+    return isKnown && (event.record === undefined || event.record.over)
   }
 
   synchronize(handle: EventHandle): void {

@@ -31,6 +31,7 @@ import type { Machine } from './machine/machine.js'
 import type { SimDevice, SimOperation } from './machine/machine-state.js'
 import type { SimPool } from './machine/pools.js'
 import { Queue } from './machine/queue.js'
+import { Slice } from './machine/slice.js'
 import { SimOperationKind, type Work } from './machine/work.js'
 import { DeviceMemory, type MemoryBlock, PinnedMemory, RegisteredMemory, VariableMemory } from './memory-blocks.js'
 import {
@@ -296,7 +297,7 @@ export class SimMemory implements MemoryDriver {
   isDone(event: EventHandle): boolean {
     this.machine.scheduler.tick()
     const found = this.registry.peekEvent(event)
-    this.machine.look([found?.record])
+    if (!this.machine.look([found?.record], new Slice())) return false
     return found !== undefined && found.device.fault === 0 && (found.record === undefined || found.record.over)
   }
 

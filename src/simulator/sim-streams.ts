@@ -16,6 +16,7 @@ import type { CaptureRules } from './capture-rules.js'
 import type { HostWaits } from './machine/host-waits.js'
 import type { Machine } from './machine/machine.js'
 import { SimEvent, type SimStream } from './machine/machine-state.js'
+import { Slice } from './machine/slice.js'
 import { SIMULATED_PRIORITIES } from './properties.js'
 import type { Registry } from './registry.js'
 import type { SimQueue } from './sim-queue.js'
@@ -103,8 +104,9 @@ export class SimStreams implements StreamDriver {
   query(handle: StreamHandle): boolean {
     const stream = this.registry.liveStream(handle, 'cuStreamQuery')
     this.#refuseLooking(stream, 'cuStreamQuery')
-    this.machine.look(this.queue.tailsOf(stream))
+    const isKnown = this.machine.look(this.queue.tailsOf(stream), new Slice())
     this.registry.alive(stream.device, 'cuStreamQuery')
+    if (!isKnown) return false
     return stream === stream.device.nullStream ? stream.device.blockingUnfinished === 0 : stream.unfinished === 0
   }
 

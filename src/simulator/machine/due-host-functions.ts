@@ -41,6 +41,11 @@ export class DueHostFunctions {
     queue.push(due)
   }
 
+  /** The host function that is taken next; undefined if there is none, or if a seed picks it. */
+  get next(): DueHostFunction | undefined {
+    return this.#inOrder.peek()
+  }
+
   take(): DueHostFunction | undefined {
     if (this.random === undefined) return this.#inOrder.shift()
     if (this.#turns.length === 0) return undefined

@@ -124,9 +124,7 @@ export class HostWaits {
 
   #turn(): TurnResult {
     if (this.#abandoned) return 'idle'
-    const goesOn = this.machine.scheduler.turn()
-    this.machine.publish()
-    if (goesOn) return 'soon'
+    if (this.machine.turn()) return 'soon'
     if (this.machine.standsForOthers) return 'later'
     if (this.#pending === 0) this.#pendingSince = undefined
     else this.#pendingSince ??= monotonicTime()

@@ -8,6 +8,7 @@
  */
 import { Search, type SimOperation, type SimStream } from './machine-state.js'
 import type { HostWait } from './scheduler.js'
+import type { Slice } from './slice.js'
 import { isLatch, SimOperationKind, type Touch } from './work.js'
 
 /** The number of effects of finished operations that are put off at most; a free of so many MiB counts as so many more. */
@@ -40,8 +41,13 @@ export class LateEffects {
     room: undefined,
   }
 
-  /** @param effect Does the effect of an operation */
-  constructor(private readonly effect: (operation: SimOperation) => void) {}
+  /** The slice in which effects are done; undefined while all that is asked for is done at once. */
+  #slice: Slice | undefined
+  /** Whether the slice was over before all that was asked for was done: nothing else is done in it. */
+  #rests = false
+
+  /** @param effect Does the effect of an operation; returns false if the slice was over before it is there */
+  constructor(private readonly effect: (operation: SimOperation, slice: Slice | undefined) => boolean) {}
 
   /** Whether no queued operation owes an effect. */
   get isIdle(): boolean {
@@ -55,13 +61,17 @@ export class LateEffects {
     this.#owing += 1
   }
 
-  /** Notes that an operation is over and owes its effect. Returns true if too much has been put off by now. */
-  putOff(operation: SimOperation): boolean {
+  /** Whether too much has been put off. */
+  get isFull(): boolean {
+    return this.#late > MOST_LATE
+  }
+
+  /** Notes that an operation is over and owes its effect. */
+  putOff(operation: SimOperation): void {
     // Done operations are forgotten here and not in `queued`, where the operation that is being queued is not complete yet.
     if (this.#waiting.length >= 2 * this.#owing + SLACK) this.#forgetDone()
     this.#late += weightOf(operation)
     if (freesMemory(operation) && !operation.after.some(({ owesEffect }) => owesEffect)) this.#do(operation, false)
-    return this.#late > MOST_LATE
   }
 
   /** Notes that an operation is over whose effect was there before. */
@@ -69,25 +79,47 @@ export class LateEffects {
     this.#early.delete(operation)
   }
 
-  /** Does the effects of all operations that are over, in the order in which they were queued. */
-  doAll(): void {
-    for (const operation of this.#waiting) if (operation.over) this.#do(operation, false)
+  /** Does the effects of all operations that are over, in the order in which they were queued. Returns false if the slice was over before. */
+  doAll(slice?: Slice): boolean {
+    return this.#within(slice, () => {
+      for (const operation of this.#waiting) if (operation.over) this.#do(operation, false)
+    })
   }
 
-  /** Does the effects of all operations that come before this one, and its own effect if it is over. */
-  demand(operation: SimOperation): void {
+  /**
+   * Does the effects of all operations that come before this one, and its own effect if it is over. Returns false if the slice was over before: then
+   * the next call goes on.
+   */
+  demand(operation: SimOperation, slice?: Slice): boolean {
     const demanded = operation.over ? owing(operation) : operation.after.flatMap(owing)
-    if (demanded.length === 0) return
+    if (demanded.length === 0) return true
     const unplaced = this.#unplaced
     this.#unplaced = []
     for (const each of unplaced) if (each.owesEffect) this.#places.add(each)
-    for (const each of owedBefore(demanded)) this.#do(each, true)
+    return this.#within(slice, () => {
+      for (const each of owedBefore(demanded)) this.#do(each, true)
+    })
   }
 
-  /** Does the effect of an operation that is about to be over, after all effects before it. */
-  doNow(operation: SimOperation): void {
-    this.demand(operation)
-    this.#do(operation, false)
+  /**
+   * Does the effect of an operation that is about to be over, after all effects before it. Returns false if the slice was over before.
+   */
+  doNow(operation: SimOperation, slice?: Slice): boolean {
+    return this.demand(operation, slice) && this.#within(slice, () => this.#do(operation, false))
+  }
+
+  /** Does effects in a slice, inside of which others may have to be done at once. Returns whether all were done. */
+  #within(slice: Slice | undefined, doEffects: () => void): boolean {
+    const [before, rested] = [this.#slice, this.#rests]
+    this.#slice = slice
+    this.#rests = false
+    try {
+      doEffects()
+      return !this.#rests
+    } finally {
+      this.#slice = before
+      this.#rests = rested
+    }
   }
 
   comesAfterUnderWay(operation: SimOperation): boolean {
@@ -105,14 +137,19 @@ export class LateEffects {
 
   /** Does the effect of an operation, after those that it comes after. If `late`, whatever may come before it does so. */
   #do(operation: SimOperation, late: boolean): void {
-    if (!operation.owesEffect || this.#underWay.has(operation)) return
+    if (this.#rests || !operation.owesEffect || this.#underWay.has(operation)) return
     const hasRivals = late && !freesMemory(operation)
     this.#underWay.add(operation)
     try {
-      if (hasRivals && this.#underWay.size < DEEPEST) {
+      // What comes before an effect is known when its first part is computed.
+      if (hasRivals && this.#underWay.size < DEEPEST && operation.computation === undefined) {
         this.#places.walk(operation, false, this.#doIfPossible)
+        if (this.#rests) return
       }
-      this.effect(operation)
+      if (!this.effect(operation, this.#slice)) {
+        this.#rests = true
+        return
+      }
       this.#owing -= 1
       if (operation.over) this.#late -= weightOf(operation)
       else this.#early.add(operation)
@@ -124,6 +161,7 @@ export class LateEffects {
 
   /** Does the effect of a rival, unless it comes after an effect under way, or after something that the host has still to do. */
   readonly #doIfPossible = (operation: SimOperation): void => {
+    if (this.#rests) return
     const before = owedBefore([operation], (one) => this.#underWay.has(one) || (!one.over && isHeldUp(one)))
     for (const each of before) this.#do(each, true)
   }

@@ -18,6 +18,7 @@ import type { HostFunction } from '../../foundation/driver/queued-work.js'
 import type { Turn, WorkWords } from '../shared/object-words.js'
 import type { Listed } from './live-operations.js'
 import type { DevicePools } from './pools.js'
+import type { Computation } from './slice.js'
 import { isLatch, SimOperationKind, type Touch, type Work } from './work.js'
 
 export class SimDevice {
@@ -200,6 +201,10 @@ export class SimOperation implements Listed<SimOperation> {
   declare whenOver: (() => void) | undefined
   host: HostFunction | undefined
   work: Work | undefined
+  /** The effect, once a part of it has been computed and the rest is not there yet. */
+  declare computation: Computation | undefined
+  /** Whether all effects were there when the operation was over, or have been computed since: a fault that comes later is none of its. */
+  declare isComputed: boolean
   /** The partition in which a kernel runs: that of the stream on which it was queued or captured, if the stream is in one. */
   declare partition: SimPartition | undefined
   /** The CUresult of the fault that the operation ends in, or 0. */
@@ -236,6 +241,8 @@ export class SimOperation implements Listed<SimOperation> {
       numbers: undefined,
       partition: undefined,
       fails: 0,
+      computation: undefined,
+      isComputed: false,
     }
     Object.assign(SimOperation.prototype, none)
   }
@@ -379,6 +386,7 @@ export class SimOperation implements Listed<SimOperation> {
   /** Notes that the effect of the operation is there. */
   effectIsDone(): void {
     this.hadEffect = true
+    if (this.computation !== undefined) this.computation = undefined
     if (!this.over) return
     this.work = undefined
     this.after = NONE

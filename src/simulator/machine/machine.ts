@@ -29,6 +29,7 @@ import {
   type SimStream,
 } from './machine-state.js'
 import type { HostWait, Scheduler, Steps } from './scheduler.js'
+import { type Computation, Slice } from './slice.js'
 import { isLatch, LaunchFault, OtherThreadsWork, SimOperationKind, type Work } from './work.js'
 
 /** An observer of a machine's operations. Its methods are called in the middle of changes, so they may only take notes. */
@@ -99,6 +100,10 @@ export class Machine implements Steps {
   #strange: LaunchFault | undefined
   /** The conditions of the operation whose effect is under way. */
   #conditions: readonly SimCondition[] | undefined
+  /** The operation whose effect is computed in parts, with no other effect between them. */
+  #excluding: SimOperation | undefined
+  /** The slice of the turn of the event loop that is under way. */
+  #slice: Slice | undefined
   /** The callbacks that a fault dropped and that have still to be notified of it. */
   #toTell: SimOperation[] = []
 
@@ -108,7 +113,7 @@ export class Machine implements Steps {
   ) {
     this.scheduler = scheduler(this)
     this.#explores = this.scheduler.explores
-    if (this.scheduler.putsOff) this.#late = new LateEffects((operation) => this.#effect(operation))
+    if (this.scheduler.putsOff) this.#late = new LateEffects((operation, slice) => this.#effect(operation, slice))
   }
 
   /** Queues work behind all that is in the stream. `fails` is the CUresult of the fault that the work ends in, or 0. */
@@ -310,13 +315,14 @@ export class Machine implements Steps {
     if (fault !== 0 && this.devices.some((device) => device.fault === 0)) this.break(fault)
   }
 
-  /** Publishes to other threads which work is done, with all effects. */
-  publish(): void {
-    if (this.others.isEmpty) return
+  /** Publishes to other threads which work is done, with all effects. Returns false if the slice was over before all effects were there. */
+  publish(slice?: Slice): boolean {
+    if (this.others.isEmpty) return true
     this.hearFault()
-    this.#late?.doAll()
+    if (this.#late?.doAll(slice) === false) return false
     const oldest = this.#live.find(({ inStream }) => inStream)
     this.others.publishOldest(oldest?.sequence ?? this.#sequence + 1)
+    return true
   }
 
   /** Whether any stream waits for something that another thread may do: its work, or a value that it writes. */
@@ -364,21 +370,58 @@ export class Machine implements Steps {
     for (const stream of device.touched) yield stream.tail
   }
 
-  /** Tells the scheduler that the host queries whether all of these are over. */
-  look(operations: readonly (SimOperation | undefined)[]): void {
+  /**
+   * Tells the scheduler that the host queries whether all of these are over. Returns false if that cannot be known before more has been computed than
+   * there was time for in the slice.
+   */
+  look(operations: readonly (SimOperation | undefined)[], slice?: Slice): boolean {
     this.scheduler.look({ operations, memory: undefined })
-    if (this.#late === undefined) return
+    if (this.#late === undefined) return true
     if (!this.#late.earlyOnes.isOver()) this.scheduler.block(this.#late.earlyOnes, 'none')
-    if (this.#late.isIdle) return
-    for (const operation of operations) if (operation?.over === false) return
-    for (const operation of operations) this.observe(operation)
+    if (this.#late.isIdle) return true
+    for (const operation of operations) if (operation?.over === false) return true
+    return operations.every((operation) => this.observe(operation, slice))
   }
 
-  /** Makes all effects before an operation visible, since the host goes on in the knowledge that it is over. */
-  observe(operation: SimOperation | undefined): void {
-    if (operation === undefined || this.#late?.isIdle !== false) return
-    this.#late.demand(operation)
+  /**
+   * Makes all effects before an operation visible, since the host goes on in the knowledge that it is over. Returns false if the slice was over
+   * before.
+   */
+  observe(operation: SimOperation | undefined, slice?: Slice): boolean {
+    if (operation === undefined || this.#late?.isIdle !== false) return true
+    const isDone = this.#late.demand(operation, slice)
     this.#dropWhatIsLost()
+    return isDone
+  }
+
+  computeBefore(next: SimOperation | undefined, slice?: Slice): boolean {
+    if (this.#late !== undefined) {
+      if (this.#late.isFull && !this.#doAllEffects(slice)) return false
+      return next === undefined || !isSharedWork(next) || next.over || this.#late.doNow(next, slice)
+    }
+    // Without a slice the effect is done when the operation ends.
+    if (next?.work?.compute === undefined || slice === undefined || next.over) return true
+    return next.fails !== 0 || next.stream.device.fault !== 0 || this.#effect(next, slice)
+  }
+
+  computeResults(operation: SimOperation, slice?: Slice): boolean {
+    if (!this.observe(operation, slice)) return false
+    if (!operation.isComputed && operation.settle !== undefined && operation.stream.device.fault !== 0)
+      operation.failLate()
+    operation.isComputed = true
+    return true
+  }
+
+  /** Lets things happen in a turn of the event loop. Returns false if nothing can. */
+  turn(): boolean {
+    const slice = new Slice()
+    this.#slice = slice
+    try {
+      const goesOn = this.scheduler.turn(slice)
+      return !this.publish(slice) || goesOn
+    } finally {
+      this.#slice = undefined
+    }
   }
 
   /** Calls `settle` when the operation is over. Returns a function that takes that back. */
@@ -388,8 +431,7 @@ export class Machine implements Steps {
       operation.settle = settle
       this.waitsPending += 1
       if (!operation.over) return
-      this.observe(operation)
-      if (operation.stream.device.fault !== 0) operation.failLate()
+      this.computeResults(operation, this.#slice ?? new Slice())
       this.#owed.add(operation)
       this.scheduler.settleLater(operation)
     })
@@ -810,7 +852,10 @@ export class Machine implements Steps {
       operation.end(operation.stream.device.fault !== 0, this.#late?.isIdle === false)
       this.#live.remove(operation)
       if (operation.stream.unfinished === 0) this.#leaveTail(operation.stream)
-      if (operation.work !== undefined && this.#late?.putOff(operation) === true) this.#doAllEffects()
+      if (operation.work !== undefined && this.#late !== undefined) {
+        this.#late.putOff(operation)
+        if (this.#late.isFull) this.#doAllEffects(this.#slice ?? new Slice())
+      }
       operation.letGo(this.#letGo, ending)
     }
     if (!this.others.isEmpty && this.#live.isEmpty) this.publish()
@@ -832,7 +877,7 @@ export class Machine implements Steps {
     const putsOff = this.#late !== undefined && device.fault === 0 && operation.owesEffect
     if (!putsOff && device.fault === 0) this.#effect(operation)
     if (operation.settle !== undefined) {
-      this.observe(operation)
+      this.computeResults(operation, this.#slice ?? new Slice())
       this.#owed.add(operation)
       this.scheduler.settleLater(operation)
     }
@@ -846,20 +891,26 @@ export class Machine implements Steps {
     this.scheduler.over(operation)
     this.observer?.ended(operation)
     if (operation.hadEffect) this.#late?.earlyIsOver(operation)
-    if (!putsOff) operation.work = undefined
+    if (!putsOff) {
+      operation.computation?.drop()
+      operation.computation = undefined
+      operation.work = undefined
+    }
     if (device.fault !== 0) this.#dropHostFunction(operation)
   }
 
   /**
    * Does the effect of an operation. An effect that throws is a fault, or else an error in the program or in this library: then the machine goes on.
+   * Returns false if the slice was over before the effect is there.
    */
-  #effect(operation: SimOperation): void {
+  #effect(operation: SimOperation, slice?: Slice): boolean {
     const { work } = operation
-    if (work === undefined || operation.hadEffect) return
+    if (work === undefined || operation.hadEffect) return true
+    if (this.#excluding !== undefined && this.#excluding !== operation) this.#completeExcluding(this.#excluding)
     const before = this.#conditions
     this.#conditions = operation.conditions
     try {
-      work.effect()
+      if (!this.#compute(operation, work, slice)) return false
     } catch (error) {
       if (error instanceof LaunchFault) this.#lose(error)
       else throwUncaught(error)
@@ -868,8 +919,40 @@ export class Machine implements Steps {
     }
     if (this.#strange !== undefined) this.#lose(this.#strange)
     this.#strange = undefined
+    if (this.#excluding === operation) this.#excluding = undefined
     operation.effectIsDone()
     operation.stream.device.forgetDestroyed(operation.stream)
+    return true
+  }
+
+  /** Does the effect, or a part of it. Returns whether it is there. */
+  #compute(operation: SimOperation, work: Work, slice: Slice | undefined): boolean {
+    if (operation.computation === undefined) {
+      const computation = slice === undefined ? undefined : work.compute?.()
+      if (computation === undefined) {
+        work.effect()
+        return true
+      }
+      operation.computation = computation
+      if (computation.excludesOthers) this.#excluding = operation
+    }
+    return operation.computation.run(slice)
+  }
+
+  /** Computes the rest of an effect that no other may come between. It counts as there, and its errors appear, when its turn comes. */
+  #completeExcluding(operation: SimOperation): void {
+    this.#excluding = undefined
+    const { computation, conditions } = operation
+    const before = this.#conditions
+    this.#conditions = conditions
+    try {
+      computation?.run()
+      operation.computation = COMPLETE
+    } catch (error) {
+      operation.computation = new Failed(error)
+    } finally {
+      this.#conditions = before
+    }
   }
 
   #lose({ result, message }: LaunchFault): void {
@@ -891,10 +974,11 @@ export class Machine implements Steps {
     if (stream.destroyed) stream.device.forgetDestroyed(stream)
   }
 
-  /** Does all effects that are put off, so that all destroyed streams can be forgotten. */
-  #doAllEffects(): void {
-    this.#late?.doAll()
+  /** Does all effects that are put off, so that all destroyed streams can be forgotten. Returns false if the slice was over before. */
+  #doAllEffects(slice?: Slice): boolean {
+    const isDone = this.#late?.doAll(slice) !== false
     for (const device of this.devices) device.forgetAllDestroyed()
+    return isDone
   }
 
   #leaveStream(operation: SimOperation): void {
@@ -927,6 +1011,22 @@ export class Machine implements Steps {
     this.#toTell = []
     for (const operation of toTell) this.scheduler.callBack(operation, operation.stream.device.fault)
   }
+}
+
+/** A computation that has been completed before its turn. */
+const COMPLETE: Computation = { excludesOthers: false, run: () => true, drop: () => {} }
+
+/** A computation that has failed before its turn. */
+class Failed implements Computation {
+  readonly excludesOthers = false
+
+  constructor(private readonly error: unknown) {}
+
+  run(): boolean {
+    throw this.error
+  }
+
+  drop(): void {}
 }
 
 const NOTHING: readonly SimOperation[] = []

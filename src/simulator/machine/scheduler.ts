@@ -3,12 +3,23 @@
  * promise is settled. The machine decides which operation must come after which; a scheduler picks among the rest.
  */
 import type { SimOperation, SimStream } from './machine-state.js'
+import type { Slice } from './slice.js'
 import type { Touch } from './work.js'
 
 /** The methods by which a scheduler moves the machine. */
 export interface Steps {
   /** Completes the waits of streams for values that memory has by now. Returns false if there are none. */
   passValues(): boolean
+  /**
+   * Computes what has to be there before another operation ends: `next`, if one is about to. Returns false if the slice was over before. Without a
+   * slice all is computed at once.
+   */
+  computeBefore(next: SimOperation | undefined, slice?: Slice): boolean
+  /**
+   * Computes what JavaScript may see once the promise of the operation is settled, or its host function runs. Returns false if the slice was over
+   * before.
+   */
+  computeResults(operation: SimOperation, slice?: Slice): boolean
   /** Ends an operation, or faults the devices if that is its end, and starts what waited for it. */
   end(operation: SimOperation): void
   /** Notes that an operation that is no host function begins, or will at `time`, which may be later than now. */
@@ -73,6 +84,6 @@ export interface Scheduler {
   block(wait: HostWait, runs: Runs): boolean
   /** Lets one thing happen while another machine waits. Returns false if nothing can. */
   step(): boolean
-  /** Lets things happen in a turn of the event loop. Returns false if nothing can. */
-  turn(): boolean
+  /** Lets things happen in a turn of the event loop, for as long as the slice takes. Returns false if nothing can. */
+  turn(slice: Slice): boolean
 }

@@ -11,6 +11,7 @@ import type { SimOperation, SimPartition } from './machine-state.js'
 import { Queue } from './queue.js'
 import { Random } from './random.js'
 import type { HostWait, Runs, Scheduler, Steps } from './scheduler.js'
+import { Slice } from './slice.js'
 import { SimOperationKind } from './work.js'
 
 /**
@@ -71,6 +72,8 @@ export class TimedScheduler implements Scheduler {
   readonly #due: DueHostFunctions
   /** The operations that are over and whose promises have not been settled yet. */
   #settled: SimOperation[] = []
+  /** Whether time stands, since an operation whose time has come is still being computed. */
+  #stands = false
 
   constructor(
     private readonly steps: Steps,
@@ -116,8 +119,9 @@ export class TimedScheduler implements Scheduler {
 
   tick(): void {
     this.steps.passValues()
+    if (this.#stands) return
     this.now += CALL_COST
-    while (this.#hasArrived()) this.#arrive(this.#running.shift())
+    if (this.#hasArrived()) this.#arriveIn(new Slice())
   }
 
   /** Lets time pass, so that what ends meanwhile ends at its own time. */
@@ -126,7 +130,11 @@ export class TimedScheduler implements Scheduler {
     this.now = Math.max(this.now, time)
   }
 
-  look(): void {}
+  /** Goes on with what is being computed: a program may ask again and again without ever returning to the event loop. */
+  look(): void {
+    if (this.#stands) this.#arriveIn(new Slice())
+  }
+
   handedOver(): void {}
 
   /** Lets things happen until the wait is over. Host functions that come due run here, since nothing else could run them. */
@@ -139,20 +147,48 @@ export class TimedScheduler implements Scheduler {
     return this.#runDue(this.#due.take()) || this.#advance()
   }
 
-  turn(): boolean {
+  turn(slice: Slice): boolean {
     this.steps.passValues()
     let delivered = false
-    for (let due = this.#due.length; due > 0 && this.#runDue(this.#due.take()); due -= 1) delivered = true
-    if (this.#settle() || delivered) return true
+    for (let due = this.#due.length; due > 0; due -= 1) {
+      const next = this.#due.next
+      if (next !== undefined && !this.steps.computeResults(next.operation, slice)) return true
+      if (!this.#runDue(this.#due.take())) break
+      delivered = true
+    }
+    if (this.#settled.length > 0) {
+      if (this.#areComputed(slice)) this.#settle()
+      return true
+    }
+    if (delivered) return true
     for (let step = 0; step < STEPS_PER_TURN; step += 1) {
+      const next = this.#running.peek()
+      if (!this.#isComputed(next, slice)) return true
       if (!this.#advance()) return false
-      if (this.#due.length > 0 || this.#settled.length > 0) break
+      if (this.#due.length > 0 || this.#settled.length > 0 || slice.isOver) break
     }
     return true
   }
 
   #hasArrived(): boolean {
     return (this.#running.peek()?.time ?? Number.POSITIVE_INFINITY) <= this.now
+  }
+
+  /** Lets all operations arrive whose time has come, or as many as can be computed in the slice. */
+  #arriveIn(slice: Slice): void {
+    while (this.#hasArrived() && this.#isComputed(this.#running.peek(), slice)) this.#arrive(this.#running.shift())
+  }
+
+  /** Computes what has to be there before an operation arrives; until it is there, time stands. Returns false if the slice was over before. */
+  #isComputed(next: SimOperation | undefined, slice: Slice): boolean {
+    this.#stands = !this.steps.computeBefore(next, slice)
+    if (this.#stands && next !== undefined) this.now = Math.max(this.now, next.time)
+    return !this.#stands
+  }
+
+  /** Computes what the promises that are about to be settled may show. Returns false if the slice was over before. */
+  #areComputed(slice: Slice): boolean {
+    return this.#settled.every((operation) => this.steps.computeResults(operation, slice))
   }
 
   #block(wait: HostWait, runsAny: boolean): boolean {
@@ -190,17 +226,18 @@ export class TimedScheduler implements Scheduler {
     return true
   }
 
-  /** Settles the promises whose operations are over, in that order. Returns false if there are none. */
-  #settle(): boolean {
-    if (this.#settled.length === 0) return false
+  /** Settles the promises whose operations are over, in that order. */
+  #settle(): void {
     const settled = this.#settled
     this.#settled = []
     for (const operation of settled) this.steps.settle(operation)
-    return true
   }
 
   /** Moves time to the next end of an operation. Returns false if none runs. */
   #advance(): boolean {
+    const first = this.#running.peek()
+    this.steps.computeBefore(first)
+    this.#stands = false
     const next = this.#running.shift()
     if (next === undefined) return false
     this.now = Math.max(this.now, next.time)

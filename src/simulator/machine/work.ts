@@ -1,4 +1,5 @@
 /** The kinds of operations of the simulated machine, and their effects on memory. */
+import type { Computation } from './slice.js'
 
 export const SimOperationKind = {
   /** An operation that takes no time: a record, a wait, a marker. It ends as soon as it is ready. */
@@ -74,6 +75,8 @@ export interface Work {
    * uncaught exceptions.
    */
   effect(): void
+  /** Begins the effect, if it may take so long that the event loop should turn meanwhile; `effect` is not called then. */
+  compute?(): Computation | undefined
 }
 
 /** The wait of a stream for work of another thread. */
