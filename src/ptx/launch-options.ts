@@ -28,3 +28,8 @@ export interface LaunchOptions {
   /** The value of %gridid. Default: a number that no other launch has. */
   readonly gridId?: bigint
 }
+
+/** What a schedule picks of so many, as an index. */
+export function pickFrom(count: number, choose: (count: number) => number): number {
+  return Math.min(count - 1, Math.max(0, Math.trunc(choose(count))))
+}

@@ -3,10 +3,11 @@
 import { type Decoded, describeInstruction } from './decoding.js'
 import { type DeviceBlock, ENGINE_BEGIN, OutOfMachineMemory } from './device-memory.js'
 import type { KernelFault } from './faults.js'
-import type { GlobalRace, GlobalRaces, SiteFacts } from './global-races.js'
+import type { GlobalRace, SiteFacts } from './global-races.js'
 import type { KernelCode, RunTime } from './kernel-code.js'
 import type { LaunchOptions } from './launch-options.js'
 import type { LaunchReports } from './launch-reports.js'
+import type { LaunchSpace } from './launch-space.js'
 import { align, BOUNCE, FRAME, LAUNCH, LOCAL_WINDOW, PARAMETER_WINDOW, SHADOW, SHARED_WINDOW } from './layout.js'
 import { formatPrintf, readString } from './printf.js'
 import { SharedRaces } from './shared-races.js'
@@ -16,16 +17,6 @@ interface Pending {
   readonly block: DeviceBlock
   readonly offset: number
   readonly bytes: number
-}
-
-/** The memory of a launch that is no block of the device, and the races that are looked for in the device's. */
-export interface LaunchSpace {
-  /** The address of the launch's cells (LAUNCH in layout.ts). */
-  readonly cells: number
-  readonly sharedBytes: number
-  /** The part of the shared memory that the kernel itself asked for; the rest is reserved for CUDA. */
-  readonly ownSharedBytes: number
-  readonly globalRaces: GlobalRaces | undefined
 }
 
 export class LaunchRunTime implements RunTime {
