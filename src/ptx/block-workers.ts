@@ -15,8 +15,14 @@ export interface BlockWorkers {
   isReady(): boolean
   /** Memory that all workers reach; it is used again from one task to the next. */
   memory(byteLength: number): ArrayBufferLike
-  /** Lets all workers run and waits for them; one core would take `milliseconds`. Undefined if a worker failed. */
-  run(task: BlockTask, milliseconds: number): readonly BlockResult[] | undefined
+  /** Lets all workers run; one core would take `milliseconds`. */
+  run(task: BlockTask, milliseconds: number): BlockRun
+}
+
+/** A task that workers are at. */
+export interface BlockRun {
+  /** Waits at most so many milliseconds for all workers; 'pending' if that was not enough, undefined if a worker failed. */
+  results(milliseconds: number): readonly BlockResult[] | 'pending' | undefined
 }
 
 /** The parts of a kernel from which a worker compiles it. */

@@ -33,6 +33,8 @@ export class FunctionWriter {
   #passes: RowGuard | undefined
   /** The local in which an entry adds up the instructions of its loops. */
   #spent: number | undefined
+  /** The budget after which no further thread begins. */
+  #limit: number | undefined
   #loopWeights = new Map<number, LoopWeight>()
   #counts = false
 
@@ -126,8 +128,9 @@ export class FunctionWriter {
     const { body } = this.#values
     const { threadBytes } = this.context.program
     const [first, different] = [body.local('i32'), body.local('i32')]
-    const spent = body.local('i64')
+    const [spent, limit] = [body.local('i64'), body.local('i64')]
     this.#spent = spent
+    this.#limit = limit
     body.at(body.start, () => {
       body.write(
         1,
@@ -151,8 +154,10 @@ export class FunctionWriter {
     this.#closeRows()
     if (this.#counts) {
       body.write(0, 0, memory('i64.load', BLOCK.spent), spent, 'i64.add', memory('i64.store', BLOCK.spent))
+      if (stops) body.at(body.start, () => body.write(0, memory('i64.load', BLOCK.limit), set(limit)))
     }
     if (stops) {
+      body.write(0, 2, memory('i32.store', BLOCK.next))
       body.write(i32(MIXED), first, different, 'select')
     } else body.i32(EXITED)
   }
@@ -202,6 +207,7 @@ export class FunctionWriter {
       const [tid = 0] = this.#values.tids()
       body.write(tid, i32(1), 'i32.add', set(tid))
     }
+    if (states !== undefined) this.#endAtLimit(end)
     if (isCounted) body.write(thread, end, 'i32.lt_u')
     else body.write(x, inRow, 'i32.lt_u')
     body.brIf(0)
@@ -209,6 +215,17 @@ export class FunctionWriter {
     body.end()
     if (isCounted) return
     body.write(frame, end, thread, 'i32.sub', i32(threadBytes), 'i32.mul', 'i32.add', set(frame), end, set(thread))
+  }
+
+  /** Ends the range of threads before the next one, if the budget is used up: the launch has to rest. */
+  #endAtLimit(end: number): void {
+    if (!this.#counts || this.#spent === undefined || this.#limit === undefined) return
+    const { body, thread } = this.#values
+    body.write(this.#spent, this.#limit, 'i64.gt_s')
+    body.if()
+    body.write(thread, set(2))
+    if (end !== 2) body.write(thread, set(end))
+    body.end()
   }
 
   /** The accesses that can be checked for all threads of a row, if there are any. */

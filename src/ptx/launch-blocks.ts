@@ -152,12 +152,13 @@ export class LaunchBlocks {
 
   #newResident(): Resident {
     const { threadBytes } = this.code.program
-    const cells = this.space.allocate(64)
+    const cells = this.space.allocate(BLOCK.bytes)
     const shared = this.space.allocate(Math.max(16, this.space.sharedBytes))
     const frames = this.space.allocate(threadBytes * this.options.threads)
     const { view, bytes } = this.code.memory
-    bytes.fill(0, cells, cells + 64)
+    bytes.fill(0, cells, cells + BLOCK.bytes)
     bytes.fill(0, frames, frames + threadBytes * this.options.threads)
+    view.setBigInt64(cells + BLOCK.limit, 2n ** 63n - 1n, true)
     view.setInt32(cells + BLOCK.launch, this.space.cells, true)
     view.setInt32(cells + BLOCK.shared, shared, true)
     view.setInt32(cells + BLOCK.sharedBytes, this.space.sharedBytes, true)

@@ -13,6 +13,8 @@ export class LaunchEffort {
   stops = 0
   /** The effort at which another block, or another warp of the block, has its turn. */
   turnEnd = 0
+  /** The effort at which the launch rests, for others to run. */
+  restAt = Number.POSITIVE_INFINITY
 
   constructor(
     private readonly runTime: LaunchRunTime,

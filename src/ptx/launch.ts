@@ -7,7 +7,7 @@ import { outOfRange } from '../foundation/base/errors.js'
 import { monotonicTime } from '../foundation/base/event-loop.js'
 import { Barriers } from './barriers.js'
 import { BlockTurns } from './block-turns.js'
-import { type BlockWorkers, memoryOf, mergeInto, taskFor } from './block-workers.js'
+import { type BlockRun, type BlockWorkers, memoryOf, mergeInto, taskFor } from './block-workers.js'
 import type { Decoded } from './decoding.js'
 import { type DeviceMemory, ENGINE_BEGIN } from './device-memory.js'
 import type { KernelFault } from './faults.js'
@@ -66,6 +66,13 @@ export class KernelLaunch {
   /** Whether blocks run one after the other, each from its start to its end. */
   readonly #runsThrough: boolean
   #workers: BlockWorkers | undefined
+  /** The work that workers do: all blocks that have not started here. */
+  #spread: { readonly run: BlockRun; readonly instructionLimit: number } | undefined
+  /** The milliseconds for which blocks have run here, and the blocks of the next portion, while workers may take over. */
+  #computed = 0
+  #portion = FIRST_BLOCKS
+  /** The index of the resident block in the middle of whose turn the launch rests. */
+  #restsAt: number | undefined
   #closed = false
 
   /** @throws OutOfMachineMemory, and ERR_OUT_OF_RANGE for an invalid grid, block or list of parameters */
@@ -124,12 +131,15 @@ export class KernelLaunch {
   }
 
   /**
-   * Runs until about `budget` instructions are done, or all blocks are.
+   * Runs until about `budget` instructions are done, where a stop of a thread counts for 2000, or all blocks are. While workers run the blocks it
+   * waits for them, at most so many `milliseconds`.
    * @throws KernelFault if the kernel does what a GPU reports as an error
    */
-  run(budget = Number.POSITIVE_INFINITY): 'done' | 'more' {
+  run(budget = Number.POSITIVE_INFINITY, milliseconds = Number.POSITIVE_INFINITY): 'done' | 'more' {
     if (this.#closed) return 'done'
-    if (this.#advance(this.#runTime.instructions + budget) === 'more') return 'more'
+    const resting = this.#restsAt === undefined ? undefined : this.#blocks.resident[this.#restsAt]
+    const soFar = this.#effort.spent + (resting === undefined ? 0 : this.#runner.unaccounted(resting))
+    if (this.#advance(soFar + budget, milliseconds) === 'more') return 'more'
     this.close()
     return 'done'
   }
@@ -137,25 +147,31 @@ export class KernelLaunch {
   /** Runs these blocks and no others. Throws the errors that `run` throws. */
   runBlocks(begin: number, end: number): void {
     this.#blocks.limitTo(begin, end)
-    this.#advance(Number.POSITIVE_INFINITY)
+    this.#advance(Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY)
   }
 
-  #advance(until: number): 'done' | 'more' {
+  #advance(until: number, milliseconds: number): 'done' | 'more' {
     this.code.runTime = this.#runTime
+    this.#effort.restAt = until
     try {
       this.#memory.updateTable()
       this.code.renewWindows()
-      const clock = this.#workers && { start: monotonicTime(), finished: this.#blocks.finished, blocks: FIRST_BLOCKS }
+      const start = this.#workers && monotonicTime() - this.#computed
       while (this.#blocks.finished < this.#blocks.end) {
-        if (this.#runsThrough) this.#runSeveral(until, clock?.blocks ?? MOST_BLOCKS)
+        if (this.#spread !== undefined) {
+          if (!this.#awaitWorkers(this.#spread, milliseconds)) return 'more'
+          continue
+        }
+        if (this.#runsThrough) this.#runSeveral(until, start === undefined ? MOST_BLOCKS : this.#portion)
         else this.#step()
         this.#effort.checkLimit()
-        if (this.#runTime.instructions >= until && this.#blocks.finished < this.#blocks.end) return 'more'
-        if (clock !== undefined && this.#workers !== undefined && this.#blocks.resident.length === 0) {
-          const spent = monotonicTime() - clock.start
-          if (spent >= SPREAD.after) this.#spread(this.#workers, spent / (this.#blocks.finished - clock.finished))
-          else clock.blocks = Math.min(MOST_BLOCKS, 2 * clock.blocks)
+        if (start !== undefined && this.#workers !== undefined && this.#blocks.resident.length === 0) {
+          this.#computed = monotonicTime() - start
+          if (this.#computed >= SPREAD.after) this.#spreadOver(this.#workers)
+          else this.#portion = Math.min(MOST_BLOCKS, 2 * this.#portion)
         }
+        const rests = this.#restsAt !== undefined || this.#effort.spent >= until
+        if (rests && this.#blocks.finished < this.#blocks.end) return 'more'
       }
     } catch (error) {
       const fault = this.#asFault(error)
@@ -168,9 +184,9 @@ export class KernelLaunch {
     return 'done'
   }
 
-  /** Lets workers run the blocks that have not started, if that is worth it; `milliseconds` is the time that one block takes here. */
-  #spread(workers: BlockWorkers, milliseconds: number): void {
-    const rest = (this.#blocks.end - this.#blocks.finished) * milliseconds
+  /** Lets workers run the blocks that have not started, if that is worth it. */
+  #spreadOver(workers: BlockWorkers): void {
+    const rest = (this.#blocks.end - this.#blocks.finished) * (this.#computed / this.#blocks.finished)
     if (rest < SPREAD.least || !workers.isReady()) return
     this.#workers = undefined
     const { configuration, code } = this
@@ -184,18 +200,30 @@ export class KernelLaunch {
       gridId: this.#space.gridId,
       instructionLimit,
     })
-    const results = task && workers.run(task, rest)
+    if (task === undefined) code.runsAlone = true
+    else this.#spread = { run: workers.run(task, rest), instructionLimit }
+  }
+
+  /** Waits for workers, at most so long. Returns false if they are still at work; what they did in vain is done here. */
+  #awaitWorkers(
+    { run, instructionLimit }: { readonly run: BlockRun; readonly instructionLimit: number },
+    milliseconds: number,
+  ): boolean {
+    const results = run.results(milliseconds)
+    if (results === 'pending') return false
+    this.#spread = undefined
     const sum = (name: 'instructions' | 'stops'): number => results?.reduce((all, each) => all + each[name], 0) ?? 0
     const [instructions, stops] = [sum('instructions'), sum('stops')]
     const fits = instructions + STOP_EFFORT * stops <= instructionLimit
     if (results === undefined || !fits || !mergeInto(this.#memory, results)) {
-      code.runsAlone = true
-      return
+      this.code.runsAlone = true
+      return true
     }
     this.#runTime.instructions += instructions
     this.#effort.stops += stops
     this.#blocks.started = this.#blocks.end
     this.#blocks.finished = this.#blocks.end
+    return true
   }
 
   /** The instructions and stops of the launch so far. */
@@ -248,11 +276,17 @@ export class KernelLaunch {
 
   /** Lets one block run until it has ended or its threads wait for other blocks. */
   #step(): void {
-    const index = this.#blocks.next()
+    const index = this.#restsAt ?? this.#blocks.next()
+    this.#restsAt = undefined
     const resident = this.#blocks.resident[index]
     if (resident === undefined) throw new Error('There is no block to run')
     this.#reports.current = resident
-    const done = this.#turns.round(resident)
+    const end = this.#turns.round(resident)
+    if (end === 'rests') {
+      this.#restsAt = index
+      return
+    }
+    const done = end === 'ended'
     this.#runner.account(resident)
     if (done) this.#reports.reportEarlyReads(resident)
     this.#blocks.turnEnded(index, done)
@@ -264,7 +298,7 @@ export class KernelLaunch {
     const resident = blocks.beginRun()
     this.#reports.current = resident
     const cost = this.#runner.costOf(0) * this.#threads
-    const ofBudget = Math.ceil((until - this.#runTime.instructions) / cost)
+    const ofBudget = Math.ceil((until - this.#effort.spent) / (cost + STOP_EFFORT))
     const ofLimit = Math.floor((this.#effort.limit - this.#effort.spent) / (cost + STOP_EFFORT))
     const count = Math.min(blocks.end - blocks.finished, most, Math.max(1, Math.min(ofBudget, ofLimit)))
     this.#runner.runBlocks(resident, count)

@@ -72,7 +72,10 @@ export const BLOCK = {
   smid: 28,
   /** The budget used so far, which the code adds up (i64). */
   spent: 32,
-  bytes: 48,
+  /** The budget after which threads that have not run yet wait for the next call (i64), and the first of those threads. */
+  limit: 40,
+  next: 48,
+  bytes: 64,
 } as const
 
 /** The number of simulated multiprocessors, to which blocks are given in turns. */

@@ -2,7 +2,7 @@
  * PTX, compiled to WebAssembly: modules, their kernels, and launches of them. This file is what the rest of the library
  * uses of this folder, besides block-machine.ts for workers; docs/internals/ptx.md says what runs and how.
  */
-import type { BlockResult, BlockTask, BlockWorkers, WorkerKernel } from './block-workers.js'
+import type { BlockResult, BlockRun, BlockTask, BlockWorkers, WorkerKernel } from './block-workers.js'
 import type { Decoded } from './decoding.js'
 import { DeviceMemory, OutOfMachineMemory } from './device-memory.js'
 import { factsOf, type KernelFacts, MOST_STATIC_SHARED, type ParameterFacts } from './facts.js'
@@ -20,6 +20,7 @@ import { type PtxText, ptxError, type Variable } from './syntax.js'
 
 export {
   type BlockResult,
+  type BlockRun,
   type BlockTask,
   type BlockWorkers,
   type ByteRange,

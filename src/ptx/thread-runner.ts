@@ -13,6 +13,8 @@ import type { ThreadPlaces } from './thread-places.js'
 
 export class ThreadRunner {
   readonly #costs: number[] = []
+  /** The first thread that the latest call of `run` did not run. */
+  next = 0
 
   constructor(
     private readonly code: KernelCode,
@@ -22,12 +24,23 @@ export class ThreadRunner {
   ) {}
 
   /**
-   * Runs the threads `from` to `to` (exclusive) from a stop until each has reached its next one. Returns that stop if all threads reached the same,
+   * Runs the threads `from` to `to` (exclusive) from a stop until each has reached its next one. If the launch has to rest, the last of them do not run:
+   * `next` says which. Returns that stop if all threads reached the same,
    * EXITED if all have ended, or MIXED: then each thread's frame has its own.
    */
   run(resident: Resident, stop: number, from: number, to: number): number {
-    this.effort.add(this.costOf(stop) * (to - from), 1)
-    const state = this.code.entry(stop)(resident.cells, from, to)
+    const cost = this.costOf(stop)
+    const rests = this.effort.restAt !== Number.POSITIVE_INFINITY
+    const last = rests ? Math.min(to, from + this.#portion(resident, cost)) : to
+    this.effort.add(cost * (last - from), 1)
+    if (rests) this.#limit(resident)
+    const state = this.code.entry(stop)(resident.cells, from, last)
+    this.next = last
+    // Code without stops has no loops, and runs all threads.
+    if (rests && this.code.program.stopsThreads) {
+      this.next = this.code.memory.words[(resident.cells + BLOCK.next) >> 2] ?? last
+      this.runTime.instructions -= cost * (last - this.next)
+    }
     // Between meetings it is enough to add up what a whole round took: a loop that used up its turn must count at once.
     if (state === MIXED || (state !== EXITED && this.code.program.stops[state]?.kind === 'turn')) this.account(resident)
     this.runTime.settleWrite()
@@ -42,12 +55,43 @@ export class ThreadRunner {
     this.account(resident)
   }
 
-  /** Adds the instructions that compiled code has counted in the block's cells to those of the launch. */
-  account({ cells }: Resident): void {
+  /** Whether the launch has to rest now, for others to run. */
+  isToRest(resident: Resident): boolean {
+    const { restAt } = this.effort
+    return restAt !== Number.POSITIVE_INFINITY && this.#effortSoFar(resident) >= restAt
+  }
+
+  /** The number of threads for which there is room before the launch has to rest, if none of them loops; at least one. */
+  #portion(resident: Resident, cost: number): number {
+    return Math.max(1, Math.ceil((this.effort.restAt - this.#effortSoFar(resident)) / cost))
+  }
+
+  /** Lets the code begin no further thread once its loops have used up the budget. */
+  #limit(resident: Resident): void {
+    const left = Math.max(0, this.effort.restAt - this.#effortSoFar(resident))
+    const { words } = this.code.memory
+    const at = (resident.cells + BLOCK.limit) >> 2
+    words[at] = left % 2 ** 32
+    words[at + 1] = Math.floor(left / 2 ** 32)
+  }
+
+  #effortSoFar(resident: Resident): number {
+    return this.effort.spent + this.unaccounted(resident)
+  }
+
+  /** The instructions that compiled code has counted in the block's cells. */
+  unaccounted({ cells }: Resident): number {
     const { words } = this.code.memory
     const at = (cells + BLOCK.spent) >> 2
-    const spent = (words[at] ?? 0) + (words[at + 1] ?? 0) * 2 ** 32 + ((words[at] ?? 0) < 0 ? 2 ** 32 : 0)
+    return (words[at] ?? 0) + (words[at + 1] ?? 0) * 2 ** 32 + ((words[at] ?? 0) < 0 ? 2 ** 32 : 0)
+  }
+
+  /** Adds the instructions that compiled code has counted in the block's cells to those of the launch. */
+  account(resident: Resident): void {
+    const spent = this.unaccounted(resident)
     if (spent === 0) return
+    const { words } = this.code.memory
+    const at = (resident.cells + BLOCK.spent) >> 2
     words[at] = 0
     words[at + 1] = 0
     this.runTime.instructions += spent

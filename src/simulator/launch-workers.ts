@@ -6,7 +6,7 @@ import { monotonicTime } from '../foundation/base/event-loop.js'
 import { process, workerThreads } from '../foundation/base/node-modules.js'
 import { isSharedMemory, newSharedMemory } from '../foundation/base/shared-memory.js'
 import { isGone } from '../foundation/base/system-threads.js'
-import type { BlockResult, BlockTask, BlockWorkers, WorkerKernel } from '../ptx/ptx.js'
+import type { BlockResult, BlockRun, BlockTask, BlockWorkers, WorkerKernel } from '../ptx/ptx.js'
 
 /** A message to a worker. */
 export type WorkerRequest =
@@ -79,22 +79,29 @@ class LaunchWorker {
     this.#worker.postMessage(request)
   }
 
-  /** Waits until all requests are answered; returns the latest answer, or undefined if the worker is lost. */
-  answer(until: number): BlockResult | undefined {
+  /** Waits at most so many milliseconds until all requests are answered; returns whether they are, or the worker is lost. `patience` ends at `lostAt`. */
+  isDone(milliseconds: number, lostAt: number): boolean {
+    const until = monotonicTime() + milliseconds
     for (;;) {
       const answered = Atomics.load(this.#control, CONTROL.answered)
-      if (answered === this.#asked) break
-      this.isLost ||= isGone(Atomics.load(this.#control, CONTROL.thread)) || monotonicTime() > until
+      if (answered === this.#asked) return true
+      this.isLost ||= isGone(Atomics.load(this.#control, CONTROL.thread)) || monotonicTime() > lostAt
       if (this.isLost) {
         void this.#worker.terminate()
-        return undefined
+        return true
       }
-      Atomics.wait(this.#control, CONTROL.answered, answered, INTERVAL_MS)
+      const left = until - monotonicTime()
+      if (left <= 0) return false
+      Atomics.wait(this.#control, CONTROL.answered, answered, Math.min(INTERVAL_MS, left))
     }
+  }
+
+  /** The latest answer, once all requests are answered; undefined if the worker is lost. */
+  takeAnswer(): BlockResult | undefined {
     let latest: BlockResult | undefined
     for (;;) {
       const received: { readonly message: WorkerAnswer } | undefined = workerThreads.receiveMessageOnPort(this.#answers)
-      if (received === undefined) return latest
+      if (received === undefined) return this.isLost ? undefined : latest
       latest = received.message.result
     }
   }
@@ -141,14 +148,28 @@ export class KernelWorkers implements BlockWorkers {
     return shared
   }
 
-  run(task: BlockTask, milliseconds: number): readonly BlockResult[] | undefined {
+  run(task: BlockTask, milliseconds: number): BlockRun {
     const begun = monotonicTime()
-    const until = begun + Math.max(LEAST_PATIENCE_MS, PATIENCE * milliseconds)
+    const lostAt = begun + Math.max(LEAST_PATIENCE_MS, PATIENCE * milliseconds)
     const own = workers.slice(0, this.count)
     for (const worker of own) worker.ask({ kind: 'run', id: this.#id, task })
-    const results = own.map((worker) => worker.answer(until))
-    this.#isSlow = monotonicTime() - begun > WORTH * milliseconds
-    return results.every((each) => each !== undefined) ? results : undefined
+    /** The latest time at which a worker was known to be at work. */
+    let busy = begun
+    return {
+      results: (wait) => {
+        const until = monotonicTime() + wait
+        // Workers that were done before this call may have been done for long.
+        const wereDone = own.every((worker) => worker.isDone(0, lostAt))
+        for (const worker of own) {
+          if (worker.isDone(Math.max(0, until - monotonicTime()), lostAt)) continue
+          busy = monotonicTime()
+          return 'pending'
+        }
+        this.#isSlow = (wereDone ? busy : monotonicTime()) - begun > WORTH * milliseconds
+        const results = own.map((worker) => worker.takeAnswer())
+        return results.every((each) => each !== undefined) ? results : undefined
+      },
+    }
   }
 
   close(): void {

@@ -351,12 +351,12 @@ class LaunchComputation implements Computation {
   }
 
   #runIn(slice: Slice): boolean {
-    for (let before = monotonicTime(); this.launch.run(this.#part) === 'more'; ) {
-      if (slice.isOver) return false
+    for (let before = monotonicTime(); this.launch.run(this.#part, slice.left) === 'more'; ) {
       const now = monotonicTime()
       // Parts of a fast kernel grow, as each has a price.
       if (now - before < PART_MS) this.#part *= 2
       else this.#part = Math.max(1, Math.round((this.#part * PART_MS) / (now - before)))
+      if (slice.isOver) return false
       before = now
     }
     return true

@@ -5,7 +5,7 @@ import { setImmediate as turn } from 'node:timers/promises'
 import { Module, Stream } from '../../src/entry-points/index.js'
 import { simulate } from '../../src/entry-points/sim.js'
 import { BlockMachine } from '../../src/ptx/block-machine.js'
-import type { BlockResult, BlockTask, BlockWorkers, WorkerKernel } from '../../src/ptx/block-workers.js'
+import type { BlockResult, BlockRun, BlockTask, BlockWorkers, WorkerKernel } from '../../src/ptx/block-workers.js'
 import { KernelWorkers } from '../../src/simulator/launch-workers.js'
 import { Machine, type NumericArray, ptxOf, type TestLaunch } from './machine.js'
 
@@ -90,8 +90,12 @@ class Parts implements BlockWorkers {
     return new SharedArrayBuffer(byteLength)
   }
 
-  run(task: BlockTask): readonly BlockResult[] | undefined {
+  run(task: BlockTask): BlockRun {
     this.runs += 1
+    return { results: () => this.#results(task) }
+  }
+
+  #results(task: BlockTask): readonly BlockResult[] | undefined {
     const next = new Int32Array(task.shared, 0, 1)
     const begin = next[0] ?? 0
     try {
@@ -264,7 +268,7 @@ test('threads of the system run blocks, from one launch to the next', async () =
   const real = new (class extends KernelWorkers {
     runs = 0
     milliseconds = Number.POSITIVE_INFINITY
-    override run(task: BlockTask): readonly BlockResult[] | undefined {
+    override run(task: BlockTask): BlockRun {
       this.runs += 1
       return super.run(task, this.milliseconds)
     }
