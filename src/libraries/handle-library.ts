@@ -141,8 +141,8 @@ export function deviceOfWork({ stream, device }: WorkPlace, name: string): Devic
   throw stateError('ERR_DEVICE_MISMATCH', `${stream} is on ${stream.device}, ${where}`)
 }
 
-let streamOf: (owner: HandleOwner) => Stream
-let placeOf: (owner: HandleOwner) => Stream | Device
+/** The stream of the next call: the object's own, or the current one of its device. */
+export let streamOfWork: (owner: HandleOwner) => Stream
 
 /** The base of the public classes whose objects own a handle. */
 export abstract class HandleOwner extends ClosableObject {
@@ -171,20 +171,16 @@ export abstract class HandleOwner extends ClosableObject {
 
   override toString(): string {
     if (!isHandleOwner(this)) return super.toString()
-    return `${this[Symbol.toStringTag]}(${placeOf(this)}${this.closed ? ', closed' : ''})`
+    return `${this[Symbol.toStringTag]}(${this.#stream ?? this.device}${this.closed ? ', closed' : ''})`
   }
 
   static {
-    streamOf = (owner) => owner.#stream ?? Stream.current(owner.device)
-    placeOf = (owner) => owner.#stream ?? owner.device
+    streamOfWork = (owner) => owner.#stream ?? Stream.current(owner.device)
   }
 }
 
 const isHandleOwner = (value: unknown): value is HandleOwner =>
   value instanceof HandleOwner && value[implementation] !== undefined
-
-/** The stream of the next call: the object's own, or the current one of its device. */
-export const streamOfWork = (owner: HandleOwner): Stream => streamOf(owner)
 
 /** What work is queued for. */
 export interface WorkOwner {

@@ -5,7 +5,7 @@ import { finished, type WaitOptions } from '../../foundation/driver/finished.js'
 import { following, throwRejected } from '../../foundation/driver/promise-waits.js'
 import { type StreamImpl, streamImplOf } from './stream-impl.js'
 
-/** Whether all work of the stream is done; a program that asks for seconds without a turn of the event loop is warned. */
+/** Whether all work of the stream is done. Warns of a program that polls for seconds. */
 export function isDone(impl: StreamImpl): boolean {
   try {
     const done = impl.driver.streams.query(impl.handle, impl.isKnownIdle)
@@ -32,7 +32,7 @@ export function waitUntilDone(impl: StreamImpl): void {
   throwRejected(impl.promises)
 }
 
-/** Resolves when all work is done that is queued now. `open` gets the implementation of the stream, and throws if there is none. */
+/** Resolves when all work is done that is queued now. `open` throws if the receiver is no open stream. */
 export function whenDone(
   stream: unknown,
   open: (stream: unknown) => StreamImpl,
