@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "owned.h"
+#include "kept.h"
 
 /** CUresult, CUstreamCaptureMode, CUevent_flags, CUmemPool_attribute and CUstream. */
 enum { NOT_READY = 600, RELAXED = 2, DISABLE_TIMING = 2, RESERVED_CURRENT = 5, USED_CURRENT = 7, LEGACY = 1, PER_THREAD = 2 };
@@ -413,130 +413,16 @@ static void free_empty(void) {
   unlock(&owned_guard);
 }
 
-/* -- page-locked memory that is kept for the next request */
-
-typedef struct Kept {
-  struct Kept *next;
-  Word pointer, length, context;
-  int64_t since;
-} Kept;
-
-static Mutex kept_guard = MUTEX_INITIALIZER;
-static Kept *kept;
-static Word kept_bytes;
-/** The memory that is kept is allocated in multiples of this number of bytes. */
-static const Word GRANULE = 65536;
-/** JavaScript says how much is kept, and for how long, before it keeps any. What nobody has asked for in that time is freed. */
-static Word most_kept;
-static int64_t longest_kept;
-static int free_host_kind = -1;
-
-bool keep_pinned(Word pointer, Word length, Word context) {
-  bool is_kept = false;
-  if (length == 0 || length % GRANULE != 0) return false;
-  lock(&kept_guard);
-  Kept *made = kept_bytes + length > most_kept ? NULL : malloc(sizeof(Kept));
-  if (made != NULL) {
-    *made = (Kept){kept, pointer, length, context, now()};
-    kept = made;
-    kept_bytes += length;
-    is_kept = true;
-  }
-  unlock(&kept_guard);
-  return is_kept;
-}
-
-static Kept take(Kept **at) {
-  Kept *gone = *at, taken = *gone;
-  *at = gone->next;
-  kept_bytes -= gone->length;
-  free(gone);
-  return taken;
-}
-
-/** Returns 0 where enough is kept: then the thread still has it. */
-static int keep(Word owner, Word kind, Word pointer, Word length) {
-  const Word context = owned_take_out((int)kind, pointer);
-  if (keep_pinned(pointer, length, context)) return 1;
-  owned_add((Owner *)(uintptr_t)owner, (int)kind, pointer, length);
-  return 0;
-}
-
-/** Writes the pointer of what the thread has now, and returns its length. */
-static Word taken_by(Word owner, Word kind, const Kept *taken, Word *pointer) {
-  if (taken->length != 0) owned_add((Owner *)(uintptr_t)owner, (int)kind, taken->pointer, taken->length);
-  *pointer = taken->pointer;
-  return taken->length;
-}
-
-/** The smallest block that is large enough, and not so large that much is wasted; 0 where there is none. */
-static Word take_kept(Word owner, Word kind, Word wanted, Word *pointer) {
-  Kept **best = NULL, taken = {0};
-  lock(&kept_guard);
-  for (Kept **each = &kept; *each != NULL; each = &(*each)->next)
-    if ((*each)->length >= wanted && (*each)->length <= 2 * wanted && (best == NULL || (*each)->length < (*best)->length)) best = each;
-  if (best != NULL) taken = take(best);
-  unlock(&kept_guard);
-  return taken_by(owner, kind, &taken, pointer);
-}
-
-static Kept take_before(int64_t moment) {
-  Kept taken = {0};
-  lock(&kept_guard);
-  for (Kept **each = &kept; *each != NULL; each = &(*each)->next) {
-    if ((*each)->since > moment) continue;
-    taken = take(each);
-    break;
-  }
-  unlock(&kept_guard);
-  return taken;
-}
-
-/** A block that was kept for so many milliseconds; 0 where there is none. */
-static Word take_stale(Word owner, Word kind, Word milliseconds, Word *pointer) {
-  const Kept taken = take_before(now() - (int64_t)milliseconds * MILLISECOND);
-  return taken_by(owner, kind, &taken, pointer);
-}
-
-int kept_pinned(void) {
-  int count = 0;
-  lock(&kept_guard);
-  for (const Kept *each = kept; each != NULL; each = each->next) count += 1;
-  unlock(&kept_guard);
-  return count;
-}
-
-static Word bytes_kept(void) {
-  lock(&kept_guard);
-  const Word bytes = kept_bytes;
-  unlock(&kept_guard);
-  return bytes;
-}
-
-
 /* -- the thread */
-
-static int note_pinned(Word kind, Word most, Word milliseconds) {
-  lock(&kept_guard);
-  free_host_kind = (int)kind;
-  most_kept = most;
-  longest_kept = (int64_t)milliseconds * MILLISECOND;
-  unlock(&kept_guard);
-  return 0;
-}
 
 /** Frees what was kept for long. Returns when more may have been: a moment of now(). */
 static int64_t free_stale(void) {
-  int64_t oldest = INT64_MAX;
-  lock(&kept_guard);
-  for (const Kept *each = kept; each != NULL; each = each->next)
-    if (each->since < oldest) oldest = each->since;
-  unlock(&kept_guard);
-  if (oldest == INT64_MAX || oldest + longest_kept > now() || free_host_kind < 0) return oldest == INT64_MAX ? INT64_MAX : oldest + longest_kept;
+  const int64_t until = kept_until();
+  if (until > now()) return until;
   if (!begin_waiting(0)) return now() + LONGEST_NAP;
-  for (Kept each = take_before(now() - longest_kept); each.length != 0; each = take_before(now() - longest_kept)) {
+  for (Kept each = take_expired(); each.length != 0; each = take_expired()) {
     driver.set_context(each.context);
-    destroy_of_kind(free_host_kind, each.pointer);
+    free_kept(&each);
   }
   end_waiting();
   return now();
@@ -630,7 +516,8 @@ static void wait_for_work_with_memory(const Owner *owner) {
   driver.exchange_mode(&mode);
 }
 
-void owner_leaves(Owner *owner) {
+/** The owner's thread has ended, or it is a leftover. */
+static void owner_leaves(Owner *owner) {
   static Once starting = ONCE_INITIALIZER;
   if (is_ending) return;
   if (driver.set_context == NULL) {
@@ -651,5 +538,44 @@ void owner_leaves(Owner *owner) {
   unlock(&alarm_of_thread.mutex);
 }
 
-const OwnFunction leaving_functions[] = {{"keepPinned", keep},     {"takeKeptPinned", take_kept},       {"takeStalePinned", take_stale},
-                                         {"bytesKept", bytes_kept}, {"notePinned", note_pinned},             {"isLost", is_lost}, {NULL, NULL}};
+/** Runs at the end of the thread's JavaScript, however it ends. */
+static void owner_ends(void *owner) {
+  if (owned_end(owner)) owner_leaves(owner);
+}
+
+/** own(isMain): the owner of what this thread makes. What the main thread has is gone with the process. */
+static napi_value own_handles(napi_env env, napi_callback_info info) {
+  napi_value given = NULL, address = NULL;
+  if (!arguments(env, info, 1, &given)) return NULL;
+  Owner *owner = calloc(1, sizeof(Owner));
+  if (owner == NULL) return fail(env, "Out of memory");
+  lock(&owned_guard);
+  owner->next = owners;
+  owners = owner;
+  unlock(&owned_guard);
+  owner->is_main = word_of(env, given) != 0;
+  if (napi_add_env_cleanup_hook(env, owner_ends, owner) != 0)
+    return fail(env, "This run time has no hooks at the end of a thread");
+  napi_create_double(env, (double)(uintptr_t)owner, &address);
+  return address;
+}
+
+static int leave_shared(Word owner, Word registration) {
+  Owner *leftover = owned_leave((Owner *)(uintptr_t)owner, registration);
+  if (leftover != NULL) owner_leaves(leftover);
+  return 0;
+}
+
+/** The number of handles that are left of threads that have ended; or with 1 of all that there are, whoever has them. For tests. */
+static int count_owned(Word of_all) {
+  if (of_all != 0) return owned_total() + kept_pinned();
+  int count = 0;
+  lock(&owned_guard);
+  for (const Owner *owner = owners; owner != NULL; owner = owner->next)
+    for (const Owned *each = owner->has_ended ? owner->first : NULL; each != NULL; each = each->after) count += 1;
+  unlock(&owned_guard);
+  return count;
+}
+
+const Method leaving_methods[] = {{"ownHandles", own_handles}, {NULL, NULL}};
+const OwnFunction leaving_functions[] = {{"leaveShared", leave_shared}, {"countOwned", count_owned}, {"isLost", is_lost}, {NULL, NULL}};
