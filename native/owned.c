@@ -344,7 +344,6 @@ static void owner_ends(void *data) {
       forget_share(share);
     } else leftover_of(share);
   }
-  owner->has_ended = true;
   unlock(&owned_guard);
   owner_leaves(owner);
 }

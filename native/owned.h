@@ -74,6 +74,8 @@ struct Owner {
   /** What the calls of the thread alone use. */
   struct OwnMemory *memory;
   bool is_main, has_ended;
+  /** The milliseconds that the end of the thread waits at most for work with its memory of JavaScript. */
+  Word longest_wait;
   /** The rest is for leaving.c alone. What must be done before anything is destroyed. */
   Sign *signs;
   int sign_count;
@@ -153,7 +155,7 @@ typedef struct {
 enum { MOST_CONTEXTS = 64 };
 int primary_contexts(PrimaryContext *into);
 
-/** leaving.c: the owner's thread has ended, or it is a leftover. */
+/** leaving.c: the owner's thread ends, which calls this, or the owner is a leftover. */
 void owner_leaves(Owner *owner);
 /** leaving.c: keeps page-locked memory for the next request, unless there is enough. */
 bool keep_pinned(Word pointer, Word length, Word context);

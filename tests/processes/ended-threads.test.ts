@@ -3,9 +3,12 @@
  * is done. Of the driver's handles nothing is left, and while work may use them they stay.
  */
 import assert from 'node:assert/strict'
+import { execFile } from 'node:child_process'
 import { once } from 'node:events'
 import { it } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
 import { Worker } from 'node:worker_threads'
 import { Device, DeviceBuffer, Event, type SharedEvent, Stream } from 'cuda-streams'
 import { VARIABLES } from '../../src/foundation/base/environment-variables.js'
@@ -138,6 +141,20 @@ onEveryBackend('a worker that ends', (bench) => {
       await settle()
     })
   }
+
+  it('X5 lets a worker end whose registered array is used by work that never comes, with a warning, and holds up nobody else', async () => {
+    const script = fileURLToPath(new URL('./children/stuck-registered.js', import.meta.url))
+    const env = { ...process.env, [VARIABLES.deadlockTimeout.name]: '300' }
+    const { stdout, stderr } = await promisify(execFile)(process.execPath, [script], { env })
+    assert.deepEqual(
+      stdout.split('\n').filter((line) => line.startsWith('th')),
+      ['this thread goes on: 7', 'the worker has ended, and its work is done: false'],
+    )
+    assert.match(
+      stderr,
+      /a thread ends whose registered arrays the GPU still uses after 300 ms \(CUDA_STREAMS_DEADLOCK/,
+    )
+  })
 
   it('X5 leaves no memory of the native layer, whatever it has done', async () => {
     const { countBlocks } = own()
