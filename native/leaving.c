@@ -211,7 +211,7 @@ static void destroy(Owned *owned, Word stream) {
   if (owned->context != 0) driver.set_context(owned->context);
   for (; owned->count > 0; owned->count--) {
     const int result = kind.destroy(owned->handle, (kind.traits & IN_STREAM_ORDER) != 0 ? stream : owned->more);
-    report(owned, result);
+    if ((kind.traits & NO_RESULT) == 0) report(owned, result);
   }
   lock(&owned_guard);
   owned_forget(owned);

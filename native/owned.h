@@ -29,6 +29,8 @@ enum {
   OF_JAVASCRIPT = 4096,
   /** An int of C, and no pointer. */
   IS_INT = 8192,
+  /** The function that destroys it returns nothing. */
+  NO_RESULT = 16384,
 };
 
 typedef struct {
