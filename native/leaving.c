@@ -211,7 +211,7 @@ static void destroy(Owned *owned, Word stream) {
   if (owned->context != 0) driver.set_context(owned->context);
   for (; owned->count > 0; owned->count--) {
     const int result = kind.destroy(owned->handle, (kind.traits & IN_STREAM_ORDER) != 0 ? stream : owned->more);
-    report(owned, result);
+    if ((kind.traits & NO_RESULT) == 0) report(owned, result);
   }
   lock(&owned_guard);
   owned_forget(owned);
@@ -502,18 +502,37 @@ static bool is_busy_still(const Owner *owner) {
 
 /**
  * Lets the thread end later, since V8 frees its memory with it, to which the GPU may still write: not for ever, as its work may wait for what never
- * comes.
+ * comes. Node-API has nothing by which the memory of an ArrayBuffer could outlive its thread. The thread has no lock meanwhile, and its queries
+ * return at once, so only those wait who wait for its end.
  */
 static void wait_for_work_with_memory(const Owner *owner) {
-  static const char TEXT[] = "CudaStreamsWarning: a thread ends whose registered arrays the GPU still uses after 10 s: it may write to memory that is "
-                             "freed now. Wait for work with registered memory before a worker ends, or use device.allocPinned()\n";
-  const int64_t until = now() + 10000 * MILLISECOND;
+  const int64_t until = now() + (int64_t)owner->longest_wait * MILLISECOND;
+  char text[320];
   int mode = RELAXED;
   if (!has_memory_of_javascript(owner)) return;
   driver.exchange_mode(&mode);
-  while (is_busy_still(owner) && now() < until) sleep_for(SHORTEST_NAP);
-  if (is_busy_still(owner)) write_error(TEXT, sizeof(TEXT) - 1);
+  bool is_busy = is_busy_still(owner);
+  for (; is_busy && now() < until; is_busy = is_busy_still(owner)) sleep_for(SHORTEST_NAP);
   driver.exchange_mode(&mode);
+  if (!is_busy) return;
+  const int length = snprintf(text, sizeof(text),
+                              "(node:%d) [CUDA_STREAMS_CLEANUP] CudaStreamsWarning: a thread ends whose registered arrays the GPU still uses after "
+                              "%llu ms (CUDA_STREAMS_DEADLOCK_TIMEOUT): it may write to memory that is freed now. Wait for work with "
+                              "registered memory before a worker ends, or use device.allocPinned()\n",
+                              process_number(), (unsigned long long)owner->longest_wait);
+  write_error(text, (size_t)length);
+}
+
+static int wait_at_end(Word owner, Word milliseconds) {
+  ((Owner *)(uintptr_t)owner)->longest_wait = milliseconds;
+  return 0;
+}
+
+/** Leaves the owner to the thread that gives back, which may destroy what is in there, and free the owner. */
+static void has_left(Owner *owner) {
+  lock(&owned_guard);
+  owner->has_ended = true;
+  unlock(&owned_guard);
 }
 
 /** The owner's thread has ended, or it is a leftover. */
@@ -523,12 +542,14 @@ static void owner_leaves(Owner *owner) {
   if (driver.set_context == NULL) {
     // On the simulator there are only files, and handles of libraries that compute on the processor.
     while (owner->first != NULL) destroy(owner->first, 0);
+    has_left(owner);
     free_empty();
     return;
   }
   if (!owner->is_leftover) {
     wait_for_work_with_memory(owner);
     sign_per_thread(owner);
+    has_left(owner);
   }
   once(&starting, start);
   if (!has_thread) return;
@@ -578,4 +599,5 @@ static int count_owned(Word of_all) {
 }
 
 const Method leaving_methods[] = {{"ownHandles", own_handles}, {NULL, NULL}};
-const OwnFunction leaving_functions[] = {{"leaveShared", leave_shared}, {"countOwned", count_owned}, {"isLost", is_lost}, {NULL, NULL}};
+const OwnFunction leaving_functions[] = {{"leaveShared", leave_shared}, {"countOwned", count_owned}, {"isLost", is_lost},
+                                         {"waitAtEnd", wait_at_end},  {NULL, NULL}};

@@ -342,7 +342,6 @@ bool owned_end(Owner *owner) {
       forget_share(share);
     } else leftover_of(share);
   }
-  owner->has_ended = true;
   unlock(&owned_guard);
   return true;
 }

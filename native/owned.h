@@ -29,6 +29,8 @@ enum {
   OF_JAVASCRIPT = 4096,
   /** An int of C, and no pointer. */
   IS_INT = 8192,
+  /** The function that destroys it returns nothing. */
+  NO_RESULT = 16384,
 };
 
 typedef struct {
@@ -74,6 +76,8 @@ struct Owner {
   /** What the calls of the thread alone use. */
   struct OwnMemory *memory;
   bool is_main, has_ended;
+  /** The milliseconds that the end of the thread waits at most for work with its memory of JavaScript. */
+  Word longest_wait;
   /** The rest is for leaving.c alone. What must be done before anything is destroyed. */
   Sign *signs;
   int sign_count;

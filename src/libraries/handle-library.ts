@@ -17,8 +17,8 @@ import { memoize } from '../foundation/base/memoize.js'
 import { LIBRARY_ENTRIES, MOST_LIBRARY_ENTRIES } from '../foundation/driver/driver-constants.js'
 import type { HostImplementation } from '../foundation/driver/library-driver.js'
 import type { CFunction } from '../foundation/native/c-functions.js'
-import { NativeMemory } from '../foundation/native/native-memory.js'
 import { loadLibrary } from '../foundation/native/shared-library.js'
+import { ThreadMemory } from '../foundation/native/thread-memory.js'
 import {
   declareFunctions,
   type GivenMemory,
@@ -48,13 +48,13 @@ export class HandleLibrary<N extends string> {
   /** Handles that belong to no object any more. */
   readonly unused = memoize((_device: Device): number[] => [])
   #functions: Readonly<Record<N, CFunction>> | undefined
-  #memory: NativeMemory | undefined
+  #memory: ThreadMemory | undefined
 
   constructor(private readonly facts: LibraryFacts<N>) {}
 
   /** Memory of the host, to be used up by the next call. */
-  get memory(): NativeMemory {
-    this.#memory ??= new NativeMemory(MEMORY_BYTES)
+  get memory(): ThreadMemory {
+    this.#memory ??= new ThreadMemory(MEMORY_BYTES)
     return this.#memory
   }
 
