@@ -52,6 +52,12 @@ function lookUpRegister(scope: Scope, name: string, make: (type: string) => Regi
   return undefined
 }
 
+/** A list of arguments or results, with the parts of a vector in its place. */
+function withParts(operand: Operand): Operand {
+  if (operand.kind !== 'list') return operand
+  return { kind: 'list', items: operand.items.flatMap((each) => (each.kind === 'vector' ? each.items : [each])) }
+}
+
 /** The types of registers; other types, such as bf16 and tf32, are those of instructions alone. */
 const REGISTER_TYPE = /^(?:pred|[bsu](?:8|16|32|64)|b128|f16|f16x2|f32|f64)$/
 /** Instructions whose operands may be a byte or a half of a register. */
@@ -411,17 +417,19 @@ class Parser {
       if (this.#is('.reg')) {
         const line = this.#lineOf(this.#start)
         this.#advance()
-        if (this.#accept('.align')) this.#alignment()
-        const type = this.#advance().slice(1)
-        const bits = bitsOf(type)
-        if (bits === 0) throw this.#error(`'.${type}' is no type`)
+        const { type, vector } = this.#registerType()
         const name = this.#identifier()
         this.#refuseTwice(scope, name)
-        const register = this.#newRegister(name, type)
-        scope.registers.set(name, register)
-        registers.set(name, register)
-        const byteLength = Math.max(8, bits) / 8
-        all.push({ name, space: 'param', type, alignment: byteLength, byteLength, initial: [], external: false, line })
+        // A vector is passed as its parts.
+        const names = vector > 1 ? PARTS.slice(0, vector).map((part) => `${name}.${part}`) : [name]
+        const byteLength = Math.max(8, bitsOf(type)) / 8
+        for (const each of names) {
+          const register = this.#newRegister(each, type)
+          scope.registers.set(each, register)
+          registers.set(each, register)
+          const passed = { space: 'param', type, alignment: byteLength, byteLength, initial: [] } as const
+          all.push({ name: each, ...passed, external: false, line })
+        }
       } else if (this.#is('.param')) all.push(...this.#variable(scope, false))
       else throw this.#error(`Expected .param or .reg, found '${this.#next}'`)
       if (!this.#is(')')) this.#expect(',')
@@ -561,16 +569,7 @@ class Parser {
 
   #registerDeclaration(scope: Scope): void {
     this.#advance()
-    let [type, vector] = ['', 1]
-    while (this.#next.startsWith('.')) {
-      const word = this.#advance().slice(1)
-      if (/^v[24]$/.test(word)) vector = Number(word.slice(1))
-      else if (word === 'align') this.#alignment()
-      else if (REGISTER_TYPE.test(word) && type === '') type = word
-      else throw this.#error(`'.${word}' is no type of a register`)
-    }
-    if (type === '') throw this.#error('A register needs a type, such as .b32')
-    if (type === 'pred' && vector > 1) throw this.#error('A vector has no predicates: declare them one by one')
+    const { type, vector } = this.#registerType()
     do {
       const name = this.#identifier()
       if (this.#accept('<')) {
@@ -582,6 +581,21 @@ class Parser {
       else scope.registers.set(name, this.#newRegister(name, type))
     } while (this.#accept(','))
     this.#expect(';')
+  }
+
+  /** Reads the type of registers, with the parts of each if they are vectors. */
+  #registerType(): { readonly type: string; readonly vector: number } {
+    let [type, vector] = ['', 1]
+    while (this.#next.startsWith('.')) {
+      const word = this.#advance().slice(1)
+      if (/^v[24]$/.test(word)) vector = Number(word.slice(1))
+      else if (word === 'align') this.#alignment()
+      else if (REGISTER_TYPE.test(word) && type === '') type = word
+      else throw this.#error(`'.${word}' is no type of a register`)
+    }
+    if (type === '') throw this.#error('A register needs a type, such as .b32')
+    if (type === 'pred' && vector > 1) throw this.#error('A vector has no predicates: declare them one by one')
+    return { type, vector }
   }
 
   #instructionOrLabel(scope: Scope, body: Instruction[]): void {
@@ -615,7 +629,8 @@ class Parser {
       const given = this.#operand(scope)
       // A constant may stand in parentheses; those of a call are lists.
       const only = given.kind === 'list' && given.items.length === 1 ? given.items[0] : undefined
-      const operand = only?.kind === 'integer' && !opcode.startsWith('call') ? only : given
+      const isCall = opcode.startsWith('call')
+      const operand = only?.kind === 'integer' && !isCall ? only : isCall ? withParts(given) : given
       // What is read may have a constant added to it, but not what is written, which comes first.
       const isSum =
         operand.kind === 'register' && operands.length > 0 && !operand.register.name.includes('.') && this.#is('+')
