@@ -48,10 +48,6 @@ export function decode(instruction: Instruction): Decoded {
     const advice = way ?? 'compile for an older architecture, or write the kernel without it'
     throw ptxError('ERR_UNSUPPORTED', `The simulator does not run '${opcode}': ${advice}`, instruction)
   }
-  if (opcode.startsWith('v') && operands.some((each) => each.kind === 'symbol' && /\.[bh]\d+$/.test(each.name))) {
-    const advice = 'take bytes and halves out by bfe, and put them in by bfi'
-    throw ptxError('ERR_UNSUPPORTED', `The simulator does not run '${opcode}' with this part: ${advice}`, instruction)
-  }
   for (const match of matches) {
     const named = nameOperands(match, operands)
     if (named !== undefined) return { instruction, ...match, operands: named }

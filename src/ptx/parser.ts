@@ -15,6 +15,7 @@ import {
   type StateSpace,
   type Variable,
 } from './syntax.js'
+import { isVideo, VideoMistake, type VideoOperand, videoPieces } from './video-operands.js'
 
 const BLANK = /(?:[ \t\r\n]+|\/\/[^\n]*|\/\*[\s\S]*?\*\/|#[^\n]*)*/y
 const TOKEN =
@@ -60,8 +61,6 @@ function withParts(operand: Operand): Operand {
 
 /** The types of registers; other types, such as bf16 and tf32, are those of instructions alone. */
 const REGISTER_TYPE = /^(?:pred|[bsu](?:8|16|32|64)|b128|f16|f16x2|f32|f64)$/
-/** Instructions whose operands may be a byte or a half of a register. */
-const SCALAR_VIDEO = /^v(?:add|sub|absdiff|min|max|shl|shr|mad|set)\./
 const PARTS = ['x', 'y', 'z', 'w'] as const
 /** The other names of the parts of a vector, as those of a color. */
 const COLORS = 'rgba'
@@ -625,7 +624,17 @@ class Parser {
       return
     }
     const operands: Operand[] = []
+    const negated = new Set<number>()
     while (!this.#is(';')) {
+      // A register of a video instruction may have a minus.
+      if (
+        this.#is('-') &&
+        opcode.startsWith('vmad.') &&
+        /^\s*[A-Za-z_$%]/.test(this.text.slice(this.#at, this.#at + 80))
+      ) {
+        this.#advance()
+        negated.add(operands.length)
+      }
       const given = this.#operand(scope)
       // A constant may stand in parentheses; those of a call are lists.
       const only = given.kind === 'list' && given.items.length === 1 ? given.items[0] : undefined
@@ -635,13 +644,34 @@ class Parser {
       const isSum =
         operand.kind === 'register' && operands.length > 0 && !operand.register.name.includes('.') && this.#is('+')
       const summed = isSum ? this.#sum(operand.register, scope, line, body) : operand
-      operands.push(
-        SCALAR_VIDEO.test(opcode) ? this.#selected(summed, opcode, operands.length, scope, line, body) : summed,
-      )
+      operands.push(summed)
       if (!this.#is(';')) this.#expect(',')
     }
     this.#advance()
-    body.push({ opcode: canonicalOpcode(opcode), guard, operands, scope, line, source: this.#source })
+    const instruction = { opcode: canonicalOpcode(opcode), guard, operands, scope, line, source: this.#source }
+    if (isVideo(opcode)) body.push(...this.#videoInstructions(instruction, negated))
+    else body.push(instruction)
+  }
+
+  /** A video instruction whose operands may be parts of registers, or have a minus: those become instructions of their own. */
+  #videoInstructions(instruction: Instruction, negated: ReadonlySet<number>): readonly Instruction[] {
+    const { opcode, operands, scope } = instruction
+    const given = operands.map((operand, index): VideoOperand => {
+      const whole = { operand, selector: '', negated: negated.has(index) }
+      if (operand.kind !== 'symbol' || operand.variable !== undefined) return whole
+      const [, name = '', selector = ''] = /^(.+)\.([bh]\d+)$/.exec(operand.name) ?? []
+      const register = lookUpRegister(scope, name, (type) => this.#newRegister(name, type))
+      return register === undefined ? whole : { ...whole, operand: { kind: 'register', register }, selector }
+    })
+    if (given.every(({ selector, negated: isNegated }) => selector === '' && !isNegated)) return [instruction]
+    const pieces = videoPieces(opcode, given, () => this.#newRegister('part', 'b32'))
+    if (pieces instanceof VideoMistake) throw this.#error(`${pieces.why} of '${opcode}'`)
+    return pieces.map(({ guarded, ...piece }) => ({
+      ...instruction,
+      ...piece,
+      opcode: canonicalOpcode(piece.opcode),
+      guard: guarded ? instruction.guard : undefined,
+    }))
   }
 
   /** Reads `+constant` behind a register, and adds it in an instruction of its own. */
@@ -655,23 +685,6 @@ class Parser {
     const operands: readonly Operand[] = [sum, { kind: 'register', register }, { kind: 'integer', value }]
     body.push({ opcode: `add.u${bits}`, guard: undefined, operands, scope, line, source: this.#source })
     return sum
-  }
-
-  /** The byte or half of a register that a scalar video instruction reads, as in `%r1.b3`: it is taken out by an instruction of its own. */
-  #selected(operand: Operand, opcode: string, index: number, scope: Scope, line: number, body: Instruction[]): Operand {
-    if (operand.kind !== 'symbol' || operand.variable !== undefined) return operand
-    const [, name = '', kind = '', at = ''] = /^(.+)\.(b|h)(\d)$/.exec(operand.name) ?? []
-    const register = lookUpRegister(scope, name, (type) => this.#newRegister(name, type))
-    const bits = kind === 'b' ? 8 : 16
-    if (register === undefined || index === 0 || Number(at) >= 32 / bits) return operand
-    // The types are those of the operands; vset has none for its result.
-    const types = opcode.split('.').filter((word) => /^[us]32$/.test(word))
-    const type = types[opcode.startsWith('vset.') ? index - 1 : index] ?? 'u32'
-    const part: Operand = { kind: 'register', register: this.#newRegister(operand.name, 'b32') }
-    const numbers = [BigInt(bits * Number(at)), BigInt(bits)].map((value): Operand => ({ kind: 'integer', value }))
-    const operands: readonly Operand[] = [part, { kind: 'register', register }, ...numbers]
-    body.push({ opcode: `bfe.${type}`, guard: undefined, operands, scope, line, source: this.#source })
-    return part
   }
 
   #prototype(scope: Scope, name: string): void {
