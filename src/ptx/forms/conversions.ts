@@ -129,7 +129,7 @@ for (const type of ['f16', 'bf16']) {
     })
   else {
     // The bits are moved unchanged, even those of a NaN; only `.ftz` makes it a conversion.
-    form('cvt.T=f32.S=bf16', 'd:T a:S', () => toF32(type, 'a', {}))
+    form('cvt.?rn.T=f32.S=bf16', 'd:T a:S', () => toF32(type, 'a', {}))
     float('cvt.ftz.T=f32.S=bf16', 'd:T a:S', () => toF32(type, 'a', {}))
   }
   float(`cvt.?sat.T=f64.S=${type}`, 'd:T a:S', (m) => {

@@ -53,56 +53,87 @@ function scalarResult(value: string, m: Modifiers, type: string | undefined): st
  */
 function scalar(pattern: string, source: (m: Modifiers) => string, types: string, operand = 'D'): void {
   for (const [second, third] of [
-    ['', ''],
+    // Without a second operation, an assembler takes a third operand and leaves it out.
+    ['', ' c?:u32'],
     ['.op2=add|min|max', ' c:u32'],
   ]) {
     form(`${pattern}${second}`, `${types}${third}`, (m) => scalarResult(source(m), m, m[operand]))
   }
 }
 
+const PARTS_WRITTEN = 'part=->b0|->b1|->b2|->b3|->h0|->h1'
+
+/** The form of a scalar video instruction that writes a part of its destination: the other parts are those of the third operand. */
+function scalarPart(pattern: string, source: (m: Modifiers) => string, types: string): void {
+  form(`${pattern}.${PARTS_WRITTEN}`, `${types} c:b32`, (m) => {
+    const [, kind = '', at = '0'] = /^->(.)(.)$/.exec(m['part'] ?? '') ?? []
+    const width = kind === 'b' ? 8 : 16
+    const shift = width * Number(at)
+    const most = 2 ** (m['D'] === 's32' ? width - 1 : width) - 1
+    const low = '(i32.wrap_i64 p)'
+    // A GPU limits what does not fit into 32 bits to the greatest value, negative ones, too.
+    const result = m['sat']
+      ? `(let p ${source(m)} (let q (select -1 ${low} (i64.ne (i64.shr_u p 32L) 0L)) (select q ${most} (i32.le_u q ${most}))))`
+      : `(let p ${source(m)} ${low})`
+    const mask = 2 ** width - 1
+    const rest = BigInt.asIntN(32, ~(BigInt(mask) << BigInt(shift)))
+    return `(i32.or (i32.and c ${rest}) (i32.shl (i32.and ${result} ${mask}) ${shift}))`
+  })
+}
+
 const BOTH = 'A=u32|s32.B=u32|s32'
-/** A GPU limits sums and differences of 32 bits as the manual says where the result is signed only: other `.sat` are left out. */
+function difference(operation: string, m: Modifiers): string {
+  const [x, y] = [extended('a', m['A']), extended('b', m['B'])]
+  if (operation === 'min' || operation === 'max') return extremeOf(operation, x, y)
+  if (operation === 'absdiff') return `(let z (i64.sub ${x} ${y}) (select z (i64.sub 0L z) (i64.ge_s z 0L)))`
+  return `(i64.${operation} ${x} ${y})`
+}
+for (const operation of ['add', 'sub', 'absdiff', 'min', 'max'])
+  scalarPart(`v${operation}.D=u32|s32.${BOTH}.?sat`, (m) => difference(operation, m), 'd:D a:A b:B')
+/** A GPU limits unsigned sums and differences of 32 bits to no less than 0, and takes the lower bits of what is too large. */
+for (const operation of ['add', 'sub', 'absdiff']) {
+  for (const second of ['', '.op2=add']) {
+    form(`v${operation}.D=u32.${BOTH}.sat${second}`, `d:D a:A b:B c${second === '' ? '?' : ''}:u32`, (m) => {
+      const result = `(i32.wrap_i64 ${extremeOf('max', difference(operation, m), '0L')})`
+      return second === '' ? result : `(i32.add ${result} c)`
+    })
+  }
+}
 for (const [operation, kinds] of [
   ...['add', 'sub', 'absdiff'].flatMap((name) => ['D=u32', 'D=s32.?sat'].map((result) => [name, result] as const)),
   ...['min', 'max'].map((name) => [name, 'D=u32|s32.?sat'] as const),
 ]) {
   const [result, ...sat] = kinds.split('.')
-  scalar(
-    [`v${operation}`, result, BOTH, ...sat].join('.'),
-    (m) => {
-      const [x, y] = [extended('a', m['A']), extended('b', m['B'])]
-      if (operation === 'min' || operation === 'max') return extremeOf(operation, x, y)
-      if (operation === 'absdiff') return `(let z (i64.sub ${x} ${y}) (select z (i64.sub 0L z) (i64.ge_s z 0L)))`
-      return `(i64.${operation} ${x} ${y})`
-    },
-    'd:D a:A b:B',
-  )
+  scalar([`v${operation}`, result, BOTH, ...sat].join('.'), (m) => difference(operation, m), 'd:D a:A b:B')
 }
 for (const direction of ['l', 'r']) {
-  scalar(
-    `vsh${direction}.D=u32|s32.A=u32|s32.u32.?sat.M=clamp|wrap`,
-    (m) => {
-      const count = m['M'] === 'wrap' ? '(i32.and b 31)' : '(select b 32 (i32.lt_u b 32))'
-      return `(i64.sh${direction === 'l' ? 'l' : 'r_s'} ${extended('a', m['A'])} (i64.extend_i32_u ${count}))`
-    },
-    'd:D a:A b:u32',
-  )
+  const shifted = (m: Modifiers): string => {
+    const count = m['M'] === 'wrap' ? '(i32.and b 31)' : '(select b 32 (i32.lt_u b 32))'
+    return `(i64.sh${direction === 'l' ? 'l' : 'r_s'} ${extended('a', m['A'])} (i64.extend_i32_u ${count}))`
+  }
+  scalar(`vsh${direction}.D=u32|s32.A=u32|s32.u32.?sat.M=clamp|wrap`, shifted, 'd:D a:A b:u32')
+  scalarPart(`vsh${direction}.D=u32|s32.A=u32|s32.u32.M=clamp|wrap`, shifted, 'd:D a:A b:u32')
 }
 /** The condition that the operands of vset are in, as a number. */
 const relation = (m: Modifiers, x: string, y: string): string =>
   `(i64.${m['cmp']}${/^(?:eq|ne)$/.test(m['cmp'] ?? '') ? '' : '_s'} ${x} ${y})`
-scalar(
-  `vset.${BOTH}.cmp=eq|ne|lt|le|gt|ge`,
-  (m) => `(i64.extend_i32_u ${relation(m, extended('a', m['A']), extended('b', m['B']))})`,
-  'd:u32 a:A b:B',
-  'A',
-)
+const related = (m: Modifiers): string =>
+  `(i64.extend_i32_u ${relation(m, extended('a', m['A']), extended('b', m['B']))})`
+scalar(`vset.${BOTH}.cmp=eq|ne|lt|le|gt|ge`, related, 'd:u32 a:A b:B', 'A')
+scalarPart(`vset.${BOTH}.cmp=eq|ne|lt|le|gt|ge`, related, 'd:u32 a:A b:B')
 /** A GPU takes other bits of unsigned products for `.sat` and a scale than the manual says: these forms are left out. */
 for (const types of ['D=u32.A=u32.B=u32', 'D=s32.A=u32.B=s32', 'D=s32.A=s32.B=u32', 'D=s32.A=s32.B=s32.?sat']) {
-  form(`vmad.${types}.?po${types.endsWith('sat') ? '.?scale=shr7|shr15' : ''}`, 'd:D a:A b:B c:D', (m) => {
+  form(`vmad.${types}.?more=po|-ab|-c${types.endsWith('sat') ? '.?scale=shr7|shr15' : ''}`, 'd:D a:A b:B c:D', (m) => {
     const type = m['D']
-    const sum = `(i64.add (i64.mul ${extended('a', m['A'])} ${extended('b', m['B'])}) ${extended('c', type)})`
-    const whole = m['po'] ? `(i64.add ${sum} 1L)` : sum
+    const product = `(i64.mul ${extended('a', m['A'])} ${extended('b', m['B'])})`
+    const c = extended('c', type)
+    const sum =
+      m['more'] === '-ab'
+        ? `(i64.sub ${c} ${product})`
+        : m['more'] === '-c'
+          ? `(i64.sub ${product} ${c})`
+          : `(i64.add ${product} ${c})`
+    const whole = m['more'] === 'po' ? `(i64.add ${sum} 1L)` : sum
     const shift = m['scale']?.slice('shr'.length)
     const scaled = shift === undefined ? whole : `(i64.shr_s ${whole} ${shift}L)`
     return `(i32.wrap_i64 ${m['sat'] ? limited(scaled, type) : scaled})`
