@@ -56,6 +56,7 @@ EXPORT napi_value napi_register_module_v1(napi_env env, napi_value exports) {
   add_methods(env, exports, timer_methods);
   add_methods(env, exports, callback_methods);
   add_methods(env, exports, owned_methods);
+  add_methods(env, exports, leaving_methods);
   add_methods(env, exports, layout);
   add_functions(env, own, memory_functions);
   add_functions(env, own, copy_functions);
@@ -64,6 +65,7 @@ EXPORT napi_value napi_register_module_v1(napi_env env, napi_value exports) {
   add_functions(env, own, watchdog_functions);
   add_functions(env, own, callback_functions);
   add_functions(env, own, owned_functions);
+  add_functions(env, own, kept_functions);
   add_functions(env, own, leaving_functions);
   napi_set_named_property(env, exports, "functions", own);
   return exports;

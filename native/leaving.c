@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "owned.h"
+#include "kept.h"
 
 /** CUresult, CUstreamCaptureMode, CUevent_flags, CUmemPool_attribute and CUstream. */
 enum { NOT_READY = 600, RELAXED = 2, DISABLE_TIMING = 2, RESERVED_CURRENT = 5, USED_CURRENT = 7, LEGACY = 1, PER_THREAD = 2 };
@@ -211,7 +211,7 @@ static void destroy(Owned *owned, Word stream) {
   if (owned->context != 0) driver.set_context(owned->context);
   for (; owned->count > 0; owned->count--) {
     const int result = kind.destroy(owned->handle, (kind.traits & IN_STREAM_ORDER) != 0 ? stream : owned->more);
-    report(owned, result);
+    if ((kind.traits & NO_RESULT) == 0) report(owned, result);
   }
   lock(&owned_guard);
   owned_forget(owned);
@@ -413,130 +413,16 @@ static void free_empty(void) {
   unlock(&owned_guard);
 }
 
-/* -- page-locked memory that is kept for the next request */
-
-typedef struct Kept {
-  struct Kept *next;
-  Word pointer, length, context;
-  int64_t since;
-} Kept;
-
-static Mutex kept_guard = MUTEX_INITIALIZER;
-static Kept *kept;
-static Word kept_bytes;
-/** The memory that is kept is allocated in multiples of this number of bytes. */
-static const Word GRANULE = 65536;
-/** JavaScript says how much is kept, and for how long, before it keeps any. What nobody has asked for in that time is freed. */
-static Word most_kept;
-static int64_t longest_kept;
-static int free_host_kind = -1;
-
-bool keep_pinned(Word pointer, Word length, Word context) {
-  bool is_kept = false;
-  if (length == 0 || length % GRANULE != 0) return false;
-  lock(&kept_guard);
-  Kept *made = kept_bytes + length > most_kept ? NULL : malloc(sizeof(Kept));
-  if (made != NULL) {
-    *made = (Kept){kept, pointer, length, context, now()};
-    kept = made;
-    kept_bytes += length;
-    is_kept = true;
-  }
-  unlock(&kept_guard);
-  return is_kept;
-}
-
-static Kept take(Kept **at) {
-  Kept *gone = *at, taken = *gone;
-  *at = gone->next;
-  kept_bytes -= gone->length;
-  free(gone);
-  return taken;
-}
-
-/** Returns 0 where enough is kept: then the thread still has it. */
-static int keep(Word owner, Word kind, Word pointer, Word length) {
-  const Word context = owned_take_out((int)kind, pointer);
-  if (keep_pinned(pointer, length, context)) return 1;
-  owned_add((Owner *)(uintptr_t)owner, (int)kind, pointer, length);
-  return 0;
-}
-
-/** Writes the pointer of what the thread has now, and returns its length. */
-static Word taken_by(Word owner, Word kind, const Kept *taken, Word *pointer) {
-  if (taken->length != 0) owned_add((Owner *)(uintptr_t)owner, (int)kind, taken->pointer, taken->length);
-  *pointer = taken->pointer;
-  return taken->length;
-}
-
-/** The smallest block that is large enough, and not so large that much is wasted; 0 where there is none. */
-static Word take_kept(Word owner, Word kind, Word wanted, Word *pointer) {
-  Kept **best = NULL, taken = {0};
-  lock(&kept_guard);
-  for (Kept **each = &kept; *each != NULL; each = &(*each)->next)
-    if ((*each)->length >= wanted && (*each)->length <= 2 * wanted && (best == NULL || (*each)->length < (*best)->length)) best = each;
-  if (best != NULL) taken = take(best);
-  unlock(&kept_guard);
-  return taken_by(owner, kind, &taken, pointer);
-}
-
-static Kept take_before(int64_t moment) {
-  Kept taken = {0};
-  lock(&kept_guard);
-  for (Kept **each = &kept; *each != NULL; each = &(*each)->next) {
-    if ((*each)->since > moment) continue;
-    taken = take(each);
-    break;
-  }
-  unlock(&kept_guard);
-  return taken;
-}
-
-/** A block that was kept for so many milliseconds; 0 where there is none. */
-static Word take_stale(Word owner, Word kind, Word milliseconds, Word *pointer) {
-  const Kept taken = take_before(now() - (int64_t)milliseconds * MILLISECOND);
-  return taken_by(owner, kind, &taken, pointer);
-}
-
-int kept_pinned(void) {
-  int count = 0;
-  lock(&kept_guard);
-  for (const Kept *each = kept; each != NULL; each = each->next) count += 1;
-  unlock(&kept_guard);
-  return count;
-}
-
-static Word bytes_kept(void) {
-  lock(&kept_guard);
-  const Word bytes = kept_bytes;
-  unlock(&kept_guard);
-  return bytes;
-}
-
-
 /* -- the thread */
-
-static int note_pinned(Word kind, Word most, Word milliseconds) {
-  lock(&kept_guard);
-  free_host_kind = (int)kind;
-  most_kept = most;
-  longest_kept = (int64_t)milliseconds * MILLISECOND;
-  unlock(&kept_guard);
-  return 0;
-}
 
 /** Frees what was kept for long. Returns when more may have been: a moment of now(). */
 static int64_t free_stale(void) {
-  int64_t oldest = INT64_MAX;
-  lock(&kept_guard);
-  for (const Kept *each = kept; each != NULL; each = each->next)
-    if (each->since < oldest) oldest = each->since;
-  unlock(&kept_guard);
-  if (oldest == INT64_MAX || oldest + longest_kept > now() || free_host_kind < 0) return oldest == INT64_MAX ? INT64_MAX : oldest + longest_kept;
+  const int64_t until = kept_until();
+  if (until > now()) return until;
   if (!begin_waiting(0)) return now() + LONGEST_NAP;
-  for (Kept each = take_before(now() - longest_kept); each.length != 0; each = take_before(now() - longest_kept)) {
+  for (Kept each = take_expired(); each.length != 0; each = take_expired()) {
     driver.set_context(each.context);
-    destroy_of_kind(free_host_kind, each.pointer);
+    free_kept(&each);
   }
   end_waiting();
   return now();
@@ -616,32 +502,54 @@ static bool is_busy_still(const Owner *owner) {
 
 /**
  * Lets the thread end later, since V8 frees its memory with it, to which the GPU may still write: not for ever, as its work may wait for what never
- * comes.
+ * comes. Node-API has nothing by which the memory of an ArrayBuffer could outlive its thread. The thread has no lock meanwhile, and its queries
+ * return at once, so only those wait who wait for its end.
  */
 static void wait_for_work_with_memory(const Owner *owner) {
-  static const char TEXT[] = "CudaStreamsWarning: a thread ends whose registered arrays the GPU still uses after 10 s: it may write to memory that is "
-                             "freed now. Wait for work with registered memory before a worker ends, or use device.allocPinned()\n";
-  const int64_t until = now() + 10000 * MILLISECOND;
+  const int64_t until = now() + (int64_t)owner->longest_wait * MILLISECOND;
+  char text[320];
   int mode = RELAXED;
   if (!has_memory_of_javascript(owner)) return;
   driver.exchange_mode(&mode);
-  while (is_busy_still(owner) && now() < until) sleep_for(SHORTEST_NAP);
-  if (is_busy_still(owner)) write_error(TEXT, sizeof(TEXT) - 1);
+  bool is_busy = is_busy_still(owner);
+  for (; is_busy && now() < until; is_busy = is_busy_still(owner)) sleep_for(SHORTEST_NAP);
   driver.exchange_mode(&mode);
+  if (!is_busy) return;
+  const int length = snprintf(text, sizeof(text),
+                              "(node:%d) [CUDA_STREAMS_CLEANUP] CudaStreamsWarning: a thread ends whose registered arrays the GPU still uses after "
+                              "%llu ms (CUDA_STREAMS_DEADLOCK_TIMEOUT): it may write to memory that is freed now. Wait for work with "
+                              "registered memory before a worker ends, or use device.allocPinned()\n",
+                              process_number(), (unsigned long long)owner->longest_wait);
+  write_error(text, (size_t)length);
 }
 
-void owner_leaves(Owner *owner) {
+static int wait_at_end(Word owner, Word milliseconds) {
+  ((Owner *)(uintptr_t)owner)->longest_wait = milliseconds;
+  return 0;
+}
+
+/** Leaves the owner to the thread that gives back, which may destroy what is in there, and free the owner. */
+static void has_left(Owner *owner) {
+  lock(&owned_guard);
+  owner->has_ended = true;
+  unlock(&owned_guard);
+}
+
+/** The owner's thread has ended, or it is a leftover. */
+static void owner_leaves(Owner *owner) {
   static Once starting = ONCE_INITIALIZER;
   if (is_ending) return;
   if (driver.set_context == NULL) {
     // On the simulator there are only files, and handles of libraries that compute on the processor.
     while (owner->first != NULL) destroy(owner->first, 0);
+    has_left(owner);
     free_empty();
     return;
   }
   if (!owner->is_leftover) {
     wait_for_work_with_memory(owner);
     sign_per_thread(owner);
+    has_left(owner);
   }
   once(&starting, start);
   if (!has_thread) return;
@@ -651,5 +559,45 @@ void owner_leaves(Owner *owner) {
   unlock(&alarm_of_thread.mutex);
 }
 
-const OwnFunction leaving_functions[] = {{"keepPinned", keep},     {"takeKeptPinned", take_kept},       {"takeStalePinned", take_stale},
-                                         {"bytesKept", bytes_kept}, {"notePinned", note_pinned},             {"isLost", is_lost}, {NULL, NULL}};
+/** Runs at the end of the thread's JavaScript, however it ends. */
+static void owner_ends(void *owner) {
+  if (owned_end(owner)) owner_leaves(owner);
+}
+
+/** own(isMain): the owner of what this thread makes. What the main thread has is gone with the process. */
+static napi_value own_handles(napi_env env, napi_callback_info info) {
+  napi_value given = NULL, address = NULL;
+  if (!arguments(env, info, 1, &given)) return NULL;
+  Owner *owner = calloc(1, sizeof(Owner));
+  if (owner == NULL) return fail(env, "Out of memory");
+  lock(&owned_guard);
+  owner->next = owners;
+  owners = owner;
+  unlock(&owned_guard);
+  owner->is_main = word_of(env, given) != 0;
+  if (napi_add_env_cleanup_hook(env, owner_ends, owner) != 0)
+    return fail(env, "This run time has no hooks at the end of a thread");
+  napi_create_double(env, (double)(uintptr_t)owner, &address);
+  return address;
+}
+
+static int leave_shared(Word owner, Word registration) {
+  Owner *leftover = owned_leave((Owner *)(uintptr_t)owner, registration);
+  if (leftover != NULL) owner_leaves(leftover);
+  return 0;
+}
+
+/** The number of handles that are left of threads that have ended; or with 1 of all that there are, whoever has them. For tests. */
+static int count_owned(Word of_all) {
+  if (of_all != 0) return owned_total() + kept_pinned();
+  int count = 0;
+  lock(&owned_guard);
+  for (const Owner *owner = owners; owner != NULL; owner = owner->next)
+    for (const Owned *each = owner->has_ended ? owner->first : NULL; each != NULL; each = each->after) count += 1;
+  unlock(&owned_guard);
+  return count;
+}
+
+const Method leaving_methods[] = {{"ownHandles", own_handles}, {NULL, NULL}};
+const OwnFunction leaving_functions[] = {{"leaveShared", leave_shared}, {"countOwned", count_owned}, {"isLost", is_lost},
+                                         {"waitAtEnd", wait_at_end},  {NULL, NULL}};

@@ -317,15 +317,13 @@ static void free_memory(Owner *owner) {
   owner->memory = NULL;
 }
 
-/** Runs at the end of the thread's JavaScript, however it ends. */
-static void owner_ends(void *data) {
-  Owner *owner = data;
+bool owned_end(Owner *owner) {
   lock(&owned_guard);
   for (const Owned *each = owner->first; each != NULL; each = each->after)
     if (each->semaphores != NULL) signal_all(each->semaphores);
   if (owner->is_main) {
     unlock(&owned_guard);
-    return;
+    return false;
   }
   // No call of the thread is under way: C code that it was inside has returned before this.
   free_memory(owner);
@@ -344,26 +342,8 @@ static void owner_ends(void *data) {
       forget_share(share);
     } else leftover_of(share);
   }
-  owner->has_ended = true;
   unlock(&owned_guard);
-  owner_leaves(owner);
-}
-
-/** own(isMain): the owner of what this thread makes. What the main thread has is gone with the process. */
-static napi_value own_handles(napi_env env, napi_callback_info info) {
-  napi_value given = NULL, address = NULL;
-  if (!arguments(env, info, 1, &given)) return NULL;
-  Owner *owner = calloc(1, sizeof(Owner));
-  if (owner == NULL) return fail(env, "Out of memory");
-  lock(&owned_guard);
-  owner->next = owners;
-  owners = owner;
-  unlock(&owned_guard);
-  owner->is_main = word_of(env, given) != 0;
-  if (napi_add_env_cleanup_hook(env, owner_ends, owner) != 0)
-    return fail(env, "This run time has no hooks at the end of a thread");
-  napi_create_double(env, (double)(uintptr_t)owner, &address);
-  return address;
+  return true;
 }
 
 /** Threads that come and go ask for the same kinds, each with a text of its own. */
@@ -472,19 +452,18 @@ static int use_shared(Word owner, Word registration) {
   return 0;
 }
 
-static int leave_shared(Word owner, Word registration) {
+Owner *owned_leave(Owner *owner, Word registration) {
   Owner *leftover = NULL;
   lock(&owned_guard);
   Share *share = share_at(registration);
   struct User *user = share == NULL ? NULL : share->users;
-  while (user != NULL && user->owner != owner_of(owner)) user = user->next;
+  while (user != NULL && user->owner != owner) user = user->next;
   if (user != NULL && --user->count == 0) {
-    leave(share, owner_of(owner));
+    leave(share, owner);
     leftover = leftover_of(share);
   }
   unlock(&owned_guard);
-  if (leftover != NULL) owner_leaves(leftover);
-  return 0;
+  return leftover;
 }
 
 /** The thread's page-locked memory at this address has its semaphores, at which streams of other libraries may wait after its end. */
@@ -541,23 +520,15 @@ static int take_semaphores(Word owner, Word kind, Word *into, Word are_of_graphs
   return 1;
 }
 
-/**
- * The number of handles that are left of threads that have ended; or with 1 of all that there are, whoever has them. For tests.
- */
-static int count_owned(Word of_all) {
-  int count = 0;
+int owned_total(void) {
   lock(&owned_guard);
-  for (const Owner *owner = owners; owner != NULL; owner = owner->next)
-    for (const Owned *each = owner->has_ended ? owner->first : NULL; each != NULL; each = each->after) count += 1;
-  if (of_all != 0) {
-    count = (int)owned_count;
-    for (const Semaphores *each = kept_semaphores; each != NULL; each = each->next) count += 1;
-  }
+  int count = (int)owned_count;
+  for (const Semaphores *each = kept_semaphores; each != NULL; each = each->next) count += 1;
   unlock(&owned_guard);
-  return of_all == 0 ? count : count + kept_pinned();
+  return count;
 }
 
-const Method owned_methods[] = {{"ownHandles", own_handles}, {"bindOwning", bind_owning}, {NULL, NULL}};
+const Method owned_methods[] = {{"bindOwning", bind_owning}, {NULL, NULL}};
 const OwnFunction owned_functions[] = {{"addKind", add_kind},
                                        {"addOwned", add_owned},
                                        {"removeOwned", remove_owned},
@@ -567,10 +538,8 @@ const OwnFunction owned_functions[] = {{"addKind", add_kind},
                                        {"shareOwned", share_owned},
                                        {"unshareOwned", unshare_owned},
                                        {"useShared", use_shared},
-                                       {"leaveShared", leave_shared},
                                        {"noteSemaphores", note_semaphores},
                                        {"takeSemaphores", take_semaphores},
-                                       {"countOwned", count_owned},
                                        {"allocateOfThread", allocate_of_thread},
                                        {"releaseOfThread", release_of_thread},
                                        {NULL, NULL}};

@@ -1,5 +1,5 @@
 /* What each thread of JavaScript has made and not destroyed: the handles of the driver and of its libraries, by which they can be destroyed when
-   the thread has ended. owned.c has the table, and leaving.c the thread that destroys what is left. */
+   the thread has ended. owned.c has the table, which calls nothing of leaving.c; that has the thread which destroys what is left. */
 #ifndef OWNED_H
 #define OWNED_H
 
@@ -29,6 +29,8 @@ enum {
   OF_JAVASCRIPT = 4096,
   /** An int of C, and no pointer. */
   IS_INT = 8192,
+  /** The function that destroys it returns nothing. */
+  NO_RESULT = 16384,
 };
 
 typedef struct {
@@ -74,6 +76,8 @@ struct Owner {
   /** What the calls of the thread alone use. */
   struct OwnMemory *memory;
   bool is_main, has_ended;
+  /** The milliseconds that the end of the thread waits at most for work with its memory of JavaScript. */
+  Word longest_wait;
   /** The rest is for leaving.c alone. What must be done before anything is destroyed. */
   Sign *signs;
   int sign_count;
@@ -142,6 +146,12 @@ void owned_move(Owned *owned, Owner *to);
 void owned_hold(Word stream);
 /** Calls the function that destroys handles of this kind. */
 int destroy_of_kind(int kind, Word handle);
+/** The JavaScript of the owner's thread ends: its semaphores are signalled. Returns false for the main thread, of which nothing is given back. */
+bool owned_end(Owner *owner);
+/** The thread uses what was shared no more. Returns the owner of what nobody has any more, which is to be given back; NULL where somebody has it. */
+Owner *owned_leave(Owner *owner, Word registration);
+/** The number of all handles that there are, and of the semaphores that are kept. For tests. */
+int owned_total(void);
 /** Frees an owner that has nothing left. */
 void owner_free(Owner *owner);
 
@@ -153,15 +163,9 @@ typedef struct {
 enum { MOST_CONTEXTS = 64 };
 int primary_contexts(PrimaryContext *into);
 
-/** leaving.c: the owner's thread has ended, or it is a leftover. */
-void owner_leaves(Owner *owner);
-/** leaving.c: keeps page-locked memory for the next request, unless there is enough. */
-bool keep_pinned(Word pointer, Word length, Word context);
-/** leaving.c: how many blocks of it are kept. */
-int kept_pinned(void);
-/** owned.c: is their memory there? Another library that resets the device takes it away. */
+/** Is their memory there? Another library that resets the device takes it away. */
 bool are_there(const Semaphores *semaphores);
-/** owned.c: keeps the semaphores of a thread that has ended for another. */
+/** Keeps the semaphores of a thread that has ended for another. */
 void keep_semaphores(Semaphores *semaphores);
 
 #endif

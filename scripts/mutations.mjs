@@ -29,6 +29,7 @@ const FOLDERS = [
   'src/core/kernels',
   'src/tools/sanitizer',
   'src/core/stream.ts',
+  'src/core/stream-ordering.ts',
 ]
 
 const { values } = parseArgs({

@@ -4,7 +4,7 @@
 //
 // "alone" are files that need nothing but the project, the language's headers and CUDA's; with `--nvcc PATH`, those that nvcc
 // compiles to PTX. A header is looked for in the whole project, as a user would name its folder by -I. "loaded" are kernels whose PTX the
-// simulator has made into code. "ran" are those that ended by themselves when launched once with one block of 32 threads, where each
+// simulator has made into code; it refuses launches of those that use textures, which are listed at the end. "ran" are those that ended by themselves when launched once with one block of 32 threads, where each
 // pointer is 1 MiB of zeros, each whole number 32, each other number 1, and each struct zeros: no kernel is told what it expects, so it may
 // as well leave its memory ("fault"), or not end in the time that a file has.
 import { spawn, spawnSync } from 'node:child_process'
@@ -143,10 +143,12 @@ async function judge(file, project) {
 }
 
 async function runOnce(ptx, name, signature, { Device, Module, Stream }) {
+  let isLoaded = false
   try {
     const device = Device.get()
     const stream = new Stream({ device })
     const kernel = Module.load(ptx, { device }).kernel(name, signature)
+    isLoaded = true
     process.stdout.write(`${JSON.stringify({ kernel: name, state: 'loaded' })}\n`)
     const values = signature.map((type) => plausible(type, stream))
     stream.launch(kernel, { grid: 1, block: 32, sharedMemory: 4096 }, ...values)
@@ -154,7 +156,8 @@ async function runOnce(ptx, name, signature, { Device, Module, Stream }) {
     return { state: 'ran' }
   } catch (error) {
     const why = `${error.code ?? error.name}: ${error.message.split('\n')[0]}`
-    return { state: error.code === 'ERR_UNSUPPORTED' ? 'not loaded' : 'fault', why }
+    const isUnsupported = error.code === 'ERR_UNSUPPORTED'
+    return { state: isUnsupported ? (isLoaded ? 'not launched' : 'not loaded') : 'fault', why }
   }
 }
 
@@ -258,7 +261,7 @@ function summary(all) {
     const [alone, others] = [own.filter(isAlone), own.filter((each) => !isAlone(each))]
     const compiled = (some) => some.filter(({ state }) => state === 'compiled').length
     const kernels = own.flatMap((each) => each.kernels)
-    const loaded = kernels.filter(({ state }) => /^(?:fault|ran)$/.test(state)).length
+    const loaded = kernels.filter(({ state }) => /^(?:fault|not launched|ran)$/.test(state)).length
     const ran = kernels.filter(({ state }) => state === 'ran').length
     return [
       ...[
@@ -327,10 +330,16 @@ async function main(folder) {
   const kernels = all.flatMap(({ file, kernels }) =>
     kernels.map((each) => ({ ...each, where: `${relative(home, file)}: ${each.name}` })),
   )
-  causes(
-    'Not loaded:',
-    kernels.filter(({ state }) => state === 'not loaded').map((each) => ({ ...each, cause: each.why ?? each.state })),
-  )
+  for (const [title, which] of [
+    ['Not loaded:', 'not loaded'],
+    ['Loaded, and not launched:', 'not launched'],
+  ]) {
+    const some = kernels.filter(({ state }) => state === which)
+    causes(
+      title,
+      some.map((each) => ({ ...each, cause: each.why ?? each.state })),
+    )
+  }
 }
 
 if (given.file !== undefined) await judge(given.file, positionals[0])

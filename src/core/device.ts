@@ -10,6 +10,7 @@ import { destroyWhenUnreachable, NativeResource } from '../foundation/base/final
 import {
   ClosableObject,
   checkMade,
+  construct,
   implementation,
   LibraryObject,
   nextSerial,
@@ -33,8 +34,6 @@ export interface Context {
   /** The number of multiprocessors that kernels may run on there: all of the device, or those of a green context. */
   readonly multiprocessors: number
 }
-
-let makeDevice: (driver: WrappableDriver, ordinal: number) => Device
 
 const devicesOf = memoize((_driver: WrappableDriver) => new Map<number, Device>())
 const currentDevice = new Ambient<Device>()
@@ -60,6 +59,11 @@ export class Device extends LibraryObject {
     if (!isWrappable(driver)) throw invalidType('Device', 'obtained from Device.get(ordinal)', 'new Device()')
     this[implementation] = driver
     this.ordinal = ordinal + 0 // never -0
+  }
+
+  /** @internal */
+  static [construct](driver: WrappableDriver, ordinal: number): Device {
+    return new Device(driver, ordinal)
   }
 
   /**
@@ -246,10 +250,6 @@ export class Device extends LibraryObject {
   override toString(): string {
     return isDevice(this) ? `Device(${this.ordinal}, ${this[implementation].name})` : super.toString()
   }
-
-  static {
-    makeDevice = (driver, ordinal) => new Device(driver, ordinal)
-  }
 }
 
 export const isDevice = (value: unknown): value is Device =>
@@ -276,7 +276,7 @@ export function deviceOf(driver: WrappableDriver, ordinal: number): Device {
   const count = driver.devices.count()
   const way = driver.name === 'sim' ? ' (CUDA_STREAMS_SIM_DEVICES, or simulate({ devices }), gives it more)' : ''
   const expected = (): string => `from 0 to ${count - 1}: driver '${driver.name}' has ${count} device(s)${way}`
-  const device = makeDevice(driver, checkInteger(ordinal, 'ordinal', 0, count - 1, expected))
+  const device = Device[construct](driver, checkInteger(ordinal, 'ordinal', 0, count - 1, expected))
   devices.set(ordinal, device)
   return device
 }

@@ -1,28 +1,16 @@
 /** Streams: queues of GPU work, with all of their methods. */
-import type { Given } from '../foundation/base/arguments.js'
-import {
-  checkBoolean,
-  checkFunction,
-  checkSignal,
-  checkThis,
-  isThenable,
-  readOptions,
-} from '../foundation/base/arguments.js'
+import { checkBoolean, checkFunction, checkThis, readOptions } from '../foundation/base/arguments.js'
 import type { Bytes, OwnBytes } from '../foundation/base/bytes.js'
-import { invalidType, refuseReceiver, reportedWhileWaiting, stateError } from '../foundation/base/errors.js'
+import { invalidType, refuseReceiver, stateError } from '../foundation/base/errors.js'
 import { destroyWhenUnreachable } from '../foundation/base/finalization.js'
 import { memoize } from '../foundation/base/memoize.js'
 import { calledFromHere } from '../foundation/base/stack.js'
-import { pollsInVain, warnOfPolling } from '../foundation/base/warnings.js'
-import { CUresult, cudaError } from '../foundation/driver/cuda-results.js'
-import { EventFlag, ExternalFlag } from '../foundation/driver/driver-constants.js'
-import { finished, type WaitOptions, whenAborted } from '../foundation/driver/finished.js'
+import type { WaitOptions } from '../foundation/driver/finished.js'
 import { canonicalStream, cudaHandleOf } from '../foundation/driver/handle-types.js'
-import { following, followingResult, promisesOn, throwRejected } from '../foundation/driver/promise-waits.js'
-import type { HostFunction } from '../foundation/driver/queued-work.js'
+import { followingResult } from '../foundation/driver/promise-waits.js'
 import type { Context } from './device.js'
-import { another, contextAt, contextOf, Device, driverOf, elsewhere, isDevice, resolveDevice } from './device.js'
-import { Event, eventImplOf, isEvent } from './event.js'
+import { contextAt, Device, driverOf, resolveDevice } from './device.js'
+import { Event, isEvent } from './event.js'
 import {
   beginCapture,
   type CaptureModeName,
@@ -51,10 +39,12 @@ import {
 import type { CopyOptions, DownloaderOptions, FillOptions } from './memory/transfers.js'
 import { copy, copyAll, download, downloader, fill, refuseOptions, upload, uploader } from './memory/transfers.js'
 import { giveName } from './stream-names.js'
-import { EVENT_OPTIONS, EventImpl, PLAIN, settingsOf } from './streams/event-impl.js'
+import { openAwaited, record, waitForOther } from './stream-ordering.js'
+import { isDone, waitUntilDone, whenDone } from './streams/completion.js'
+import { EventImpl, PLAIN } from './streams/event-impl.js'
 import { greenContextImplOf } from './streams/green-context.js'
 import { hostFunction } from './streams/host-function.js'
-import { eventInAnotherCopy, isEventOfAnotherCopy } from './streams/other-copies.js'
+import { isEventOfAnotherCopy } from './streams/other-copies.js'
 import { isShared, register, type SharedStream } from './streams/shared.js'
 import {
   checkWrapOptions,
@@ -74,6 +64,7 @@ import type {
   StreamOptions,
   StreamSource,
   WaitEventOptions,
+  WaitPromiseOptions,
 } from './streams/stream-options.js'
 import { cudaStream, isStreamLike } from './streams/stream-options.js'
 
@@ -83,19 +74,12 @@ export interface WaitStreamOptions extends WaitEventOptions {
   readonly event?: Event | undefined
 }
 
-/** How a stream waits for a promise. */
-export interface WaitPromiseOptions {
-  /** Gives up the wait: the stream goes on, as if the promise were rejected with the signal's reason. */
-  readonly signal?: AbortSignal | undefined
-}
-
 export const isStream = (value: unknown): value is Stream => streamImplOf(value) !== undefined
 
 /** The public object of a stream of this library. */
 const wrapped = (impl: StreamImpl): Stream => new Stream(impl)
 
 const NEW_STREAM_OPTIONS = ['device', ...STREAM_OPTIONS] as const
-const RECORD_OPTIONS = [...EVENT_OPTIONS, 'external'] as const
 const WAIT_OPTIONS = ['event', 'external'] as const
 
 /** What `stream.launch()` takes. */
@@ -312,24 +296,7 @@ export class Stream extends StreamBase implements CudaStreamLike, AsyncDisposabl
    */
   record(options: RecordOptions): Event
   record(given?: Event | RecordOptions, options?: RecordOptions): Event {
-    const impl = open(this)
-    // Options are read before anything is opened: a getter may close it.
-    if (given !== undefined && (isEvent(given) || isEventOfAnotherCopy(given))) {
-      const settings = options === undefined ? undefined : readOptions(options, RECORD_OPTIONS)
-      recordGiven(impl, eventImplOf(given) ?? eventInAnotherCopy(given, impl.device, 'event'), settings)
-      return given
-    }
-    if (given !== undefined && (typeof given !== 'object' || isStream(given)))
-      throw invalidType('event', 'an Event or options', given)
-    const wanted = given === undefined ? options : given
-    const settings = wanted === undefined ? undefined : readOptions(wanted, RECORD_OPTIONS)
-    const external = externalFlag(settings)
-    const made = settingsOf(settings)
-    impl.reserve(made.timing || made.interprocess ? 1 : 0)
-    const own = new EventImpl(impl.device, impl.context, made, 'recordedNext')
-    const event = new Event(own)
-    impl.recordIn(own, external)
-    return event
+    return record(open(this), given, options)
   }
 
   /**
@@ -403,25 +370,7 @@ export class Stream extends StreamBase implements CudaStreamLike, AsyncDisposabl
       impl.waitForStream(openAwaited(impl, awaited))
       return this
     }
-    const own =
-      eventImplOf(target) ??
-      (isEventOfAnotherCopy(target) ? eventInAnotherCopy(target, impl.device, 'target') : undefined)
-    // Options are read, and protocols are called, before anything is opened: code of the program runs then.
-    if (own !== undefined) {
-      const external = options === undefined ? ExternalFlag.NONE : externalFlag(readOptions(options, ['external']))
-      impl.reserve(0)
-      impl.waitFor(own, external)
-      return this
-    }
-    if (isDevice(target)) {
-      readOptions<object, never>(options, [])
-      waitForDevice(impl, target)
-      return this
-    }
-    if (awaited === undefined && isPromise(target)) {
-      waitForPromise(impl, target, options)
-      return this
-    }
+    if (waitForOther(impl, target, options, wait)) return this
     const { event, external } = readOptions(options, WAIT_OPTIONS)
     if (event !== undefined && !isEvent(event) && !isEventOfAnotherCopy(event))
       throw invalidType('options.event', 'an Event', event)
@@ -444,15 +393,7 @@ export class Stream extends StreamBase implements CudaStreamLike, AsyncDisposabl
    * stream does in a mode that forbids the query, which invalidates that capture
    */
   query(): boolean {
-    const impl = open(this)
-    try {
-      const isDone = impl.driver.streams.query(impl.handle, impl.isKnownIdle)
-      if (isDone) impl.markIdle(impl.queuedCalls)
-      if (!isDone && pollsInVain()) warnOfPolling('stream.query()', impl, impl.driver.streams.blockedBy(impl.handle))
-      return isDone
-    } catch (error) {
-      throw reportedWhileWaiting(error, describeWait(impl))
-    }
+    return isDone(open(this))
   }
 
   /**
@@ -465,18 +406,7 @@ export class Stream extends StreamBase implements CudaStreamLike, AsyncDisposabl
    * thread could open the latch that the stream waits for
    */
   synchronize(): void {
-    const impl = open(this)
-    // A query costs less than a wait, if there is probably nothing to wait for.
-    if (!(impl.isUnusedSinceIdle && isDone(impl))) {
-      const { queuedCalls } = impl
-      try {
-        impl.driver.streams.synchronize(impl.handle)
-      } catch (error) {
-        throw reportedWhileWaiting(error, describeWait(impl))
-      }
-      impl.markIdle(queuedCalls)
-    }
-    throwRejected(impl.promises)
+    waitUntilDone(open(this))
   }
 
   /**
@@ -494,14 +424,7 @@ export class Stream extends StreamBase implements CudaStreamLike, AsyncDisposabl
    * ```
    */
   finished(options?: WaitOptions): Promise<void> {
-    return finished(
-      options,
-      () => describeWait(streamImplOf(this)),
-      (settle) => {
-        const { driver, handle, context, promises } = open(this)
-        return following(promises, settle, (settleWait) => driver.streams.finished(handle, context, settleWait))
-      },
-    )
+    return whenDone(this, open, options)
   }
 
   /**
@@ -926,7 +849,7 @@ export class Stream extends StreamBase implements CudaStreamLike, AsyncDisposabl
     const impl = open(this)
     checkFunction(callback, 'callback')
     const host = hostFunction(() => callback(arg as T), false)
-    queueHostFunction(impl, host, 'a host function')
+    impl.queueHostFunction(host, 'a host function')
     return this
   }
 
@@ -946,7 +869,7 @@ export class Stream extends StreamBase implements CudaStreamLike, AsyncDisposabl
     const impl = open(this)
     checkFunction(callback, 'callback')
     const host = hostFunction((status) => callback(this, status, arg), true)
-    queueHostFunction(impl, host, 'a callback')
+    impl.queueHostFunction(host, 'a callback')
     return this
   }
 
@@ -1160,101 +1083,5 @@ const implOf = (stream: unknown): StreamImpl => streamImplOf(stream) ?? refuseRe
 
 const open = (stream: unknown): StreamImpl => implOf(stream).checkOpen()
 
-type GivenRecordOptions = Given<RecordOptions, (typeof RECORD_OPTIONS)[number]>
-
-function recordGiven(impl: StreamImpl, event: EventImpl, settings: GivenRecordOptions | undefined): void {
-  const external = externalFlag(settings)
-  if (event.device !== impl.device) throw mismatch(event, impl)
-  if (settings !== undefined) event.checkAgainst(settings)
-  impl.reserve(event.entries)
-  impl.recordIn(event, external)
-}
-
-function queueHostFunction(impl: StreamImpl, call: HostFunction, what: string): void {
-  impl.reserve(1)
-  impl.driver.work.queue({ kind: 'hostFunction', stream: impl.handle, context: impl.context, call })
-  impl.lastWork = what
-}
-
-/** An object that has a stream protocol is a stream, whatever else it has. */
-const isPromise = (value: unknown): value is PromiseLike<unknown> => isThenable(value) && !isStreamLike(value)
-
-/** The implementation of a stream that another one is to wait for. */
-function openAwaited(impl: StreamImpl, from: StreamImpl): StreamImpl {
-  impl.reserve(0)
-  from.checkOpen()
-  if (from.driver !== impl.driver) throw mismatch(from, impl)
-  return from
-}
-
-function waitForDevice(impl: StreamImpl, device: Device): void {
-  const { driver, handle } = impl
-  impl.reserve(0)
-  if (driverOf(device) !== driver) {
-    throw stateError('ERR_DEVICE_MISMATCH', `${device} is of ${another(driverOf(device), driver)} than ${impl}`)
-  }
-  const context = contextOf(device)
-  const event = driver.events.create(context, EventFlag.DISABLE_TIMING, true)
-  try {
-    if (!driver.devices.recordInternal(event, device.ordinal)) {
-      throw cudaError('cuCtxRecordEvent', CUresult.STREAM_CAPTURE_UNSUPPORTED)
-    }
-    driver.streams.waitEvent(handle, event, ExternalFlag.NONE)
-    impl.followPromises(promisesOn(device))
-  } finally {
-    driver.events.recycle(context, event)
-  }
-}
-
 /** The method as it is defined here, even if the program replaces it. */
 const { wait } = Stream.prototype
-
-function waitForPromise(
-  impl: StreamImpl,
-  promise: PromiseLike<unknown>,
-  options: WaitPromiseOptions | undefined,
-): void {
-  const signal = checkSignal(readOptions(options, ['signal']).signal)
-  if (signal?.aborted) throw signal.reason
-  impl.waitForPromise(wait, (passed, rejected) => {
-    let forget: (() => void) | undefined
-    let isOver = false
-    const once = (end: () => void): void => {
-      if (isOver) return
-      isOver = true
-      forget?.()
-      end()
-    }
-    if (signal !== undefined) forget = whenAborted(signal, () => once(() => rejected(signal.reason)))
-    // A new promise, so that no code of the program runs here.
-    new Promise<unknown>((resolve) => resolve(promise)).then(
-      () => once(passed),
-      (reason: unknown) => once(() => rejected(reason)),
-    )
-  })
-}
-
-/** What is waited for, as errors name it. */
-function describeWait(impl: StreamImpl | undefined): string {
-  if (impl === undefined) return 'a stream'
-  return impl.lastWork === undefined ? `${impl}` : `${impl}; the last operation queued there was ${impl.lastWork}`
-}
-
-/** False if the driver refuses the query: the call that the program made is the one to throw. */
-function isDone(stream: StreamImpl): boolean {
-  try {
-    return stream.driver.streams.query(stream.handle, stream.isKnownIdle)
-  } catch {
-    return false
-  }
-}
-
-function externalFlag(options: Given<WaitEventOptions, 'external'> | undefined): ExternalFlag {
-  if (options === undefined) return ExternalFlag.NONE
-  return checkBoolean(options.external, 'options.external', false) ? ExternalFlag.EXTERNAL : ExternalFlag.NONE
-}
-
-function mismatch(given: EventImpl | StreamImpl, stream: StreamImpl): Error {
-  const where = elsewhere(stream.device, given.device)
-  return stateError('ERR_DEVICE_MISMATCH', `${given} cannot be used here: ${stream} is on ${where}`)
-}

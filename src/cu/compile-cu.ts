@@ -306,9 +306,10 @@ function finish(unit: Unit, codes: readonly Uint8Array[], attempts: Attempts): C
     ...[...facts.keys()]
       .filter((name) => ![...inPtx.values()].includes(name) && found.every((each) => each.probed.name !== name))
       .map(madeByMacro),
-    ...[...facts].flatMap(([name, known]) =>
-      known instanceof Error ? [`${name} does not run on the simulator: ${known.message}`] : [],
-    ),
+    ...[...facts].flatMap(([name, known]) => {
+      const why = known instanceof Error ? known.message : known.whyNotRun
+      return why === undefined ? [] : [`${name} does not run on the simulator: ${why}`]
+    }),
     ...types.structs.flatMap(({ name, addresses }) => addresses.map((member) => isAddress(name, member))),
     ...(includes.missing.length === 0
       ? []

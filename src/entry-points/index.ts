@@ -58,7 +58,6 @@ export {
   type LaunchArguments,
   type LaunchTarget,
   Stream,
-  type WaitPromiseOptions,
   type WaitStreamOptions,
 } from '../core/stream.js'
 export type { EventOptions } from '../core/streams/event-impl.js'
@@ -73,6 +72,7 @@ export {
   type StreamOptions,
   type StreamSource,
   type WaitEventOptions,
+  type WaitPromiseOptions,
 } from '../core/streams/stream-options.js'
 export type { Bytes } from '../foundation/base/bytes.js'
 export {

@@ -32,6 +32,7 @@ const LOADED_LATER = [
   'tools/sanitizer/sanitizer-variable',
   'tools/timeline/timeline-variable',
   'tools/recording/recording-variable',
+  'tools/recording/trace-variable',
 ]
 
 const IMPORT = /^import (?:(?:\{ (?<names>.*?),? \}|\* as (?<all>\w+)|(?<only>\w+)) from )?'(?<from>.+)';$/

@@ -17,8 +17,8 @@ import { memoize } from '../foundation/base/memoize.js'
 import { LIBRARY_ENTRIES, MOST_LIBRARY_ENTRIES } from '../foundation/driver/driver-constants.js'
 import type { HostImplementation } from '../foundation/driver/library-driver.js'
 import type { CFunction } from '../foundation/native/c-functions.js'
-import { NativeMemory } from '../foundation/native/native-memory.js'
 import { loadLibrary } from '../foundation/native/shared-library.js'
+import { ThreadMemory } from '../foundation/native/thread-memory.js'
 import {
   declareFunctions,
   type GivenMemory,
@@ -48,13 +48,13 @@ export class HandleLibrary<N extends string> {
   /** Handles that belong to no object any more. */
   readonly unused = memoize((_device: Device): number[] => [])
   #functions: Readonly<Record<N, CFunction>> | undefined
-  #memory: NativeMemory | undefined
+  #memory: ThreadMemory | undefined
 
   constructor(private readonly facts: LibraryFacts<N>) {}
 
   /** Memory of the host, to be used up by the next call. */
-  get memory(): NativeMemory {
-    this.#memory ??= new NativeMemory(MEMORY_BYTES)
+  get memory(): ThreadMemory {
+    this.#memory ??= new ThreadMemory(MEMORY_BYTES)
     return this.#memory
   }
 
@@ -141,8 +141,8 @@ export function deviceOfWork({ stream, device }: WorkPlace, name: string): Devic
   throw stateError('ERR_DEVICE_MISMATCH', `${stream} is on ${stream.device}, ${where}`)
 }
 
-let streamOf: (owner: HandleOwner) => Stream
-let placeOf: (owner: HandleOwner) => Stream | Device
+/** The stream of the next call: the object's own, or the current one of its device. */
+export let streamOfWork: (owner: HandleOwner) => Stream
 
 /** The base of the public classes whose objects own a handle. */
 export abstract class HandleOwner extends ClosableObject {
@@ -171,20 +171,16 @@ export abstract class HandleOwner extends ClosableObject {
 
   override toString(): string {
     if (!isHandleOwner(this)) return super.toString()
-    return `${this[Symbol.toStringTag]}(${placeOf(this)}${this.closed ? ', closed' : ''})`
+    return `${this[Symbol.toStringTag]}(${this.#stream ?? this.device}${this.closed ? ', closed' : ''})`
   }
 
   static {
-    streamOf = (owner) => owner.#stream ?? Stream.current(owner.device)
-    placeOf = (owner) => owner.#stream ?? owner.device
+    streamOfWork = (owner) => owner.#stream ?? Stream.current(owner.device)
   }
 }
 
 const isHandleOwner = (value: unknown): value is HandleOwner =>
   value instanceof HandleOwner && value[implementation] !== undefined
-
-/** The stream of the next call: the object's own, or the current one of its device. */
-export const streamOfWork = (owner: HandleOwner): Stream => streamOf(owner)
 
 /** What work is queued for. */
 export interface WorkOwner {

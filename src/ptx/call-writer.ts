@@ -5,7 +5,7 @@ import { calleeOf } from './control-flow.js'
 import { callParts, type Decoded, errorAt, operandOf } from './decoding.js'
 import { type CallLayout, callLayout, FRAME, FUNCTION_WINDOW, LAUNCH } from './layout.js'
 import { HOST_FUNCTIONS, prototypeOf } from './program.js'
-import { bitsOf, type Operand, type Variable } from './syntax.js'
+import { bitsOf, type Operand, type Register, type Variable } from './syntax.js'
 import type { ValueWriter } from './value-writer.js'
 import { call, type FunctionBody, i32, i64, memory, set, tee } from './wasm-encoder.js'
 
@@ -57,9 +57,20 @@ export class CallWriter {
     }
   }
 
+  /** Loads a parameter that is a register: as many bytes as it is wide, since the next parameter lies directly behind it. */
+  receiveParameter(register: Register, offset: number): void {
+    const operand: Operand = { kind: 'register', register }
+    this.accesses.loadOne(operand, typeInMemory(register), this.writer.stack, offset)
+  }
+
+  /** Stores a result that is a register. */
+  leaveResult(register: Register, offset: number): void {
+    const operand: Operand = { kind: 'register', register }
+    this.accesses.storeOne(operand, typeInMemory(register), this.writer.stack, offset)
+  }
+
   #argumentType(operand: Operand, variable: Variable): string {
-    if (operand.kind === 'register') return bitsOf(operand.register.type) === 1 ? 'b8' : operand.register.type
-    return variable.type
+    return operand.kind === 'register' ? typeInMemory(operand.register) : variable.type
   }
 
   #copyBytes(
@@ -310,4 +321,9 @@ export class CallWriter {
     this.writer.push(operandOf(decoded, 'a'), 'u32')
     body.write(frame, 'i32.add', memory('i32.store', fn.frame.top))
   }
+}
+
+/** The type with which a register is passed: a predicate takes a byte. */
+function typeInMemory({ type }: Register): string {
+  return bitsOf(type) === 1 ? 'b8' : type
 }

@@ -9,11 +9,20 @@ export interface Decoded {
   readonly operands: Readonly<Record<string, Operand | undefined>>
 }
 
+/**
+ * The instructions on textures and surfaces. A kernel that has one is loaded, as on a GPU, where the handle of a texture may come from other code, and
+ * its launches are refused (`whyNotRun`).
+ */
+const TEXTURE = /^(?:tex|tld4|txq|suld|sust|sured|suq|istypep)\./
+const TEXTURE_FORM: Form = {
+  opcode: 'tex',
+  pattern: '',
+  slots: [],
+  operands: [],
+  meaning: { kind: 'code', code: 'texture' },
+}
+
 const WAYS_OUT: readonly (readonly [pattern: RegExp, what: string])[] = [
-  [
-    /^(tex|tld4|txq|suld|sust|sured|suq|istypep)/,
-    'textures and surfaces are not simulated: read global memory instead',
-  ],
   [
     /^(cp\.async\.bulk|cp\.reduce|multimem|tensormap|fence\.proxy\.tensormap)/,
     'bulk copies (TMA) are not simulated: use cp.async or plain loads where the target is the simulator',
@@ -32,21 +41,25 @@ const WAYS_OUT: readonly (readonly [pattern: RegExp, what: string])[] = [
  */
 export function decode(instruction: Instruction): Decoded {
   const { opcode, operands } = instruction
+  if (TEXTURE.test(opcode)) return { instruction, form: TEXTURE_FORM, modifiers: {}, operands: {} }
   const matches = matchForms(opcode)
   if (matches.length === 0) {
     const way = WAYS_OUT.find(([pattern]) => pattern.test(opcode))?.[1]
     const advice = way ?? 'compile for an older architecture, or write the kernel without it'
     throw ptxError('ERR_UNSUPPORTED', `The simulator does not run '${opcode}': ${advice}`, instruction)
   }
-  if (opcode.startsWith('v') && operands.some((each) => each.kind === 'symbol' && /\.[bh]\d+$/.test(each.name))) {
-    const advice = 'take bytes and halves out by bfe, and put them in by bfi'
-    throw ptxError('ERR_UNSUPPORTED', `The simulator does not run '${opcode}' with this part: ${advice}`, instruction)
-  }
   for (const match of matches) {
     const named = nameOperands(match, operands)
     if (named !== undefined) return { instruction, ...match, operands: named }
   }
   throw ptxError('ERR_COMPILATION', `'${opcode}' does not take ${operands.length} operands`, instruction)
+}
+
+/** The reason why a kernel that has this instruction is loaded, and never runs; undefined for an instruction that runs. */
+export function whyNotRun({ form, instruction }: Decoded): string | undefined {
+  return form === TEXTURE_FORM
+    ? `the simulator has no textures and surfaces, and the kernel uses ${describeInstruction(instruction)}: read global memory instead, or launch it on a GPU`
+    : undefined
 }
 
 /** The error of an instruction that the parser accepts and the compiler cannot write. */

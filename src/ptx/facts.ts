@@ -52,6 +52,8 @@ export interface KernelFacts {
   readonly variables: boolean
   /** Whether the kernel accesses memory through addresses that come from no parameter and no variable of the module. */
   readonly otherMemory: boolean
+  /** The reason why launches of the kernel are refused, though it is loaded; undefined if it runs. */
+  readonly whyNotRun: string | undefined
   /** Whether threads meet: barriers, shuffles, votes, operations on matrices. */
   readonly hasMeetings: boolean
 }
@@ -82,6 +84,7 @@ export function factsOf(program: KernelProgram): KernelFacts {
     instructions,
     variables: flow.variables,
     otherMemory: flow.otherMemory,
+    whyNotRun: program.whyNotRun,
     hasMeetings: program.hasMeetings,
   }
 }

@@ -109,8 +109,7 @@ export class FunctionWriter {
     for (const { offset, variable } of this.fn.call.parameters) {
       const register = this.fn.fn.parameterRegisters.get(variable.name)
       if (register === undefined) continue
-      this.#values.body.get(this.#values.stack)
-      this.#loadRegister(register, offset)
+      this.#instructions.calls.receiveParameter(register, offset)
     }
   }
 
@@ -119,7 +118,7 @@ export class FunctionWriter {
     for (const { offset, variable } of this.fn.call.results) {
       const register = this.fn.fn.parameterRegisters.get(variable.name)
       if (register === undefined) continue
-      this.#storeRegister(register, this.#values.stack, offset)
+      this.#instructions.calls.leaveResult(register, offset)
     }
   }
 

@@ -105,5 +105,7 @@ export class InstructionWriter {
     call: (decoded) => this.calls.call(decoded),
     alloca: (decoded) => this.calls.alloca(decoded),
     stack: (decoded) => this.calls.stackPointer(decoded),
+    // Launches of a kernel that has one are refused, so that none is ever reached.
+    texture: () => this.#body.op('unreachable'),
   }
 }

@@ -38,6 +38,6 @@ export class LaunchMatrices implements MatrixMemory {
     const { current } = this.reports
     const thread = this.warp + lane
     const frame = current === undefined ? 0 : current.frames + thread * this.code.program.threadBytes
-    return this.runTime.translate(generic, bytes, access, frame, thread, decoded, 0)
+    return this.runTime.translate(generic, bytes, access, frame, thread, decoded)
   }
 }

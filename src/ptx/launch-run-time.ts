@@ -25,6 +25,8 @@ export class LaunchRunTime implements RunTime {
   #reads = 0
   #slept = 0
   #pending: Pending | undefined
+  /** The block of the device in which the last address lies that was translated. */
+  #resolved: DeviceBlock | undefined
 
   constructor(
     private readonly code: KernelCode,
@@ -46,7 +48,10 @@ export class LaunchRunTime implements RunTime {
     thread: number,
   ): number {
     const address = (low >>> 0) + (high >>> 0) * 2 ** 32
-    return this.translate(address, bytes, access, frame, thread, this.code.sites[site], window)
+    this.#resolved = undefined
+    const found = this.translate(address, bytes, access, frame, thread, this.code.sites[site])
+    if (window !== 0 && this.#resolved !== undefined) this.#moveWindow(window, this.#resolved, bytes)
+    return found
   }
 
   translate(
@@ -56,7 +61,6 @@ export class LaunchRunTime implements RunTime {
     frame: number,
     thread: number,
     at: Decoded | undefined,
-    window: number,
   ): number {
     if (address >= Number(SHARED_WINDOW)) {
       const found = this.#inWindow(address, bytes, frame)
@@ -85,7 +89,7 @@ export class LaunchRunTime implements RunTime {
         for (let index = offset; index < offset + bytes; index++)
           block.marks[index] = (block.marks[index] ?? 0) | access
       }
-      if (this.#isLookedAt(block)) this.#global(address, bytes, access, thread, at, undefined, block)
+      if (this.#isLookedAt(block)) this.#global(address, bytes, access, thread, at, undefined)
       const { bytes: all } = this.code.memory
       all.set(block.external().subarray(offset, offset + bytes), BOUNCE)
       return BOUNCE
@@ -94,9 +98,9 @@ export class LaunchRunTime implements RunTime {
       throw new OutOfMachineMemory(`the block at ${hex(block.begin)} of ${block.byteLength} bytes`)
     }
     this.code.memory.updateTable()
-    if (window !== 0) this.#moveWindow(window, block, bytes)
+    this.#resolved = block
     this.#noteInShadow(block, offset, bytes, access, at, thread)
-    if (this.#isLookedAt(block)) this.#global(address, bytes, access, thread, at, undefined, block)
+    if (this.#isLookedAt(block)) this.#global(address, bytes, access, thread, at, undefined)
     return block.base + offset
   }
 
@@ -237,7 +241,7 @@ export class LaunchRunTime implements RunTime {
     const address = (low >>> 0) + (high >>> 0) * 2 ** 32
     const at = this.code.sites[site]
     this.#siteFacts[site] ??= this.space.globalRaces?.factsOf(at)
-    this.#global(address, bytes, access, thread, at, this.#siteFacts[site], undefined)
+    this.#global(address, bytes, access, thread, at, this.#siteFacts[site])
   }
 
   /** The facts about each place in the code that accesses memory; indices are the places' numbers. */
@@ -250,26 +254,18 @@ export class LaunchRunTime implements RunTime {
     thread: number,
     at: Decoded | undefined,
     facts: SiteFacts | undefined,
-    within: DeviceBlock | undefined,
   ): void {
     const [order, races] = [this.reports.current?.order, this.space.globalRaces]
     if (order === undefined || races === undefined) return
     this.settleWrite()
     const race = races.access(order, thread >> 5, address, bytes, access, facts ?? races.factsOf(at))
-    if (race !== undefined) this.#foundInGlobal(race, address, bytes, thread, at, within)
+    if (race !== undefined) this.#foundInGlobal(race, address, bytes, thread, at)
   }
 
-  #foundInGlobal(
-    race: GlobalRace,
-    address: number,
-    bytes: number,
-    thread: number,
-    at: Decoded | undefined,
-    within: DeviceBlock | undefined,
-  ): void {
+  #foundInGlobal(race: GlobalRace, address: number, bytes: number, thread: number, at: Decoded | undefined): void {
     const resident = this.reports.current
     const { other, before, isOfWrites } = race
-    const block = within ?? this.code.memory.find(address)
+    const block = this.code.memory.find(address)
     const where = block === undefined ? '' : `, ${address - block.begin} bytes behind the start of its block`
     const earlier = this.reports.tripleOf(other.block).join()
     const pair =
@@ -347,13 +343,13 @@ export class LaunchRunTime implements RunTime {
     const pointer = (index: number): number => Number(view.getBigUint64(parameters + 8 * index, true))
     const at = this.code.sites[site]
     const byte = (address: number): number => {
-      const found = this.translate(address, 1, SHADOW.read, frame, thread, at, 0)
+      const found = this.translate(address, 1, SHADOW.read, frame, thread, at)
       return this.code.memory.bytes[found] ?? 0
     }
     if (name === 'vprintf') {
       const list = pointer(1)
       const read = (offset: number, bytes: number): number =>
-        this.translate(list + offset, bytes, SHADOW.read, frame, thread, at, 0)
+        this.translate(list + offset, bytes, SHADOW.read, frame, thread, at)
       const { text, count } = formatPrintf(readString(pointer(0), byte), {
         byte,
         int32: (offset) => this.code.memory.view.getInt32(read(offset, 4), true),

@@ -15,6 +15,7 @@ import {
   type StateSpace,
   type Variable,
 } from './syntax.js'
+import { isVideo, VideoMistake, type VideoOperand, videoPieces } from './video-operands.js'
 
 const BLANK = /(?:[ \t\r\n]+|\/\/[^\n]*|\/\*[\s\S]*?\*\/|#[^\n]*)*/y
 const TOKEN =
@@ -52,10 +53,14 @@ function lookUpRegister(scope: Scope, name: string, make: (type: string) => Regi
   return undefined
 }
 
+/** A list of arguments or results, with the parts of a vector in its place. */
+function withParts(operand: Operand): Operand {
+  if (operand.kind !== 'list') return operand
+  return { kind: 'list', items: operand.items.flatMap((each) => (each.kind === 'vector' ? each.items : [each])) }
+}
+
 /** The types of registers; other types, such as bf16 and tf32, are those of instructions alone. */
 const REGISTER_TYPE = /^(?:pred|[bsu](?:8|16|32|64)|b128|f16|f16x2|f32|f64)$/
-/** Instructions whose operands may be a byte or a half of a register. */
-const SCALAR_VIDEO = /^v(?:add|sub|absdiff|min|max|shl|shr|mad|set)\./
 const PARTS = ['x', 'y', 'z', 'w'] as const
 /** The other names of the parts of a vector, as those of a color. */
 const COLORS = 'rgba'
@@ -411,17 +416,19 @@ class Parser {
       if (this.#is('.reg')) {
         const line = this.#lineOf(this.#start)
         this.#advance()
-        if (this.#accept('.align')) this.#alignment()
-        const type = this.#advance().slice(1)
-        const bits = bitsOf(type)
-        if (bits === 0) throw this.#error(`'.${type}' is no type`)
+        const { type, vector } = this.#registerType()
         const name = this.#identifier()
         this.#refuseTwice(scope, name)
-        const register = this.#newRegister(name, type)
-        scope.registers.set(name, register)
-        registers.set(name, register)
-        const byteLength = Math.max(8, bits) / 8
-        all.push({ name, space: 'param', type, alignment: byteLength, byteLength, initial: [], external: false, line })
+        // A vector is passed as its parts.
+        const names = vector > 1 ? PARTS.slice(0, vector).map((part) => `${name}.${part}`) : [name]
+        const byteLength = Math.max(8, bitsOf(type)) / 8
+        for (const each of names) {
+          const register = this.#newRegister(each, type)
+          scope.registers.set(each, register)
+          registers.set(each, register)
+          const passed = { space: 'param', type, alignment: byteLength, byteLength, initial: [] } as const
+          all.push({ name: each, ...passed, external: false, line })
+        }
       } else if (this.#is('.param')) all.push(...this.#variable(scope, false))
       else throw this.#error(`Expected .param or .reg, found '${this.#next}'`)
       if (!this.#is(')')) this.#expect(',')
@@ -561,16 +568,7 @@ class Parser {
 
   #registerDeclaration(scope: Scope): void {
     this.#advance()
-    let [type, vector] = ['', 1]
-    while (this.#next.startsWith('.')) {
-      const word = this.#advance().slice(1)
-      if (/^v[24]$/.test(word)) vector = Number(word.slice(1))
-      else if (word === 'align') this.#alignment()
-      else if (REGISTER_TYPE.test(word) && type === '') type = word
-      else throw this.#error(`'.${word}' is no type of a register`)
-    }
-    if (type === '') throw this.#error('A register needs a type, such as .b32')
-    if (type === 'pred' && vector > 1) throw this.#error('A vector has no predicates: declare them one by one')
+    const { type, vector } = this.#registerType()
     do {
       const name = this.#identifier()
       if (this.#accept('<')) {
@@ -582,6 +580,21 @@ class Parser {
       else scope.registers.set(name, this.#newRegister(name, type))
     } while (this.#accept(','))
     this.#expect(';')
+  }
+
+  /** Reads the type of registers, with the parts of each if they are vectors. */
+  #registerType(): { readonly type: string; readonly vector: number } {
+    let [type, vector] = ['', 1]
+    while (this.#next.startsWith('.')) {
+      const word = this.#advance().slice(1)
+      if (/^v[24]$/.test(word)) vector = Number(word.slice(1))
+      else if (word === 'align') this.#alignment()
+      else if (REGISTER_TYPE.test(word) && type === '') type = word
+      else throw this.#error(`'.${word}' is no type of a register`)
+    }
+    if (type === '') throw this.#error('A register needs a type, such as .b32')
+    if (type === 'pred' && vector > 1) throw this.#error('A vector has no predicates: declare them one by one')
+    return { type, vector }
   }
 
   #instructionOrLabel(scope: Scope, body: Instruction[]): void {
@@ -611,22 +624,54 @@ class Parser {
       return
     }
     const operands: Operand[] = []
+    const negated = new Set<number>()
     while (!this.#is(';')) {
+      // A register of a video instruction may have a minus.
+      if (
+        this.#is('-') &&
+        opcode.startsWith('vmad.') &&
+        /^\s*[A-Za-z_$%]/.test(this.text.slice(this.#at, this.#at + 80))
+      ) {
+        this.#advance()
+        negated.add(operands.length)
+      }
       const given = this.#operand(scope)
       // A constant may stand in parentheses; those of a call are lists.
       const only = given.kind === 'list' && given.items.length === 1 ? given.items[0] : undefined
-      const operand = only?.kind === 'integer' && !opcode.startsWith('call') ? only : given
+      const isCall = opcode.startsWith('call')
+      const operand = only?.kind === 'integer' && !isCall ? only : isCall ? withParts(given) : given
       // What is read may have a constant added to it, but not what is written, which comes first.
       const isSum =
         operand.kind === 'register' && operands.length > 0 && !operand.register.name.includes('.') && this.#is('+')
       const summed = isSum ? this.#sum(operand.register, scope, line, body) : operand
-      operands.push(
-        SCALAR_VIDEO.test(opcode) ? this.#selected(summed, opcode, operands.length, scope, line, body) : summed,
-      )
+      operands.push(summed)
       if (!this.#is(';')) this.#expect(',')
     }
     this.#advance()
-    body.push({ opcode: canonicalOpcode(opcode), guard, operands, scope, line, source: this.#source })
+    const instruction = { opcode: canonicalOpcode(opcode), guard, operands, scope, line, source: this.#source }
+    if (isVideo(opcode)) body.push(...this.#videoInstructions(instruction, negated))
+    else body.push(instruction)
+  }
+
+  /** A video instruction whose operands may be parts of registers, or have a minus: those become instructions of their own. */
+  #videoInstructions(instruction: Instruction, negated: ReadonlySet<number>): readonly Instruction[] {
+    const { opcode, operands, scope } = instruction
+    const given = operands.map((operand, index): VideoOperand => {
+      const whole = { operand, selector: '', negated: negated.has(index) }
+      if (operand.kind !== 'symbol' || operand.variable !== undefined) return whole
+      const [, name = '', selector = ''] = /^(.+)\.([bh]\d+)$/.exec(operand.name) ?? []
+      const register = lookUpRegister(scope, name, (type) => this.#newRegister(name, type))
+      return register === undefined ? whole : { ...whole, operand: { kind: 'register', register }, selector }
+    })
+    if (given.every(({ selector, negated: isNegated }) => selector === '' && !isNegated)) return [instruction]
+    const pieces = videoPieces(opcode, given, () => this.#newRegister('part', 'b32'))
+    if (pieces instanceof VideoMistake) throw this.#error(`${pieces.why} of '${opcode}'`)
+    return pieces.map(({ guarded, ...piece }) => ({
+      ...instruction,
+      ...piece,
+      opcode: canonicalOpcode(piece.opcode),
+      guard: guarded ? instruction.guard : undefined,
+    }))
   }
 
   /** Reads `+constant` behind a register, and adds it in an instruction of its own. */
@@ -640,23 +685,6 @@ class Parser {
     const operands: readonly Operand[] = [sum, { kind: 'register', register }, { kind: 'integer', value }]
     body.push({ opcode: `add.u${bits}`, guard: undefined, operands, scope, line, source: this.#source })
     return sum
-  }
-
-  /** The byte or half of a register that a scalar video instruction reads, as in `%r1.b3`: it is taken out by an instruction of its own. */
-  #selected(operand: Operand, opcode: string, index: number, scope: Scope, line: number, body: Instruction[]): Operand {
-    if (operand.kind !== 'symbol' || operand.variable !== undefined) return operand
-    const [, name = '', kind = '', at = ''] = /^(.+)\.(b|h)(\d)$/.exec(operand.name) ?? []
-    const register = lookUpRegister(scope, name, (type) => this.#newRegister(name, type))
-    const bits = kind === 'b' ? 8 : 16
-    if (register === undefined || index === 0 || Number(at) >= 32 / bits) return operand
-    // The types are those of the operands; vset has none for its result.
-    const types = opcode.split('.').filter((word) => /^[us]32$/.test(word))
-    const type = types[opcode.startsWith('vset.') ? index - 1 : index] ?? 'u32'
-    const part: Operand = { kind: 'register', register: this.#newRegister(operand.name, 'b32') }
-    const numbers = [BigInt(bits * Number(at)), BigInt(bits)].map((value): Operand => ({ kind: 'integer', value }))
-    const operands: readonly Operand[] = [part, { kind: 'register', register }, ...numbers]
-    body.push({ opcode: `bfe.${type}`, guard: undefined, operands, scope, line, source: this.#source })
-    return part
   }
 
   #prototype(scope: Scope, name: string): void {

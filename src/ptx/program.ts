@@ -11,7 +11,7 @@ import {
   liveAtStart,
   regionFrom,
 } from './control-flow.js'
-import { accessesOf, callParts, type Decoded, registersOf } from './decoding.js'
+import { accessesOf, callParts, type Decoded, registersOf, whyNotRun } from './decoding.js'
 import { type InStep, StepPlacer } from './in-step.js'
 import {
   align,
@@ -111,6 +111,8 @@ export interface KernelProgram {
   readonly threadBytes: number
   /** Variables in local memory of the kernel, and of the functions that it calls one within the other, where they take most. */
   readonly localBytes: number
+  /** The reason why launches of the kernel are refused, though it is loaded; undefined if it runs. */
+  readonly whyNotRun: string | undefined
   readonly hasMeetings: boolean
   /** Whether a thread may stop before it ends. */
   readonly stopsThreads: boolean
@@ -266,6 +268,7 @@ class Preparation {
       kernelFrameEnd,
       threadBytes,
       localBytes: this.#deepestCalls(prepared, localBytesOf).deepest,
+      whyNotRun: this.#whyNotRun(),
       hasMeetings,
       stopsThreads: this.#stops.length > 1,
       readsClock: [...this.#reached.values()].some(({ fn }) => readsClock(fn)),
@@ -281,6 +284,18 @@ class Preparation {
     const flow = controlFlowOf(fn, stops)
     this.#steps.place(flow)
     return flow
+  }
+
+  #whyNotRun(): string | undefined {
+    for (const { flow } of this.#reached.values()) {
+      for (const { instructions } of flow.blocks) {
+        for (const decoded of instructions) {
+          const why = whyNotRun(decoded)
+          if (why !== undefined) return why
+        }
+      }
+    }
+    return undefined
   }
 
   /** Collects the functions that can be called, and those whose address is taken. */

@@ -55,7 +55,7 @@ export class Shuffles {
     const stride = this.code.program.threadBytes >> 2
     const base = resident.frames >> 2
     const shuffle = this.#shuffleOf(stop, maskName)
-    const { value, distance, control, mask, mode, result, inside, routes } = shuffle
+    const { value, mask, result, inside, routes } = shuffle
     if (value.at < 0) return false
     if (mask.at >= 0) {
       for (let thread = from; thread < to; thread++) if (words[base + thread * stride + mask.at] !== -1) return false
@@ -65,8 +65,7 @@ export class Shuffles {
       // If the lane to read from is the same for all warps, compiled code moves the values.
       words.set(routes, ROUTES >> 2)
       this.code.shuffle(start, (to - from) >> 5, 4 * value.at, result, inside)
-    } else
-      this.#shuffleByLane(start >> 2, (to - from) >> 5, mode, value.at, distance, control, result >> 2, inside >> 2)
+    } else this.#shuffleByLane(start >> 2, (to - from) >> 5, shuffle)
     return true
   }
 
@@ -94,22 +93,15 @@ export class Shuffles {
     return shuffle
   }
 
-  #shuffleByLane(
-    start: number,
-    warps: number,
-    mode: number,
-    value: number,
-    distance: CellPlace,
-    control: CellPlace,
-    result: number,
-    inside: number,
-  ): void {
+  #shuffleByLane(start: number, warps: number, shuffle: Shuffle): void {
+    const { value, distance, control, mode } = shuffle
+    const [result, inside] = [shuffle.result >> 2, shuffle.inside >> 2]
     const { words } = this.code.memory
     const stride = this.code.program.threadBytes >> 2
     const [values, sources, insides] = [this.#values, this.#sources, this.#insides]
     for (let warp = 0; warp < warps; warp++) {
       const first = start + 32 * warp * stride
-      for (let lane = 0, at = first + value; lane < 32; lane++, at += stride) values[lane] = words[at] ?? 0
+      for (let lane = 0, at = first + value.at; lane < 32; lane++, at += stride) values[lane] = words[at] ?? 0
       for (let lane = 0, frame = first; lane < 32; lane++, frame += stride) {
         const b = distance.at < 0 ? distance.constant : (words[frame + distance.at] ?? 0)
         const c = control.at < 0 ? control.constant : (words[frame + control.at] ?? 0)

@@ -38,11 +38,6 @@ export class CopyEffect implements Work {
     ]
   }
 
-  /** Whether a GPU lets the host make such a copy. */
-  get isWithinHost(): boolean {
-    return isWithinHost(this.to, this.from)
-  }
-
   get shape(): string {
     return `copy ${this.places}`
   }
@@ -99,10 +94,6 @@ export class RowsEffect implements Work {
       writes,
     })
     return [touch(this.from, false), touch(this.to, true)]
-  }
-
-  get isWithinHost(): boolean {
-    return isWithinHost(this.to.block, this.from.block)
   }
 
   get shape(): string {
@@ -299,15 +290,11 @@ export class FreeEffect implements Work {
   }
 }
 
-const isWithinHost = (to: MemoryBlock, from: MemoryBlock): boolean =>
-  !(to instanceof DeviceMemory || from instanceof DeviceMemory)
-
 /** The kind of memory, as far as CUDA distinguishes it in the update of a copy: memory of a pool, or any other, that of the host included. */
 const placeOf = (block: MemoryBlock): string =>
   block instanceof DeviceMemory && block.pool !== undefined
     ? `a pool of device ${block.device.ordinal}`
     : 'other memory'
 
-/** The kinds of memory between which a copy goes; a copy within the host is a host function. */
-const placesOf = (to: MemoryBlock, from: MemoryBlock): string =>
-  isWithinHost(to, from) ? 'within the host' : `to ${placeOf(to)} from ${placeOf(from)}`
+/** The kinds of memory between which a copy goes. */
+const placesOf = (to: MemoryBlock, from: MemoryBlock): string => `to ${placeOf(to)} from ${placeOf(from)}`

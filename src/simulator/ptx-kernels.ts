@@ -207,9 +207,14 @@ export class PtxKernel implements KernelCode {
     checkParameterSizes(this.name, types, sizes)
   }
 
-  /** The work of a launch, and the virtual nanoseconds that it takes. */
+  /**
+   * The work of a launch, and the virtual nanoseconds that it takes.
+   * @throws ERR_UNSUPPORTED for a kernel that is loaded, and has instructions that the simulator does not run
+   */
   queued(work: KernelWork, types: readonly PassedType[], multiprocessors = MULTIPROCESSORS): Queued {
     const { shape, args, kernel, observer } = work
+    if (this.facts.whyNotRun !== undefined)
+      throw stateError('ERR_UNSUPPORTED', `Kernel '${this.name}' cannot be launched: ${this.facts.whyNotRun}`)
     if (observer !== undefined) {
       observer.isTold = true
       this.parts.memory.recordKernels()

@@ -118,7 +118,7 @@ export class SimDriver implements Driver {
     this.devices = new SimDevices(machine, registry, captures, waits, queue, computeCapability)
     this.streams = new SimStreams(machine, registry, captures, waits, queue)
     this.events = new SimEvents(machine, registry, captures, waits, queue, this.sharing)
-    this.work = new SimWork(machine, registry, captures, waits, this)
+    this.work = new SimWork(machine, registry, captures, waits, queue, this)
   }
 
   /** The waits of each simulator that is reachable. */

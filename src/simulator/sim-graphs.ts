@@ -557,8 +557,6 @@ function isSameKind(work: SimNodeWork, other: SimNodeWork): boolean {
 }
 
 function labelOf(work: SimNodeWork): string {
-  // A copy within the host is a host function, and may become another one.
-  if (kindOf(work) === 'hostFunction') return 'host'
   if (work.kind === 'conditional') return TYPE_NAMES[work.type]
   return work.kind === 'work' ? (work.work?.shape ?? work.call) : work.kind
 }
@@ -568,7 +566,7 @@ function kindOf(work: SimNodeWork): NodeKind {
   if (work.kind !== 'work') return work.kind
   if (work.operation === SimOperationKind.KERNEL) return 'kernel'
   const { work: memory } = work
-  if (memory instanceof CopyEffect || memory instanceof RowsEffect) return memory.isWithinHost ? 'hostFunction' : 'copy'
+  if (memory instanceof CopyEffect || memory instanceof RowsEffect) return 'copy'
   return memory instanceof FillEffect ? 'fill' : 'other'
 }
 

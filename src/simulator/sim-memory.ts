@@ -15,6 +15,7 @@ import type { ContextHandle, EventHandle, Pointer, StreamHandle } from '../found
 import type { MemoryDriver, MemoryPlace } from '../foundation/driver/memory-driver.js'
 import type {
   FillWork,
+  HostFunction,
   QueuedAllocation,
   QueuedFill,
   QueuedFree,
@@ -60,6 +61,12 @@ const ROW_FILL_CALLS = { 1: 'cuMemsetD2D8Async', 2: 'cuMemsetD2D16Async', 4: 'cu
 const FILL_CALLS = { 1: 'cuMemsetD8Async', 2: 'cuMemsetD16Async', 4: 'cuMemsetD32Async' } as const
 /** The virtual nanoseconds that the shortest copy takes. */
 const SHORTEST = 1000
+
+/**
+ * The host function by which the library copies within the host on a GPU, where CUDA's own calls would wait for the stream. The effect of the
+ * operation moves the bytes.
+ */
+const HOST_COPY: HostFunction = { run() {}, runsAfterFault: false, internal: true }
 
 /** The effect of an operation, and the virtual nanoseconds that it takes. */
 export interface Queued {
@@ -228,7 +235,10 @@ export class SimMemory implements MemoryDriver {
   copy(copied: CopiedBytes, stream: StreamHandle): void {
     const call = copied.rows === undefined ? 'cuMemcpyAsync' : 'cuMemcpy3DAsync'
     const { nanoseconds, work } = this.copyWork(copied, call)
-    this.queue.enqueue(stream, SimOperationKind.COPY, nanoseconds, call, work)
+    const isCaptured = this.registry.peekStream(stream)?.capture !== undefined
+    if (copied.route === 'withinHost' && (copied.rows !== undefined || isCaptured))
+      this.queue.enqueueHostFunction(stream, 'cuLaunchHostFunc', HOST_COPY, work)
+    else this.queue.enqueue(stream, SimOperationKind.COPY, nanoseconds, call, work)
   }
 
   /** The work of a copy, and the virtual nanoseconds that it takes. */

@@ -6,6 +6,7 @@ import { stateError } from '../foundation/base/errors.js'
 import { CUresult, cudaError } from '../foundation/driver/cuda-results.js'
 import { EventFlag, type ExternalFlag, isRecordWork } from '../foundation/driver/driver-constants.js'
 import type { StreamHandle } from '../foundation/driver/handle-types.js'
+import type { HostFunction } from '../foundation/driver/queued-work.js'
 import type { CaptureRules } from './capture-rules.js'
 import { describeOperation } from './machine/host-waits.js'
 import type { Machine } from './machine/machine.js'
@@ -39,6 +40,21 @@ export class SimQueue {
     }
     this.captures.refuseImplicit(stream, call)
     return this.machine.enqueue(stream, kind, amount, work, fails)
+  }
+
+  /**
+   * Queues a host function; in a stream that captures it becomes a node of the graph.
+   * @param work What it does to memory, if it is a copy of the library's own
+   */
+  enqueueHostFunction(handle: StreamHandle, call: string, host: HostFunction, work?: Work): void {
+    const stream = this.registry.liveStream(handle, call)
+    if (stream.capture !== undefined) {
+      if (host.runsAfterFault) throw cudaError(call, CUresult.STREAM_CAPTURE_UNSUPPORTED)
+      this.captures.add(stream, stream.capture, call, { kind: 'host', host, work })
+      return
+    }
+    this.captures.refuseToTell(stream, 'cuStreamIsCapturing')
+    this.machine.enqueueHostFunction(stream, host, work)
   }
 
   /** Makes an operation in no stream, which comes after all that is in the given one, and after these operations. */

@@ -12,6 +12,7 @@ import type { SimGraphs } from './sim-graphs.js'
 import type { SimKernels } from './sim-kernels.js'
 import type { SimLibraries } from './sim-libraries.js'
 import type { SimMemory } from './sim-memory.js'
+import type { SimQueue } from './sim-queue.js'
 
 /** The parts of the driver that do the work. */
 interface WorkedParts {
@@ -27,6 +28,7 @@ export class SimWork implements WorkDriver {
     private readonly registry: Registry,
     private readonly captures: CaptureRules,
     private readonly waits: HostWaits,
+    private readonly operations: SimQueue,
     private readonly parts: WorkedParts,
   ) {}
 
@@ -81,14 +83,7 @@ export class SimWork implements WorkDriver {
 
   #launchHostFunction({ stream: handle, call: host }: QueuedHostFunction): void {
     const call = host.runsAfterFault ? 'cuStreamAddCallback' : 'cuLaunchHostFunc'
-    const stream = this.registry.liveStream(handle, call)
-    if (stream.capture !== undefined) {
-      if (host.runsAfterFault) throw cudaError(call, CUresult.STREAM_CAPTURE_UNSUPPORTED)
-      this.captures.add(stream, stream.capture, call, { kind: 'host', host })
-      return
-    }
-    this.captures.refuseToTell(stream, 'cuStreamIsCapturing')
-    this.machine.enqueueHostFunction(stream, host)
+    this.operations.enqueueHostFunction(handle, call, host)
   }
 
   #waitForPromise(work: QueuedPromiseWait): void {

@@ -441,10 +441,39 @@ onEveryBackend('code of a GPU', (bench) => {
   }, () => {
     const cubin = new Uint8Array([0x7f, 0x45, 0x4c, 0x46, 2, 1, 1])
     assert.throws(() => Module.load(cubin, { device }), { code: 'ERR_UNSUPPORTED', message: /machine code.*PTX/ })
-    const texture = `${HEAD}.visible .entry fine() { ret; }
-.visible .entry not() { .reg .f32 %a<5>; tex.1d.v4.f32.s32 {%a0, %a1, %a2, %a3}, [5, {6}]; ret; }`
-    using module = Module.load(texture, { device })
+    const bulk = `${HEAD}.visible .entry fine() { ret; }
+.visible .entry not() { wgmma.wait_group.sync.aligned 0; ret; }`
+    using module = Module.load(bulk, { device })
     assert.equal(module.kernel('fine', []).name, 'fine')
-    assert.throws(() => module.kernel('not', []), { code: 'ERR_UNSUPPORTED', message: /tex.*line \d+/ })
+    assert.throws(() => module.kernel('not', []), { code: 'ERR_UNSUPPORTED', message: /wgmma.*line \d+/ })
+  })
+
+  test('K4 a kernel that uses textures is loaded, and the simulator refuses its launches by name', async () => {
+    const texture = `${HEAD}.visible .entry fine() { ret; }
+.visible .entry sampled(.param .u64 at) {
+  .reg .b64 %r; .reg .f32 %a<4>; .reg .f32 %x; ld.param.u64 %r, [at]; mov.f32 %x, 0f00000000;
+  tex.1d.v4.f32.f32 {%a0, %a1, %a2, %a3}, [%r, {%x}]; ret;
+}
+.func inner(.reg .b64 %s) { .reg .b32 %v; suld.b.2d.b32.trap %v, [%s, {%v, %v}]; ret; }
+.visible .entry surface(.param .u64 at) { .reg .b64 %r; ld.param.u64 %r, [at]; call inner, (%r); ret; }
+.visible .entry asked(.param .u64 at) { .reg .b64 %r; .reg .b32 %w; ld.param.u64 %r, [at]; txq.width.b32 %w, [%r]; ret; }`
+    using module = Module.load(texture, { device })
+    using stream = new Stream({ device })
+    stream.launch(module.kernel('fine', []), { grid: 1, block: 1 })
+    const opcodes = { sampled: 'tex.1d.v4.f32.f32', surface: 'suld.b.2d.b32.trap', asked: 'txq.width.b32' }
+    for (const [name, opcode] of Object.entries(opcodes)) {
+      const kernel = module.kernel(name, ['u64'])
+      assert.equal(kernel.name, name)
+      // On a GPU a handle of no texture faults.
+      if (bench.name === 'cuda') continue
+      const refused = {
+        code: 'ERR_UNSUPPORTED',
+        message: new RegExp(`'${name}'.*'${opcode}' at line \\d+.*global memory`),
+      }
+      assert.throws(() => stream.launch(kernel, { grid: 1, block: 1 }, 0n), refused)
+      assert.throws(() => stream.capture(() => void stream.launch(kernel, { grid: 1, block: 1 }, 0n)), refused)
+    }
+    stream.launch(module.kernel('fine', []), { grid: 1, block: 1 })
+    await stream.synchronize()
   })
 })

@@ -1,7 +1,7 @@
 /** The variables that put a wrapper in front of the default driver, where the package's files are not beside each other: in a bundle. */
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { cpSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, describe, it } from 'node:test'
@@ -43,4 +43,20 @@ describe('a bundle', () => {
       assert.match(stderr, /code: 'ERR_UNSUPPORTED'/)
     })
   }
+})
+
+describe('Jest', () => {
+  it('has the code that each variable needs in its setup file, as Jest loads no ES modules by require()', () => {
+    const read = (file: string): string => readFileSync(join(root, 'src', file), 'utf8')
+    const needed = Array.from(
+      read('core/environment-interceptors.ts').matchAll(/, '\.\.\/(\S+)\.js'\]/g),
+      ([, file = '']) => file,
+    )
+    assert.ok(needed.includes('tools/recording/trace-variable'))
+    const setup = read('entry-points/jest.cts')
+    assert.deepEqual(
+      needed.filter((file) => !setup.includes(`'${file}'`)),
+      [],
+    )
+  })
 })

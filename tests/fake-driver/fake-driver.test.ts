@@ -33,6 +33,7 @@ const CONFORMANCE = [
     'graphs',
     'green-contexts',
     'heard',
+    'host-copies',
   ],
   ...[
     'allocation-streams',

@@ -41,7 +41,7 @@ const char *fake_said(void) {
   return last;
 }
 
-/* Handles of cuBLAS, cuFFT and cuRAND that were made and not destroyed. */
+/* Handles of all libraries that were made and not destroyed. */
 static atomic_int handles;
 int fake_handles(size_t unused) {
   (void)unused;
@@ -184,6 +184,7 @@ int ncclGetUniqueId(Id *id) {
 int ncclCommInitRankConfig(Comm **comm, int size, Id id, int rank, Config *config) {
   say("init rank %d of %d id %d config %zu %x %u %d\n", rank, size, id.internal[0] > 0 && id.internal[8] == 2,
       config->size, config->magic, config->version, config->blocking);
+  fake_count(1);
   *comm = calloc(1, sizeof **comm);
   (*comm)->rank = rank;
   comms[made++ % 64] = *comm;
@@ -192,6 +193,7 @@ int ncclCommInitRankConfig(Comm **comm, int size, Id id, int rank, Config *confi
 int ncclCommSplit(Comm *comm, int color, int key, Comm **half, Config *config) {
   say("split %d color %d key %d config %zu %u %d\n", comm->rank, color, key, config->size, config->version,
       config->blocking);
+  fake_count(1);
   *half = calloc(1, sizeof **half);
   (*half)->rank = comm->rank;
   (*half)->whole = comm;
@@ -211,10 +213,12 @@ int ncclCommFinalize(Comm *comm) {
   return begin(comm);
 }
 int ncclCommDestroy(Comm *comm) {
+  fake_count(-1);
   say("destroy %d%s\n", comm->rank, comm->whole ? " half" : "");
   return 0;
 }
 int ncclCommAbort(Comm *comm) {
+  fake_count(-1);
   say("abort %d%s\n", comm->rank, comm->whole ? " half" : "");
   comm->aborted = 1;
   return 0;

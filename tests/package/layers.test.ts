@@ -20,7 +20,7 @@ const LEVELS: readonly (readonly string[])[] = [
   ['core/streams'],
   ['core/event', 'core/memory'],
   ['core/kernels'],
-  ['core/graphs'],
+  ['core/graphs', 'core/stream-ordering'],
   ['core/stream'],
   ['core/shortcuts', 'core/simulation'],
   ['libraries', 'tools/sanitizer', 'tools/timeline', 'cu'],

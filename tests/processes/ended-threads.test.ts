@@ -3,9 +3,12 @@
  * is done. Of the driver's handles nothing is left, and while work may use them they stay.
  */
 import assert from 'node:assert/strict'
+import { execFile } from 'node:child_process'
 import { once } from 'node:events'
 import { it } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
 import { Worker } from 'node:worker_threads'
 import { Device, DeviceBuffer, Event, type SharedEvent, Stream } from 'cuda-streams'
 import { VARIABLES } from '../../src/foundation/base/environment-variables.js'
@@ -30,13 +33,16 @@ const MEMORY_KINDS = ['instance with a host function', 'module', 'upload', 'host
 /** Handles of threads that have ended. */
 const left = (): number => own().countOwned(0)
 
-/** Sets the variables by which workers find fakes of the libraries. */
-const withLibraries = isFakeDriver() && typeof fakeLibraries() !== 'string'
+/** Fakes of the libraries, which workers find by variables that this sets; undefined where there are none. */
+const fakes = isFakeDriver() ? fakeLibraries() : 'a GPU has real ones'
+const libraries = typeof fakes === 'string' ? undefined : fakes
+// From this version on a communicator has a half.
+libraries?.call('fake_nccl_version', 22_800)
 
 /** Is the library of this kind there? */
-function isThere(kind: Kind, stream: Stream): boolean {
+async function isThere(kind: Kind, stream: Stream): Promise<boolean> {
   try {
-    OF_LIBRARIES[kind]?.(stream).close()
+    await (await OF_LIBRARIES[kind]?.(stream))?.close()
     return true
   } catch (error) {
     if (error instanceof Error && 'code' in error && error.code === 'ERR_UNSUPPORTED') return false
@@ -49,9 +55,10 @@ function lostOf(): () => number {
   if (!isFakeDriver()) return () => 0
   const { fakeLive } = SharedLibrary.open(DRIVER_FILE).functions({ fakeLive: 'unsigned long long kind' })
   const file = process.env[VARIABLES.cublas.name] ?? ''
-  const { fake_handles } = withLibraries
-    ? SharedLibrary.open(file).functions({ fake_handles: 'size_t unused' })
-    : { fake_handles: () => 0 }
+  const { fake_handles } =
+    libraries !== undefined
+      ? SharedLibrary.open(file).functions({ fake_handles: 'size_t unused' })
+      : { fake_handles: () => 0 }
   const live = (): number =>
     Array.from({ length: 9 }, (_, kind) => fakeLive(kind)).reduce((sum, count) => sum + count, fake_handles(0))
   // The workbench has some of its own.
@@ -114,7 +121,7 @@ onEveryBackend('a worker that ends', (bench) => {
     const [kind, ending, work] = [KINDS[k] as Kind, ENDINGS[e] as Ending, WORK[w] ?? 'done']
     it(`X5 gives back ${kind}, ended by ${ending}, its work ${work}`, async (test) => {
       using stream = new Stream({ device })
-      if (!isThere(kind, stream)) return test.skip('the library is not here')
+      if (!(await isThere(kind, stream))) return test.skip('the library is not here')
       let latch: Latch | undefined
       let event: Event | undefined
       const hold = (): SharedEvent | undefined => {
@@ -138,6 +145,35 @@ onEveryBackend('a worker that ends', (bench) => {
       await settle()
     })
   }
+
+  it('X5 aborts a communicator of NCCL before its half, whose calls wait for what the abort ends', async (test) => {
+    if (libraries === undefined) return test.skip('real libraries do not say in which order they are called')
+    libraries.said()
+    const leaving: Leaving = { kind: 'NCCL communicator', ending: 'terminate()' }
+    await run(
+      leaving,
+      () => undefined,
+      () => {},
+    )
+    await settle()
+    const ends = libraries.said().filter((line) => /^(abort|destroy)/.test(line))
+    assert.deepEqual([...ends].sort(), ['abort 0', 'abort 0 half', 'abort 1', 'abort 1 half'])
+    for (const rank of [0, 1]) assert.ok(ends.indexOf(`abort ${rank}`) < ends.indexOf(`abort ${rank} half`), `${ends}`)
+  })
+
+  it('X5 lets a worker end whose registered array is used by work that never comes, with a warning, and holds up nobody else', async () => {
+    const script = fileURLToPath(new URL('./children/stuck-registered.js', import.meta.url))
+    const env = { ...process.env, [VARIABLES.deadlockTimeout.name]: '300' }
+    const { stdout, stderr } = await promisify(execFile)(process.execPath, [script], { env })
+    assert.deepEqual(
+      stdout.split('\n').filter((line) => line.startsWith('th')),
+      ['this thread goes on: 7', 'the worker has ended, and its work is done: false'],
+    )
+    assert.match(
+      stderr,
+      /a thread ends whose registered arrays the GPU still uses after 300 ms \(CUDA_STREAMS_DEADLOCK/,
+    )
+  })
 
   it('X5 leaves no memory of the native layer, whatever it has done', async () => {
     const { countBlocks } = own()

@@ -266,8 +266,6 @@ test('a form that the simulator does not run refuses the kernels that reach it, 
       exotic,
       '.func helper() { wgmma.fence.sync.aligned; ret; }\n',
       kernel('call helper;', 'caller'),
-      kernel('vadd.u32.u32.u32.sat %r1.b2, %r2, %r3, %r1;', 'parts'),
-      kernel('vadd2.u32.u32.u32 %r1, %r2.h10, %r3.h32, %r1;', 'halves'),
     ),
   )
   const [a, b] = [machine.put(new Uint32Array(16)), machine.put(new Uint32Array(16))]
@@ -275,8 +273,6 @@ test('a form that the simulator does not run refuses the kernels that reach it, 
   for (const [name, form] of [
     ['exotic', 'cp.async.bulk.commit_group'],
     ['caller', 'wgmma.fence.sync.aligned'],
-    ['parts', 'vadd.u32.u32.u32.sat'],
-    ['halves', 'vadd2.u32.u32.u32'],
   ] as const) {
     assert.throws(
       () => module.code(name),

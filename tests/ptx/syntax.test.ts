@@ -43,6 +43,47 @@ onEveryMachine(
 )
 
 onEveryMachine(
+  'parameters and results that are narrow registers, or vectors of registers, are passed whole and with nothing of their neighbours',
+  `${HEADER}
+.func (.reg .b16 h, .reg .v2 .u16 both, .reg .u32 all) halves(.reg .u16 x, .reg .v4 .u16 v, .reg .s16 y) {
+  .reg .u32 a, b;
+  cvt.u32.u16 a, x;
+  cvt.u32.u16 b, v.z;
+  mad.lo.u32 all, b, 1000, a;
+  cvt.s32.s16 a, y;
+  add.s32 all, all, a;
+  mov.b16 h, v.w;
+  mov.u16 both.y, v.x;
+  mov.u16 both.x, v.y;
+  ret;
+}
+.func (.reg .pred q) isBelow(.reg .pred p, .reg .f32 a, .reg .f32 b) {
+  setp.lt.and.f32 q, a, b, p;
+  ret;
+}
+.visible .entry k(.param .u64 out, .param .u32 n) {
+  .reg .b32 %r<9>; .reg .b64 %rd<9>; .reg .u16 %h<9>; .reg .v4 .u16 v; .reg .v2 .u16 w; .reg .pred %p<3>;
+  ld.param.u64 %rd1, [out];
+  mov.u16 v.x, 65535; mov.u16 v.y, 65534; mov.u16 v.z, 3; mov.u16 v.w, 0x8004; mov.u16 %h1, 17; mov.s16 %h2, -5;
+  call (%h3, w, %r1), halves, (%h1, v, %h2);
+  cvt.u32.u16 %r2, %h3; cvt.u32.u16 %r3, w.x; cvt.u32.u16 %r4, w.y;
+  st.global.v4.u32 [%rd1], {%r1, %r2, %r3, %r4};
+  setp.eq.u32 %p1, %r1, 3012;
+  call (%p2), isBelow, (%p1, 0f3f800000, 0f40000000);
+  selp.u32 %r5, 1, 0, %p2;
+  call (%p2), isBelow, (%p1, 0f40000000, 0f40000000);
+  selp.u32 %r6, 1, 0, %p2;
+  st.global.v2.u32 [%rd1+16], {%r5, %r6};
+  ret;
+}`,
+  ({ run }) => {
+    const out = new Uint32Array(6)
+    run('k', {}, [out, 0])
+    assert.deepEqual([...out], [3012, 0x8004, 65534, 65535, 1, 0])
+  },
+)
+
+onEveryMachine(
   'a constant that is added to a register is part of the value, and the register keeps its own',
   kernelOf(`mov.u32 %r1, 10;
   st.global.u32 [%rd1], %r1+1;

@@ -49,8 +49,15 @@ function arithmetic(): Case[] {
               compute: (x, y) => operation(extend(x >> 16n, a, 8), extend(y >> 16n, b, 16)),
             },
           )
-          // A GPU does not limit unsigned sums and differences as the manual says.
-          if (d === 'u32' && !/min|max/.test(opcode)) continue
+          // A GPU limits unsigned sums and differences to no less than 0, and takes the lower bits of what is too large.
+          if (d === 'u32' && !/min|max/.test(opcode)) {
+            const positive: Compute = (x, y, z) => most(value(x, y, z), 0n)
+            cases.push(
+              { code: `${types}.sat %d, %a, %b;`, compute: positive },
+              { code: `${types}.sat.add %d, %a, %b, %c;`, compute: (x, y, z) => positive(x, y, z) + z },
+            )
+            continue
+          }
           cases.push({ code: `${types}.sat %d, %a, %b;`, compute: (x, y, z) => clamp(value(x, y, z), d) })
           // A second operation takes what is left after the first was limited, so that both have 32 bits.
           for (const [name, second] of Object.entries(SECOND))
@@ -160,6 +167,147 @@ function products(): Case[] {
   return cases
 }
 
+/** A word with `bits` of a value at `shift`. */
+function withPart(word: bigint, value: bigint, shift: bigint, bits: bigint): bigint {
+  const mask = (1n << bits) - 1n
+  return (word & ~(mask << shift)) | ((value & mask) << shift)
+}
+
+/** Destinations of which only a part is written: the rest is that of the third operand. */
+function written(): Case[] {
+  const cases: Case[] = []
+  const parts = [...[0, 1, 2, 3].map((at) => [`b${at}`, 8 * at, 8] as const), ['h0', 0, 16], ['h1', 16, 16]] as const
+  for (const [name, shift, bits] of parts) {
+    const into =
+      (value: Compute): Compute =>
+      (x, y, z) =>
+        withPart(z, value(x, y, z), BigInt(shift), BigInt(bits))
+    for (const [opcode, operation] of Object.entries(OPERATIONS)) {
+      for (const d of TYPES) {
+        for (const a of TYPES) {
+          const value: Compute = (x, y) => operation(extend(x, a), extend(y, 's32'))
+          const most32 = 2n ** BigInt(d === 's32' ? bits - 1 : bits) - 1n
+          // A GPU takes what does not fit into 32 unsigned bits, negative values, too, for the greatest value.
+          const limited: Compute = (x, y, z) => {
+            const whole = value(x, y, z)
+            return whole < 0n || whole > most32 ? most32 : whole
+          }
+          const types = `${opcode}.${d}.${a}.s32`
+          cases.push(
+            { code: `${types} %d.${name}, %a, %b, %c;`, compute: into(value) },
+            { code: `${types}.sat %d.${name}, %a, %b, %c;`, compute: into(limited) },
+          )
+        }
+        cases.push({
+          code: `${opcode}.${d}.s32.u32 %d.${name}, %a.b3, %b.h0, %c;`,
+          compute: into((x, y) => operation(extend(x >> 24n, 's32', 8), extend(y, 'u32', 16))),
+        })
+      }
+    }
+    cases.push(
+      {
+        code: `vset.s32.u32.lt %d.${name}, %a, %b, %c;`,
+        compute: into((x, y) => BigInt(extend(x, 's32') < extend(y, 'u32'))),
+      },
+      {
+        code: `vshl.u32.u32.u32.clamp %d.${name}, %a, %b, %c;`,
+        compute: into((x, y) => extend(x, 'u32') << least(y, 32n)),
+      },
+      {
+        code: `vshr.s32.s32.u32.wrap %d.${name}, %a.h1, %b, %c;`,
+        compute: into((x, y) => extend(x >> 16n, 's32', 16) >> (y & 31n)),
+      },
+    )
+  }
+  return cases
+}
+
+/** The halves or bytes with these numbers of two words, the first being the lowest of the first word. */
+function chosen(x: bigint, y: bigint, numbers: string, bits: bigint): readonly bigint[] {
+  const both = BigInt.asUintN(32, x) | (BigInt.asUintN(32, y) << 32n)
+  return [...numbers].reverse().map((digit) => (both >> (BigInt(digit) * bits)) & ((1n << bits) - 1n))
+}
+
+/** Instructions on halves and bytes that are chosen among those of both operands. */
+function packed(): Case[] {
+  const cases: Case[] = []
+  const add = (
+    opcode: string,
+    bits: bigint,
+    [into, from, other]: readonly [string, string, string],
+    operation: (a: bigint, b: bigint) => bigint,
+  ): void => {
+    const letter = bits === 16n ? 'h' : 'b'
+    const all = bits === 16n ? ['10', '10', '32'] : ['3210', '3210', '7654']
+    const [d = '', a = '', b = ''] = [into, from, other].map((each) => (each === '' ? '' : `.${letter}${each}`))
+    cases.push({
+      code: `${opcode} %d${d}, %a${a}, %b${b}, %c;`,
+      compute: (x, y, z) => {
+        const [first, second] = [chosen(x, y, from || all[1] || '', bits), chosen(x, y, other || all[2] || '', bits)]
+        return [...(into || all[0] || '')].reduce((word, digit) => {
+          const value = operation(first[Number(digit)] ?? 0n, second[Number(digit)] ?? 0n)
+          return withPart(word, value, BigInt(digit) * bits, bits)
+        }, z)
+      },
+    })
+  }
+  const inRange = (value: bigint, bits: bigint): bigint => most(0n, least((1n << bits) - 1n, value))
+  for (const into of ['', '0', '1', '10']) {
+    for (const [from, other] of [
+      ['', ''],
+      ['30', '02'],
+      ['', '11'],
+    ] as const) {
+      const parts = [into, from, other] as const
+      add('vadd2.u32.u32.u32', 16n, parts, (a, b) => a + b)
+      add('vsub2.u32.u32.u32.sat', 16n, parts, (a, b) => inRange(a - b, 16n))
+      add('vmax2.u32.u32.u32', 16n, parts, most)
+      add('vset2.u32.u32.ge', 16n, parts, (a, b) => BigInt(a >= b))
+    }
+  }
+  for (const into of ['', '0', '20', '321', '3210']) {
+    for (const [from, other] of [
+      ['', ''],
+      ['7014', '0123'],
+      ['0000', ''],
+    ] as const) {
+      const parts = [into, from, other] as const
+      add('vadd4.u32.u32.u32', 8n, parts, (a, b) => a + b)
+      add('vadd4.u32.u32.u32.sat', 8n, parts, (a, b) => inRange(a + b, 8n))
+      add('vmin4.u32.u32.u32', 8n, parts, least)
+      add('vset4.u32.u32.ne', 8n, parts, (a, b) => BigInt(a !== b))
+    }
+  }
+  return cases
+}
+
+/** Products with a minus, and what an assembler takes and leaves out. */
+function others(): Case[] {
+  const signed: Compute = (x, y) => extend(x, 's32') * extend(y, 's32')
+  const added = (z: bigint): bigint => extend(z, 's32')
+  const types = 'vmad.s32.s32.s32'
+  return [
+    { code: `${types} %d, -%a, %b, %c;`, compute: (x, y, z) => z - signed(x, y, z) },
+    { code: `${types} %d, %a, -%b, %c;`, compute: (x, y, z) => z - signed(x, y, z) },
+    { code: `${types} %d, -%a, -%b, %c;`, compute: (x, y, z) => signed(x, y, z) + z },
+    { code: `${types} %d, %a, %b, -%c;`, compute: (x, y, z) => signed(x, y, z) - z },
+    { code: `${types} %d, %a, -5, %c;`, compute: (x, _, z) => extend(x, 's32') * -5n + z },
+    { code: `${types}.sat %d, -%a, %b, %c;`, compute: (x, y, z) => clamp(added(z) - signed(x, y, z), 's32') },
+    { code: `${types}.shr7 %d, -%a, %b, %c;`, compute: (x, y, z) => (added(z) - signed(x, y, z)) >> 7n },
+    {
+      code: `${types}.sat.shr7 %d, %a, %b, -%c;`,
+      compute: (x, y, z) => clamp((signed(x, y, z) - added(z)) >> 7n, 's32'),
+    },
+    {
+      code: `${types} %d, -%a.b1, %b.h1, %c;`,
+      compute: (x, y, z) => z - extend(x >> 8n, 's32', 8) * extend(y >> 16n, 's32', 16),
+    },
+    { code: 'vmad.u32.u32.u32 %d, %a, -%b, %c;', compute: (x, y, z) => z - x * y },
+    { code: 'vadd.u32.u32.u32 %d, %a, %b, %c;', compute: (x, y) => x + y },
+    { code: 'vset.u32.u32.eq %d, %a, %b, %c;', compute: (x, y) => BigInt(x === y) },
+  ]
+}
+
 const kernelOf = (
   { code }: Case,
   index: number,
@@ -192,9 +340,12 @@ for (const [name, cases] of Object.entries({
   'shifts of one value': shifts(),
   comparisons: comparisons(),
   'products with a sum': products(),
+  'a part of a register': written(),
+  'chosen halves and bytes': packed(),
+  'products with a minus': others(),
 })) {
   onEveryMachine(
-    `video instructions for ${name} give what the manual defines`,
+    `video instructions for ${name} give what the manual defines, or else a GPU`,
     `.version 7.0\n.target sm_75\n.address_size 64\n${cases.map(kernelOf).join('\n')}`,
     ({ run }) => {
       const given = operands()

@@ -8,7 +8,7 @@ import {
   refuseReceiver,
   stateError,
 } from '../../foundation/base/errors.js'
-import { implementation } from '../../foundation/base/library-object.js'
+import { construct, implementation } from '../../foundation/base/library-object.js'
 import { memoize } from '../../foundation/base/memoize.js'
 import { CUresult } from '../../foundation/driver/cuda-results.js'
 import type { CaptureMode } from '../../foundation/driver/driver-constants.js'
@@ -56,9 +56,6 @@ class ReachableObjects {
  * The reachable objects by the public object: they are collected together with an owner or a kernel that refers to it.
  */
 const reachableFrom = memoize((_graph: Graph | GraphExec) => new ReachableObjects())
-
-let makeGraph: (impl: GraphImpl) => Graph
-let makeExec: (impl: GraphExecImpl) => GraphExec
 
 class GraphImpl extends HandleImpl<GraphHandle> implements CaptureTarget, InstantiatedGraph {
   #hasCapture = false
@@ -146,6 +143,11 @@ export class Graph extends HandleObject {
     super(impl, GraphImpl, 'Graph', 'stream.capture(fn)')
   }
 
+  /** @internal */
+  static [construct](impl: GraphImpl): Graph {
+    return new Graph(impl)
+  }
+
   /** The CUgraph. It keeps nothing alive, and can still be read after `close()`, when it is no graph any more. */
   get handle(): bigint {
     return BigInt(graphImpl(this).handle)
@@ -186,7 +188,7 @@ export class Graph extends HandleObject {
     const { driver, device, handle, context, retained } = openGraph(this)
     const exec = instantiated(graphImpl(this), () => driver.graphs.instantiate(handle, context))
     const impl = new GraphExecImpl(device, exec, graphImpl(this), retained.copy(), context)
-    const made = makeExec(impl)
+    const made = GraphExec[construct](impl)
     reachableFrom(made).owners = reachableFrom(this).owners
     return made
   }
@@ -256,10 +258,6 @@ export class Graph extends HandleObject {
     for (const owner of reachableFrom(this).owners) record?.owners.add(owner)
     impl.driver.work.queue({ kind: 'childGraph', stream: stream.handle, graph: impl.handle })
     stream.lastWork = 'a graph'
-  }
-
-  static {
-    makeGraph = (impl) => new Graph(impl)
   }
 }
 
@@ -359,7 +357,7 @@ export function graphOf(
   if (record?.target instanceof GraphImpl) return extended(record.target, record)
   const retained = record?.retained ?? new RetainedResources()
   for (const green of greenContextsOf(driver)) retained.add(green)
-  const graph = makeGraph(new GraphImpl(device, handle, retained, context))
+  const graph = Graph[construct](new GraphImpl(device, handle, retained, context))
   if (record !== undefined) {
     graph[implementation].captures.add(record)
     graph[implementation].unusedConditions = record.unusedConditions
@@ -390,6 +388,11 @@ export class GraphExec extends HandleObject {
   /** Use `graph.instantiate()`. */
   private constructor(impl: GraphExecImpl) {
     super(impl, GraphExecImpl, 'GraphExec', 'graph.instantiate()')
+  }
+
+  /** @internal */
+  static [construct](impl: GraphExecImpl): GraphExec {
+    return new GraphExec(impl)
   }
 
   /**
@@ -524,10 +527,6 @@ export class GraphExec extends HandleObject {
     const impl = execImpl(this).checkOpen()
     refuseArguments(impl, config, args)
     launchOnStream(impl, checkDevice(impl, stream))
-  }
-
-  static {
-    makeExec = (impl) => new GraphExec(impl)
   }
 }
 

@@ -132,7 +132,7 @@ export type OtherNodeKind =
   | 'other'
 
 /**
- * A node that cannot be changed alone: a host function (on a GPU also a copy from pinned to pinned memory), a record of
+ * A node that cannot be changed alone: a host function (also a copy from pinned to pinned memory), a record of
  * an event or a wait with `external`, a value that is written or waited for, or what another library made.
  */
 export class OtherNode extends AnyNode<OtherNodeKind> {

@@ -2,6 +2,7 @@
 import { invalidValue } from '../../foundation/base/errors.js'
 import {
   checkMade,
+  construct,
   implementation,
   LibraryObject,
   nextSerial,
@@ -38,8 +39,6 @@ export class ConditionImpl {
   }
 }
 
-let makeCondition: (impl: ConditionImpl) => Condition
-
 /**
  * A value of a graph, by which its conditional nodes decide: an integer of 32 bits without a sign. Kernels of the graph set it
  * with `cudaGraphSetConditional(handle, value)` in CUDA C++ and with `setConditional(handle, value)` in JavaScript. They get
@@ -63,17 +62,18 @@ export class Condition extends LibraryObject {
     this[implementation] = impl
   }
 
-  get [Symbol.toStringTag](): string {
-    return 'Condition'
+  /** @internal */
+  static [construct](impl: ConditionImpl): Condition {
+    return new Condition(impl)
   }
 
-  static {
-    makeCondition = (impl) => new Condition(impl)
+  get [Symbol.toStringTag](): string {
+    return 'Condition'
   }
 }
 
 export const conditionOf = (capture: CaptureRecord, handle: bigint): Condition =>
-  makeCondition(new ConditionImpl(capture, handle))
+  Condition[construct](new ConditionImpl(capture, handle))
 
 /** The implementation of a Condition; undefined for any other value. */
 export const conditionImplOf = (value: unknown): ConditionImpl | undefined =>

@@ -20,7 +20,7 @@ import {
   refuseReceiver,
   stateError,
 } from '../../foundation/base/errors.js'
-import { checkMade, implementation, LibraryObject } from '../../foundation/base/library-object.js'
+import { checkMade, construct, implementation, LibraryObject } from '../../foundation/base/library-object.js'
 import { types } from '../../foundation/base/node-modules.js'
 import { printable } from '../../foundation/base/printable.js'
 import { fromCaller } from '../../foundation/base/stack.js'
@@ -120,9 +120,6 @@ export interface LaunchConfigOptions {
 
 const LARGEST_EXTENT = 2 ** 31 - 1
 
-let makeKernel: <S extends readonly ParameterType[]>(impl: KernelImpl, module: Module) => Kernel<S>
-let makeModule: (impl: ModuleImpl) => Module
-
 class ModuleImpl extends HandleImpl<ModuleHandle> {
   override destroy(): void {
     this.driver.kernels.unload(this.handle, this.context)
@@ -137,6 +134,11 @@ export class Module extends HandleObject {
   /** Use `Module.load()`. */
   private constructor(impl: ModuleImpl) {
     super(impl, ModuleImpl, 'Module', 'Module.load(code)')
+  }
+
+  /** @internal */
+  static [construct](impl: ModuleImpl): Module {
+    return new Module(impl)
   }
 
   /**
@@ -180,7 +182,7 @@ export class Module extends HandleObject {
     const parameters = parseSignature(signature)
     // A getter of the signature may have closed it.
     impl.checkOpen()
-    return makeKernel<S>(kernelIn(impl, { name, parameters, nanoseconds: undefined }), this)
+    return Kernel[construct]<S>(kernelIn(impl, { name, parameters, nanoseconds: undefined }), this)
   }
 
   /**
@@ -214,14 +216,10 @@ export class Module extends HandleObject {
   get [Symbol.toStringTag](): string {
     return 'Module'
   }
-
-  static {
-    makeModule = (impl) => new Module(impl)
-  }
 }
 
 /** Loads what a compiler, or the program, has made. */
-const loadModule = (image: ModuleImage, device: Device): Module => makeModule(loadCode(image, device))
+const loadModule = (image: ModuleImage, device: Device): Module => Module[construct](loadCode(image, device))
 
 /** Modules that no program sees and nobody closes, by the text of their PTX or machine code. */
 const modules = new WeakMap<Device, Map<string, WeakRef<ModuleImpl>>>()
@@ -425,6 +423,11 @@ export class Kernel<out S extends readonly ParameterType[] = readonly ParameterT
     this[implementation] = impl
   }
 
+  /** @internal */
+  static [construct]<S extends readonly ParameterType[]>(impl: KernelImpl, module: Module): Kernel<S> {
+    return new Kernel<S>(impl, module)
+  }
+
   /**
    * The number of blocks that one multiprocessor runs at once (`cuOccupancyMaxActiveBlocksPerMultiprocessor`).
    * @param blockSize Threads of each block.
@@ -452,10 +455,6 @@ export class Kernel<out S extends readonly ParameterType[] = readonly ParameterT
 
   get [Symbol.toStringTag](): string {
     return 'Kernel'
-  }
-
-  static {
-    makeKernel = (impl, module) => new Kernel(impl, module)
   }
 }
 

@@ -1,7 +1,9 @@
 /** Device memory, of this library and of others. */
+
 import { checkOwner, checkPointer, readOptions } from '../../foundation/base/arguments.js'
 import { checkBytes, type OwnBytes } from '../../foundation/base/bytes.js'
 import { CudaError, refuseReceiver, stateError } from '../../foundation/base/errors.js'
+import { construct } from '../../foundation/base/library-object.js'
 import type { Driver } from '../../foundation/driver/driver.js'
 import type { EventHandle, Pointer } from '../../foundation/driver/handle-types.js'
 import type { MemoryPlace } from '../../foundation/driver/memory-driver.js'
@@ -35,9 +37,6 @@ export interface ForeignMemoryOptions {
 const CUDA_IPC_BYTES = 64
 const ALL_IPC_BYTES = 80
 
-/** Makes the public object for a piece of memory. */
-export let makeBuffer: (allocation: Allocation, byteLength?: number) => DeviceBuffer
-
 export const isDeviceBuffer = (value: unknown): value is DeviceBuffer => bufferImplOf(value)?.isPinned === false
 
 /**
@@ -50,6 +49,11 @@ export class DeviceBuffer extends Memory {
   /** Use `device.alloc(byteLength)`. */
   private constructor(impl: BufferImpl) {
     super(impl, 'DeviceBuffer', 'device.alloc(byteLength) or DeviceBuffer.from(pointer, byteLength)')
+  }
+
+  /** @internal */
+  static [construct](impl: BufferImpl): DeviceBuffer {
+    return new DeviceBuffer(impl)
   }
 
   /**
@@ -176,12 +180,11 @@ export class DeviceBuffer extends Memory {
   override get [Symbol.toStringTag](): string {
     return 'DeviceBuffer'
   }
-
-  static {
-    makeBuffer = (allocation, byteLength) =>
-      new DeviceBuffer(new BufferImpl(allocation, undefined, undefined, 0, byteLength))
-  }
 }
+
+/** Makes the public object for a piece of memory. */
+export const makeBuffer = (allocation: Allocation, byteLength?: number): DeviceBuffer =>
+  DeviceBuffer[construct](new BufferImpl(allocation, undefined, undefined, 0, byteLength))
 
 /** `device.alloc()` in the order of a stream; while that captures, of an internal one. */
 export function allocateOn(stream: StreamImpl, device: Device, byteLength: number, pool?: PoolImpl): DeviceBuffer {

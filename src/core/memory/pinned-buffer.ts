@@ -1,14 +1,14 @@
 /** Pinned memory of the host, and its views in JavaScript. */
+
 import { readOptions } from '../../foundation/base/arguments.js'
 import { type Bytes, checkSource, type OwnBytes } from '../../foundation/base/bytes.js'
 import { describe, invalidValue, refuseReceiver, stateError } from '../../foundation/base/errors.js'
+import { construct } from '../../foundation/base/library-object.js'
 import { workerThreads } from '../../foundation/base/node-modules.js'
 import { contextOf, type Device, driverOf, resolveDevice } from '../device.js'
 import { PinnedAllocation } from './allocations.js'
 import { BufferImpl, bufferImplOf, bytesToAllocate, Memory, type ViewConstructor, viewOf } from './buffer.js'
 import { allocateOnHost } from './out-of-memory.js'
-
-let makeBuffer: (impl: BufferImpl) => PinnedBuffer
 
 /** Views of memory that the program did not register keep its buffer reachable, by their ArrayBuffer. */
 const buffersOfViews = new WeakMap<ArrayBuffer, PinnedBuffer>()
@@ -24,6 +24,11 @@ export class PinnedBuffer extends Memory {
   /** Use `device.allocPinned(byteLength)`. */
   private constructor(impl: BufferImpl) {
     super(impl, 'PinnedBuffer', 'device.allocPinned(byteLength)')
+  }
+
+  /** @internal */
+  static [construct](impl: BufferImpl): PinnedBuffer {
+    return new PinnedBuffer(impl)
   }
 
   /**
@@ -100,16 +105,12 @@ export class PinnedBuffer extends Memory {
   override get [Symbol.toStringTag](): string {
     return 'PinnedBuffer'
   }
-
-  static {
-    makeBuffer = (impl) => new PinnedBuffer(impl)
-  }
 }
 
 /** `device.allocPinned()`, for a checked length. */
 export function allocatePinned(device: Device, byteLength: number): PinnedBuffer {
   const impl = allocatePinnedImpl(device, byteLength)
-  const buffer = makeBuffer(impl)
+  const buffer = PinnedBuffer[construct](impl)
   buffersOfViews.set(impl.ownBuffer(), buffer)
   return buffer
 }
@@ -126,7 +127,7 @@ function register(bytes: Uint8Array, device: Device): PinnedBuffer {
   // It may be a SharedArrayBuffer, of which views are made in the same way.
   impl.bytes = bytes.buffer as ArrayBuffer
   impl.bytesBegin = bytes.byteOffset
-  return makeBuffer(impl)
+  return PinnedBuffer[construct](impl)
 }
 
 /** Internal pinned memory. The uses by the stream of the serial number `untracked` are not tracked: they are done before it is freed. */

@@ -1,7 +1,7 @@
 /** Green contexts: shares of a device's multiprocessors. */
 import { checkArray, checkInteger, readOptions } from '../../foundation/base/arguments.js'
 import { invalidType, invalidValue, outOfRange, refuseReceiver } from '../../foundation/base/errors.js'
-import { implementation } from '../../foundation/base/library-object.js'
+import { construct, implementation } from '../../foundation/base/library-object.js'
 import type { GreenContextPart } from '../../foundation/driver/device-driver.js'
 import type { Driver } from '../../foundation/driver/driver.js'
 import type { ContextHandle } from '../../foundation/driver/handle-types.js'
@@ -53,8 +53,6 @@ export class GreenContextImpl extends HandleImpl<ContextHandle> {
 export const greenContextsOf = (driver: Driver): readonly GreenContextImpl[] =>
   [...existing].filter((impl) => impl.driver === driver)
 
-let makeGreenContext: (impl: GreenContextImpl) => GreenContext
-
 /**
  * A share of a device's multiprocessors, made by `device.split()`. Kernels of streams that were made in it run on these
  * multiprocessors and no others, beside the kernels of other green contexts of the same split. Kernels of other streams may
@@ -81,6 +79,11 @@ export class GreenContext extends HandleObject implements Context {
     this.multiprocessors = impl.part.multiprocessors
   }
 
+  /** @internal */
+  static [construct](impl: GreenContextImpl): GreenContext {
+    return new GreenContext(impl)
+  }
+
   /**
    * The CUcontext (`cuCtxFromGreenCtx`), for other libraries. It keeps nothing alive: hold the object as long as they
    * use it. It can still be read after `close()`.
@@ -100,10 +103,6 @@ export class GreenContext extends HandleObject implements Context {
 
   get [Symbol.toStringTag](): string {
     return 'GreenContext'
-  }
-
-  static {
-    makeGreenContext = (impl) => new GreenContext(impl)
   }
 }
 
@@ -139,5 +138,5 @@ export function splitDevice(device: Device, options: SplitOptions): GreenContext
     throw outOfRange('options.multiprocessors', expected, `${wanted.join(' + ')} = ${sum}`)
   }
   const parts = driverOf(device).devices.split(device.ordinal, wanted)
-  return parts.map((part) => makeGreenContext(new GreenContextImpl(device, part)))
+  return parts.map((part) => GreenContext[construct](new GreenContextImpl(device, part)))
 }

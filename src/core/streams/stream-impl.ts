@@ -20,7 +20,7 @@ import {
   isNullStream,
 } from '../../foundation/driver/handle-types.js'
 import { joined, NO_PROMISES, PromiseWait } from '../../foundation/driver/promise-waits.js'
-import type { QueuedPromiseWait } from '../../foundation/driver/queued-work.js'
+import type { HostFunction, QueuedPromiseWait } from '../../foundation/driver/queued-work.js'
 import type { Wrapper } from '../../foundation/driver/stream-driver.js'
 import { driverForHandle } from '../default-driver.js'
 import { type Context, contextOf, type Device, deviceOf, driverOf, elsewhere, resolveDevice } from '../device.js'
@@ -401,6 +401,13 @@ export class StreamImpl extends NativeResource {
       else record.retained.add(event)
     }
     return record
+  }
+
+  /** Queues a host function, which errors call `what`. */
+  queueHostFunction(call: HostFunction, what: string): void {
+    this.reserve(1)
+    this.driver.work.queue({ kind: 'hostFunction', stream: this.handle, context: this.context, call })
+    this.lastWork = what
   }
 
   /**

@@ -49,6 +49,12 @@ export interface WaitEventOptions {
   readonly external?: boolean | undefined
 }
 
+/** How a stream waits for a promise. */
+export interface WaitPromiseOptions {
+  /** Gives up the wait: the stream goes on, as if the promise were rejected with the signal's reason. */
+  readonly signal?: AbortSignal | undefined
+}
+
 /**
  * The name of the method that returns a stream's handle: `Symbol.for('cuda.stream')`, the same in every copy of this
  * library.

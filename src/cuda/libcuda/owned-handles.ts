@@ -3,6 +3,7 @@
  * destroys something. A new function that does needs a row here, and nothing else.
  */
 
+import { VARIABLES } from '../../foundation/base/environment-variables.js'
 import { isContextLost } from '../../foundation/driver/cuda-results.js'
 import { own } from '../../foundation/native/c-functions.js'
 import { NativeMemory } from '../../foundation/native/native-memory.js'
@@ -85,7 +86,8 @@ export function ownedHandles(libcuda: SharedLibrary): {
   own().giveBackBy(functions.address)
   functions.free()
   // Registered before all other hooks at the end of a thread, this one runs behind them: by then its host functions are signalled.
-  ownerOfThread()
+  const owner = ownerOfThread()
+  own().waitAtEnd(owner, VARIABLES.deadlockTimeout.read())
   const owning = new Map<string, Owning>()
   const rows = Object.entries(KINDS).map(([name, { destroy, traits }], rank) => {
     const kind = new OwnedKind(libcuda.addressOf(destroy), destroy.replace(/_v\d+$/, ''), traits | rank)

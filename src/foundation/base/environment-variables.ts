@@ -191,7 +191,7 @@ export const VARIABLES = {
     values: 'a number of milliseconds',
     default: 10_000,
     parse: milliseconds('more than 0'),
-    doc: 'when a [wait without progress](errors.md#waiting-and-never-forever) inside a host function, on a GPU, is `ERR_DEADLOCK`',
+    doc: 'when a [wait without progress](errors.md#waiting-and-never-forever) inside a host function, on a GPU, is `ERR_DEADLOCK`; how long a worker that ends waits [for work with its registered arrays](memory.md#making-it)',
   }),
   warnAfter: new EnvironmentVariable('CUDA_STREAMS_WARN_AFTER', {
     values: 'a number of milliseconds',

@@ -73,6 +73,9 @@ function describedOfAnotherCopy(given: unknown): string | undefined {
 /** The key under which a public object has its implementation object, which the rest of the library works with. */
 export const implementation: unique symbol = Symbol('implementation')
 
+/** The key of the function that makes an object of a class whose constructor is private. */
+export const construct: unique symbol = Symbol('construct')
+
 /**
  * The base of the public classes. Its constructor stores nothing, and a class that is often made assigns its fields itself:
  * V8 is slow to store what more than four classes have in common.

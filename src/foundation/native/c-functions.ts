@@ -156,6 +156,7 @@ const OWN = {
   unmap: 'Word address, Word length',
   unshareOwned: 'Word registration',
   useShared: 'Word owner, Word registration',
+  waitAtEnd: 'Word owner, Word milliseconds',
   watch: 'Word nanoseconds, const char *description',
 } as const
 /** The functions among them that return an address. */

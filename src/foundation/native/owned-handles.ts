@@ -19,6 +19,7 @@ export const Trait = {
   IS_COUNTED: 1024,
   OF_JAVASCRIPT: 4096,
   IS_INT: 8192,
+  NO_RESULT: 16384,
 } as const
 
 let owner: number | undefined

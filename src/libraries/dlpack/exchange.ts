@@ -16,7 +16,7 @@ import {
   readOptions,
 } from '../../foundation/base/arguments.js'
 import { invalidType, invalidValue, refuseReceiver, stateError } from '../../foundation/base/errors.js'
-import { checkMade, implementation, LibraryObject } from '../../foundation/base/library-object.js'
+import { checkMade, construct, implementation, LibraryObject } from '../../foundation/base/library-object.js'
 import { ExportedTensor, pointerTo, reclaimReleased } from './lent-memory.js'
 import type { TensorFacts } from './structs.js'
 import { addressOfBytes, DeviceType, ExportedStruct, ImportedStruct, MAJOR_VERSION } from './structs.js'
@@ -77,8 +77,6 @@ const TO_OPTIONS = ['dtype', 'shape', 'strides', 'readOnly', 'stream', 'maxVersi
 /** The sources of `fromDLPack()`. */
 const EXPECTED = 'a capsule ({ pointer, versioned }) or an object with __dlpack__() and __dlpack_device__()'
 
-let makeTensor: (exported: ExportedTensor, versioned: boolean, device: readonly [number, number]) => DLPackTensor
-
 /** A buffer that was exported: a DLManagedTensor for a consumer, or that a consumer has. */
 export class DLPackTensor extends LibraryObject implements DLPackCapsule {
   /** The address of the struct, for a capsule. It is gone once the consumer has called the deleter. */
@@ -98,6 +96,11 @@ export class DLPackTensor extends LibraryObject implements DLPackCapsule {
     this.versioned = versioned
     this.device = device
     this[implementation] = exported
+  }
+
+  /** @internal */
+  static [construct](exported: ExportedTensor, versioned: boolean, device: readonly [number, number]): DLPackTensor {
+    return new DLPackTensor(exported, versioned, device)
   }
 
   /** Has the consumer released the memory? */
@@ -122,10 +125,6 @@ export class DLPackTensor extends LibraryObject implements DLPackCapsule {
   override toString(): string {
     if (!isTensor(this)) return super.toString()
     return `DLPackTensor(0x${this.pointer.toString(16)}${this[implementation].memory === undefined ? ', released' : ''})`
-  }
-
-  static {
-    makeTensor = (exported, versioned, device) => new DLPackTensor(exported, versioned, device)
   }
 }
 
@@ -176,7 +175,7 @@ export function toDLPack(buffer: DeviceBuffer | PinnedBuffer, options: ToDLPackO
   const [deviceType, deviceId] = device
   const pointer = impl.isPinned ? addressOfBytes(impl.ownBytes()) : impl.pointer
   const facts: TensorFacts = { ...layout, pointer, type, readOnly, deviceType, deviceId }
-  return makeTensor(
+  return DLPackTensor[construct](
     new ExportedTensor(new ExportedStruct(facts, versioned), pointer, { impl, buffer }),
     versioned,
     device,

@@ -83,6 +83,7 @@ export class NcclHandle extends NativeResource {
   async made(signal: AbortSignal | undefined): Promise<void> {
     const { library, id, clique } = this
     await this.done('ncclCommInitRankConfig', signal)
+    this.#own()
     if (!library.halves(id, clique.size)) return
     this.makeOnThread([this.threaded('ncclCommSplit', this.#made.split)])
     await this.done('ncclCommSplit', signal)
@@ -97,12 +98,23 @@ export class NcclHandle extends NativeResource {
 
   /** Makes calls on another thread. `isDone()` is false until they have returned. */
   makeOnThread(calls: readonly ThreadedCall[]): ThreadedCalls {
+    this.#disown()
     this.#threaded = this.library.makeOnThread(this.clique.driver, calls)
     return this.#threaded
   }
 
+  /** Has it be aborted if this thread ends: not while another thread makes calls in it. */
+  #own(): void {
+    if (this.#ended === undefined) this.library.own(this.#made.address, this.#made.half())
+  }
+
+  #disown(): void {
+    this.library.disown(this.#made.address, this.#made.half())
+  }
+
   /** Called when another rank of this thread has begun calls that this one is part of, too. */
   joinThread(calls: ThreadedCalls): void {
+    this.#disown()
     this.#threaded = calls
   }
 
@@ -118,6 +130,7 @@ export class NcclHandle extends NativeResource {
       const { result } = this.#threaded
       if (result === undefined) return false
       this.#threaded = undefined
+      this.#own()
       this.library.check(call, result)
     }
     return this.library.isDone(this.address, call)
@@ -218,6 +231,7 @@ export class NcclHandle extends NativeResource {
   async #endBoth(how: EndCall): Promise<void> {
     const { library, clique, waiting } = this
     const { address, half } = this.#made
+    this.#disown()
     const end = (which: number): Promise<void> =>
       which === 0 ? Promise.resolve() : library.callOnThread(how, which, clique.driver, waiting.ordinal)
     const threaded = this.#threaded

@@ -9,7 +9,9 @@ import type { ContextHandle } from '../../foundation/driver/handle-types.js'
 import type { ThreadedCalls } from '../../foundation/driver/library-driver.js'
 import type { CFunction } from '../../foundation/native/c-functions.js'
 import { NativeMemory } from '../../foundation/native/native-memory.js'
+import { OwnedKind, Trait } from '../../foundation/native/owned-handles.js'
 import { loadLibrary, type SharedLibrary } from '../../foundation/native/shared-library.js'
+import { ThreadMemory } from '../../foundation/native/thread-memory.js'
 import { declareFunctions } from '../library-call.js'
 
 const COLLECTIVE_END = 'ncclComm_t comm, cudaStream_t stream)'
@@ -109,17 +111,24 @@ const OTHER_RULES =
 const PATIENCE = { ncclCommDestroy: 10_000, ncclCommAbort: 250 } as const
 /** The calls that end a communicator. */
 export type EndCall = keyof typeof PATIENCE
+/** The order in which the communicators of a thread that has ended are aborted. */
+const OwnedRank = { WHOLE: 0, HALF: 1 } as const
 
 export class NcclLibrary {
   /** A description of the place at which missing ranks have to be made, for warnings. */
   readonly missing: string = 'come from other threads or processes, and NCCL does not report which have come'
   readonly #functions: Readonly<Record<NcclFunction, CFunction>>
   readonly #texts: Readonly<Record<'ncclGetErrorString' | 'ncclGetLastError', (argument: number) => string>>
-  readonly #memory = new NativeMemory(UNIQUE_ID_BYTES)
+  readonly #memory = new ThreadMemory(UNIQUE_ID_BYTES)
+  readonly #wholes: OwnedKind
+  readonly #halves: OwnedKind
 
   /** @internal */
   constructor(private readonly library: SharedLibrary) {
     this.#functions = declareFunctions(library, NCCL_SIGNATURES)
+    const abort = library.find('ncclCommAbort') ?? 0
+    this.#wholes = new OwnedKind(abort, 'ncclCommAbort', Trait.WAITS | OwnedRank.WHOLE)
+    this.#halves = new OwnedKind(abort, 'ncclCommAbort', Trait.WAITS | OwnedRank.HALF)
     this.#texts = library.texts({ ncclGetErrorString: 'ncclResult_t result', ncclGetLastError: 'ncclComm_t comm' })
   }
 
@@ -201,6 +210,21 @@ export class NcclLibrary {
   makeOnThread(driver: Driver, calls: readonly ThreadedCall[]): ThreadedCalls {
     const calls_ = calls.map(({ name, ...call }) => ({ ...call, address: this.library.find(name) ?? 0 }))
     return driver.libraries.makeOnThread(calls_)
+  }
+
+  /**
+   * Has a communicator and its half, if it has one, be aborted once this thread has ended: when their work is done, since what is queued still runs,
+   * and not destroyed, which waits for other ranks. The abort of the whole ends what the half waits for, so it comes first.
+   */
+  own(whole: number, half: number): void {
+    this.#wholes.add(whole)
+    if (half !== 0) this.#halves.add(half)
+  }
+
+  /** Leaves a communicator to this thread again: it ends it itself, or another thread makes a call in it. */
+  disown(whole: number, half: number): void {
+    this.#wholes.remove(whole)
+    if (half !== 0) this.#halves.remove(half)
   }
 
   /** Makes the call on another thread, since it waits for the device. */

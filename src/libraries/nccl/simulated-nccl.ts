@@ -175,6 +175,11 @@ export class SimulatedNccl implements NcclBackend {
 
   check(): void {}
 
+  /** Does nothing: the files of the ranks show the others that a thread has ended. */
+  own(): void {}
+
+  disown(): void {}
+
   finalize(): void {}
 
   member(communicator: number): Member | undefined {

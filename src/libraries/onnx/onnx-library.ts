@@ -9,6 +9,7 @@ import { layer } from '../../foundation/native/layer.js'
 import { NativeMemory } from '../../foundation/native/native-memory.js'
 import { OwnedKind, Trait } from '../../foundation/native/owned-handles.js'
 import { loadLibrary, type SharedLibrary } from '../../foundation/native/shared-library.js'
+import { ThreadMemory } from '../../foundation/native/thread-memory.js'
 import { onnxRuntimeFiles } from './places.js'
 
 /** The version of its C interface that has all of these functions: ONNX Runtime 1.16. */
@@ -96,6 +97,11 @@ export const ORT_RELEASES = {
   ReleaseCUDAProviderOptions: [208, 'OrtCUDAProviderOptionsV2 *input'],
 } as const satisfies Readonly<Record<string, Row>>
 
+/** The functions that release what a thread keeps for longer than a call, with what is true of it: a session waits for the device, and goes first. */
+const OWNED_RELEASES = { ReleaseSession: Trait.WAITS, ReleaseRunOptions: 1, ReleaseMemoryInfo: 1 } as const
+type OwnedRelease = keyof typeof OWNED_RELEASES
+const isOwnedRelease = (name: OrtRelease): name is OwnedRelease => name in OWNED_RELEASES
+
 export type OrtRelease = Exclude<keyof typeof ORT_RELEASES, 'GetErrorCode'>
 
 export const ORT_TEXTS = { GetErrorMessage: [2, 'const OrtStatus *status'] } as const satisfies Readonly<
@@ -136,9 +142,9 @@ export class OrtLibrary {
   readonly #texts: Readonly<Record<keyof typeof ORT_TEXTS, CFunction>>
   readonly #struct: NativeMemory
   /** Receives what a function returns by a pointer. */
-  readonly #result = new NativeMemory(8)
+  readonly #result = new ThreadMemory(8)
   readonly #names = new Map<string, number>()
-  #sessions: OwnedKind | undefined
+  readonly #owned = new Map<OwnedRelease, OwnedKind>()
   /** The OrtEnv, which is one for the process. */
   readonly env: number
 
@@ -170,6 +176,7 @@ export class OrtLibrary {
   }
 
   release(name: OrtRelease, address: number): void {
+    if (isOwnedRelease(name)) this.#owned.get(name)?.remove(address)
     this.#releases[name](address)
   }
 
@@ -204,17 +211,24 @@ export class OrtLibrary {
     }
   }
 
-  /** The session is released once this thread has ended, unless it was before. */
-  ownSession(address: number): void {
-    this.#sessions ??= new OwnedKind(this.#addressOf(ORT_RELEASES.ReleaseSession), 'ReleaseSession', Trait.WAITS)
-    this.#sessions.add(address)
+  /** Has what this function releases be released once this thread has ended, unless it was before. */
+  own(name: OwnedRelease, address: number): void {
+    let kind = this.#owned.get(name)
+    if (kind === undefined) {
+      kind = new OwnedKind(this.#addressOf(ORT_RELEASES[name]), name, Trait.NO_RESULT | OWNED_RELEASES[name])
+      this.#owned.set(name, kind)
+    }
+    kind.add(address)
   }
 
   /** Releases a session, on a GPU on a thread of its own, since that waits for the device. */
   async releaseSession(device: Device, address: number): Promise<void> {
-    this.#sessions?.remove(address)
-    if (device.driver === 'sim') this.release('ReleaseSession', address)
-    else await driverOf(device).libraries.callOnThread(this.#addressOf(ORT_RELEASES.ReleaseSession), address, PATIENCE)
+    if (device.driver === 'sim') {
+      this.release('ReleaseSession', address)
+      return
+    }
+    this.#owned.get('ReleaseSession')?.remove(address)
+    await driverOf(device).libraries.callOnThread(this.#addressOf(ORT_RELEASES.ReleaseSession), address, PATIENCE)
   }
 
   /** The names of the providers that this build has. */

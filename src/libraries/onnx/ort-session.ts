@@ -10,6 +10,7 @@ import { cudaHandleOf, isNullStream } from '../../foundation/driver/handle-types
 import { layer } from '../../foundation/native/layer.js'
 import { NativeMemory } from '../../foundation/native/native-memory.js'
 import { fileOfCuda, SharedLibrary } from '../../foundation/native/shared-library.js'
+import { ThreadMemory } from '../../foundation/native/thread-memory.js'
 import { countNodes } from './node-count.js'
 import { type OrtFunction, type OrtLibrary, openOrt } from './onnx-library.js'
 import type { RunTensor, TensorInfo } from './tensors.js'
@@ -43,7 +44,7 @@ export class OrtSession extends NativeResource {
   /** The number of the graph for buffers and shapes. Undefined: ONNX Runtime makes none. */
   readonly #graphs: Map<string, number> | undefined
   /** A shape for ONNX Runtime, which copies it. */
-  readonly #shape: NativeMemory
+  readonly #shape: ThreadMemory
   /** Runs of the simulator that are queued. */
   #queued = 0
 
@@ -59,10 +60,11 @@ export class OrtSession extends NativeResource {
   ) {
     super()
     this.#address = address
-    library.ownSession(address)
+    library.own('ReleaseSession', address)
     const isSimulated = device.driver === 'sim'
     this.#graphs = graphs && !isSimulated ? new Map() : undefined
     this.#options = library.made('CreateRunOptions')
+    library.own('ReleaseRunOptions', this.#options)
     const [kind, ordinal] = isSimulated ? ['Cpu', 0] : ['Cuda', device.ordinal]
     this.#memoryInfo = library.made(
       'CreateMemoryInfo',
@@ -71,11 +73,12 @@ export class OrtSession extends NativeResource {
       Number(ordinal),
       DEFAULT_MEMORY,
     )
+    library.own('ReleaseMemoryInfo', this.#memoryInfo)
     if (!isSimulated) this.#setOption('disable_synchronize_execution_providers', '1')
     this.inputs = this.#tensors('Input')
     this.outputs = this.#tensors('Output')
     const ranks = [...this.inputs, ...this.outputs].map(({ dims }) => dims.length)
-    this.#shape = new NativeMemory(8 * Math.max(1, ...ranks))
+    this.#shape = new ThreadMemory(8 * Math.max(1, ...ranks))
   }
 
   get isSimulated(): boolean {

@@ -8,7 +8,7 @@ import { bytesOf } from '../../foundation/base/bytes.js'
 import { ELEMENT_TYPES, type ElementTypeName, elementType } from '../../foundation/base/element-types.js'
 import { invalidType, refuseReceiver } from '../../foundation/base/errors.js'
 import { destroyWhenUnreachable } from '../../foundation/base/finalization.js'
-import { ClosableObject, checkMade, implementation } from '../../foundation/base/library-object.js'
+import { ClosableObject, checkMade, construct, implementation } from '../../foundation/base/library-object.js'
 import { Buffer } from '../../foundation/base/node-modules.js'
 import { own } from '../../foundation/native/c-functions.js'
 import { layer } from '../../foundation/native/layer.js'
@@ -85,8 +85,6 @@ const FORMATS: Readonly<Record<string, string>> = {
   '[object Float64Array]': 'd',
 }
 
-let makeObject: (impl: HeldObject) => PythonObject
-
 /**
  * An object of Python. It lives in Python as long as this is reachable or until it is closed. What its members return are objects again;
  * `number()`, `bigint()`, `text()`, `boolean()` and `value()` make values of JavaScript of them.
@@ -112,6 +110,11 @@ export class PythonObject extends ClosableObject implements PythonStreamLike, DL
     checkMade(impl, HeldObject, 'PythonObject', 'python.import(), python.evaluate() or another object')
     this[implementation] = impl
     if (impl.number !== undefined) destroyWhenUnreachable(this, impl)
+  }
+
+  /** @internal */
+  static [construct](impl: HeldObject): PythonObject {
+    return new PythonObject(impl)
   }
 
   /** The name of its type, such as 'int' or 'torch.Tensor'. */
@@ -312,10 +315,6 @@ export class PythonObject extends ClosableObject implements PythonStreamLike, DL
   get [Symbol.toStringTag](): string {
     return 'PythonObject'
   }
-
-  static {
-    makeObject = (impl) => new PythonObject(impl)
-  }
 }
 
 const isPythonObject = (value: unknown): value is PythonObject =>
@@ -341,7 +340,7 @@ function checkName(name: unknown): string {
 
 /** The object of a reply. */
 export function objectOf(interpreter: Interpreter, wire: Wire): PythonObject {
-  return makeObject(new HeldObject(interpreter, typeOf(wire), wireOf(wire)))
+  return PythonObject[construct](new HeldObject(interpreter, typeOf(wire), wireOf(wire)))
 }
 
 /** The type of a value that is not held, and of one that is. */

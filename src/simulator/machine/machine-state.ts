@@ -482,7 +482,8 @@ export type SimNodeWork =
       readonly device: SimDevice
       readonly partition: SimPartition | undefined
     }
-  | { readonly kind: 'host'; readonly host: HostFunction }
+  /** A host function; `work` is what it does to memory, if it is a copy of the library's own. */
+  | { readonly kind: 'host'; readonly host: HostFunction; readonly work: Work | undefined }
   /** A node that is switched off. */
   | { readonly kind: 'empty' }
   /** A graph within the graph, with the nodes that it had when it was added. */

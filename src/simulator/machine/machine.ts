@@ -133,8 +133,10 @@ export class Machine implements Steps {
     this.#queue(stream, SimOperationKind.INSTANT, { after: record, isWork })
   }
 
-  enqueueHostFunction(stream: SimStream, host: HostFunction): void {
-    this.#queue(stream, SimOperationKind.HOST, { host })
+  /** @param work What the host function does to memory, if it is a copy of the library's own */
+  enqueueHostFunction(stream: SimStream, host: HostFunction, work?: Work): void {
+    const operation = this.#queue(stream, SimOperationKind.HOST, { host, work })
+    if (this.#explores && work !== undefined) this.scheduler.handedOver(operation)
   }
 
   /** Queues a latch that a promise opens. */
@@ -725,10 +727,10 @@ export class Machine implements Steps {
       operation = this.#operation(SimOperationKind.CONDITIONAL, stream, TIME_TO_DECIDE, undefined, 0, numbers)
       operation.decide = decisionsOf(work, conditions)
       operation.numbers = numbers ?? this.#reserved()
-    } else {
-      operation = this.#operation(work.kind === 'host' ? SimOperationKind.HOST : SimOperationKind.INSTANT, stream, 0)
-      if (work.kind === 'host') operation.host = work.host
-    }
+    } else if (work.kind === 'host') {
+      operation = this.#operation(SimOperationKind.HOST, stream, 0, work.work, 0, numbers)
+      operation.host = work.host
+    } else operation = this.#operation(SimOperationKind.INSTANT, stream, 0)
     operation.inStream = false
     return operation
   }

@@ -223,9 +223,10 @@ async function loadCubin(name: string, { cubins }: CompiledKernels, device: Devi
 async function loadPtx(ptx: string, device: Device): Promise<void> {
   using _module = await Module.load(ptx, { device })
   // The simulator compiles a kernel when it is launched.
-  const refused =
-    device.driver === 'sim' ? [...readKernelFacts(ptx).values()].find((each) => each instanceof Error) : undefined
-  if (refused !== undefined) throw refused
+  for (const [name, facts] of device.driver === 'sim' ? readKernelFacts(ptx) : []) {
+    if (facts instanceof Error) throw facts
+    if (facts.whyNotRun !== undefined) throw new Error(`${name} cannot be launched: ${facts.whyNotRun}`)
+  }
 }
 
 function noCodeFor({ driver, computeCapability }: Device): string {

@@ -190,10 +190,12 @@ export class StepRecorder implements Director {
     const javascript = kind !== 'end'
     const begins = javascript && !where.running
     // When JavaScript begins to run it may read any view that it kept.
+    const viewed = begins ? this.#viewed : []
     if (kind === 'run') this.#inside.push(processOf(choice))
     if (kind === 'run') this.#lastRun = this.steps.length
     if (kind === 'run' && operation?.host?.internal !== true) this.ran.push(processOf(choice))
-    const touches = begins ? this.#viewed : kind === 'end' ? (operation?.work?.touches ?? []) : []
+    const own = operation?.work?.touches ?? []
+    const touches = kind === 'end' ? own : kind === 'run' ? [...viewed, ...own] : viewed
     this.steps.push({
       kind,
       process: processOf(choice),

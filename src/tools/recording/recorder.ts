@@ -9,7 +9,7 @@ import { capturesUnderWay } from '../../core/streams/capture-record.js'
 import { checkChoice, checkThis, type Given, readOptions } from '../../foundation/base/arguments.js'
 import { invalidType, invalidValue, messageOf, stateError } from '../../foundation/base/errors.js'
 import { every, monotonicTime, timeOrigin } from '../../foundation/base/event-loop.js'
-import { notCloneable } from '../../foundation/base/library-object.js'
+import { construct, notCloneable } from '../../foundation/base/library-object.js'
 import { process } from '../../foundation/base/node-modules.js'
 import { printError } from '../../foundation/base/standard-error.js'
 import type { WrappableDriver } from '../../foundation/driver/wrappable-driver.js'
@@ -35,10 +35,6 @@ export interface RecorderOptions {
 /** The numbers of properties in CUdevice_attribute. */
 const MULTIPROCESSORS = 16
 const THREADS_OF_MULTIPROCESSOR = 39
-
-let isRecorder: (value: unknown) => value is Recorder
-/** Makes the recorder of a driver, for the environment variable. */
-export let recorderOf: (driver: WrappableDriver, path: string, stacks: Header['stacks'], device?: number) => Recorder
 
 /** The argument that lets only this file make recorders. */
 class Start {
@@ -131,6 +127,11 @@ export class Recorder {
     }
   }
 
+  /** @internal */
+  static [construct](start: Start): Recorder {
+    return new Recorder(start)
+  }
+
   /**
    * Records all work that is queued from now on.
    * @param path The path of the file, which is written from its beginning.
@@ -149,7 +150,7 @@ export class Recorder {
 
   /** The whole path of the file. */
   get path(): string {
-    return checkThis(this, isRecorder, 'a Recorder').#under.journal.path
+    return checkThis(this, Recorder.#is, 'a Recorder').#under.journal.path
   }
 
   /**
@@ -180,18 +181,25 @@ export class Recorder {
   }
 
   static #end(value: Recorder): Recorder {
-    const recorder = checkThis(value, isRecorder, 'a Recorder')
+    const recorder = checkThis(value, Recorder.#is, 'a Recorder')
     if (recorder.#stopped) throw stateError('ERR_CLOSED', 'This recorder has already been stopped')
     recorder.#stopped = true
     recorder.#takeOut()
     return recorder
   }
 
-  static {
-    recorderOf = (driver, path, stacks, device) => new Recorder(new Start(driver, path, stacks, device))
-    isRecorder = (value): value is Recorder => typeof value === 'object' && value !== null && #under in value
+  static #is(value: unknown): value is Recorder {
+    return typeof value === 'object' && value !== null && #under in value
   }
 }
+
+/** Makes the recorder of a driver, for the environment variable. */
+export const recorderOf = (
+  driver: WrappableDriver,
+  path: string,
+  stacks: Header['stacks'],
+  device?: number,
+): Recorder => Recorder[construct](new Start(driver, path, stacks, device))
 
 /** The clock of a recorder. Virtual time does not pass while the recorder works. */
 const clockOf = ({ name }: WrappableDriver): (() => number) => (name === 'sim' ? () => 0 : () => monotonicTime() * 1e6)

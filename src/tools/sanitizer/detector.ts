@@ -115,7 +115,7 @@ export class Detector {
     const stream = this.order.streams.at(handle)
     if (stream.capture !== undefined) return
     const at = this.order.nextOf(stream)
-    this.#look((stack) => this.#operation(at, stream, what, 'work', stack, memory), memory, stream)
+    this.#look((stack) => this.#operation(at, stream, { what, kind: 'work', stack, memory }), memory, stream)
   }
 
   /** Called after work was queued: records what it touches, and reports the races. */
@@ -138,7 +138,7 @@ export class Detector {
       stream.capture.put(stream, { kind: 'work', what, memory, regions, node }, stack)
       return undefined
     }
-    const operation = this.#operation(stream.advance(), stream, what, kind, stack, memory)
+    const operation = this.#operation(stream.advance(), stream, { what, kind, stack, memory })
     launch?.queued(operation)
     this.#touch(operation, stream)
     return operation
@@ -207,7 +207,7 @@ export class Detector {
     const stream = this.order.streams.at(handle)
     const memory = region.whole
     const at = after.length === 0 ? this.order.nextOf(stream) : this.order.afterStreamAndEvents(handle, after)
-    this.#look((stack) => this.#operation(at, stream, 'free', 'free', stack, memory), memory, stream)
+    this.#look((stack) => this.#operation(at, stream, { what: 'free', kind: 'free', stack, memory }), memory, stream)
   }
 
   /** Notes a free. One that waits for more than its stream is not work of the stream: what comes later there does not come after it. */
@@ -228,7 +228,11 @@ export class Detector {
     if (region !== undefined && this.findings.fixes) {
       const memory = region.whole
       const at = this.order.afterEvents(handles)
-      this.#look((stack) => this.#operation(at, undefined, 'close', 'free', stack, memory), memory, undefined)
+      this.#look(
+        (stack) => this.#operation(at, undefined, { what: 'close', kind: 'free', stack, memory }),
+        memory,
+        undefined,
+      )
     }
     const at = this.order.afterEvents(handles)
     close()
@@ -251,7 +255,7 @@ export class Detector {
     this.#views.look()
     // The access is only checked, not recorded: work that is queued later comes after it.
     const make = (stack: TakenStack | undefined): CheckedOperation =>
-      this.#operation(at, running?.stream, what, 'javascript', stack, memory, running)
+      this.#operation(at, running?.stream, { what, kind: 'javascript', stack, memory }, running)
     this.#look(make, memory, undefined)
     const region = this.regions.at(pointer)
     if (region.kind !== 'pinned') return
@@ -259,7 +263,7 @@ export class Detector {
     if (!this.#hasHostFunctions) return
     const stack = this.stacks.sample(region.sites, what, running?.stream ?? this)
     const epoch = running === undefined ? this.order.host.next() : at
-    const operation = this.#operation(epoch, running?.stream, what, 'javascript', stack, memory, running)
+    const operation = this.#operation(epoch, running?.stream, { what, kind: 'javascript', stack, memory }, running)
     if (running === undefined) operation.since = this.#turnBegan
     this.#views.asked(region, operation, pointer, pointer + byteLength)
   }
@@ -271,7 +275,7 @@ export class Detector {
   kernelRan(launch: ObservedLaunch, exact: readonly TouchedMemory[] | undefined, mistakes: readonly Mistake[]): void {
     const { what, memory, stack } = launch
     const at = this.order.components.nowhere(this.order.host.clock)
-    const operation = launch.operation ?? this.#operation(at, undefined, what, 'work', stack, memory)
+    const operation = launch.operation ?? this.#operation(at, undefined, { what, kind: 'work', stack, memory })
     operation.exact = exact
     operation.awaitsExact = false
     for (const region of new Set(memory.map(({ pointer }) => this.regions.at(pointer)))) region.shared?.ran(operation)
@@ -356,7 +360,7 @@ export class Detector {
     // The event loop may have made this call, with no line of the program on the stack. Then the read's own stack is shown.
     const stack = taken === undefined || shownLines(taken.stack).length > 0 ? taken : read.stack
     const what = region.isArray ? WRITTEN_ARRAY : KEPT_VIEW
-    const view = this.#operation(at, undefined, what, 'javascript', stack, memory)
+    const view = this.#operation(at, undefined, { what, kind: 'javascript', stack, memory })
     this.#found(view, [raceOf({ other: read, access: 'in', start, end }, view, 'out', region)])
   }
 
@@ -404,7 +408,7 @@ export class Detector {
       if (work.kind !== 'work' || instance.off.has(index)) continue
       const at = this.order.nextOf(stream)
       const make = (stack: TakenStack | undefined): CheckedOperation =>
-        this.#operation(at, stream, work.what, 'work', stack, work.memory, undefined, work)
+        this.#operation(at, stream, { what: work.what, kind: 'work', stack, memory: work.memory }, undefined, work)
       this.#look(make, work.memory, stream)
     }
   }
@@ -432,7 +436,12 @@ export class Detector {
 
   unrecordedEventAwaited(handle: StreamHandle): void {
     const stream = this.order.streams.at(handle)
-    const wait = this.#operation(stream, stream, 'wait', 'work', this.stacks.take(), NONE)
+    const wait = this.#operation(stream, stream, {
+      what: 'wait',
+      kind: 'work',
+      stack: this.stacks.take(),
+      memory: NONE,
+    })
     const second = { operation: wait, access: undefined }
     this.findings.add([{ kind: 'unrecorded-event', first: undefined, second, start: 0, end: 0, ...ALONE }])
   }
@@ -446,14 +455,20 @@ export class Detector {
   ): void {
     if (work.kind === 'host') work.launched(stream, at, work, stack, launch)
     if (work.kind !== 'work') return
-    const operation = this.#operation(at, stream, work.what, 'work', stack, work.memory, undefined, work)
+    const operation = this.#operation(
+      at,
+      stream,
+      { what: work.what, kind: 'work', stack, memory: work.memory },
+      undefined,
+      work,
+    )
     this.#touch(operation, stream, work.regions)
   }
 
   #free(region: Region, at: Epoch, what: 'free' | 'close', stream: TrackedStream | undefined): void {
     const memory = region.whole
     const stack = this.stacks.sample(this.#calls, what, stream ?? this)
-    const free = this.#operation(at, stream, what, 'free', stack, memory)
+    const free = this.#operation(at, stream, { what, kind: 'free', stack, memory })
     try {
       this.#look((exact) => (exact === undefined ? free : this.#exactly(free, exact)), memory, undefined)
     } finally {
@@ -595,10 +610,7 @@ export class Detector {
   #operation(
     at: Epoch,
     stream: OperationStream | undefined,
-    what: string,
-    kind: CheckedOperationKind,
-    stack: TakenStack | undefined,
-    memory: readonly TouchedMemory[],
+    { what, kind, stack, memory }: OperationFacts,
     running?: RunningHostFunction,
     captured?: CapturedWork,
   ): CheckedOperation {
@@ -608,6 +620,14 @@ export class Detector {
     const sequence = running?.sequence ?? this.#sequence
     return new CheckedOperation(at, sequence, what, kind, stream, stack, memory, place, inside)
   }
+}
+
+/** What an operation is, wherever it is queued. */
+interface OperationFacts {
+  readonly what: string
+  readonly kind: CheckedOperationKind
+  readonly stack: TakenStack | undefined
+  readonly memory: readonly TouchedMemory[]
 }
 
 /** A finding that waits for the real accesses of a kernel, with the operation of that kernel. */

@@ -22,7 +22,7 @@ import {
   readOptions,
 } from '../../foundation/base/arguments.js'
 import { invalidType, stateError } from '../../foundation/base/errors.js'
-import { notCloneable } from '../../foundation/base/library-object.js'
+import { construct, notCloneable } from '../../foundation/base/library-object.js'
 import { process } from '../../foundation/base/node-modules.js'
 import { printError } from '../../foundation/base/standard-error.js'
 import { isInTestRunner } from '../../foundation/base/test-runner.js'
@@ -143,8 +143,6 @@ class Start {
 
 /** The detectors that watch a driver. */
 let detectorsOn: (driver: Driver) => readonly Detector[]
-let isSanitizer: (value: unknown) => value is Sanitizer
-let makeSanitizer: (start: Start) => Sanitizer
 
 /**
  * Looks for missing waits while it runs.
@@ -201,6 +199,11 @@ export class Sanitizer implements Disposable {
     running.add(this)
   }
 
+  /** @internal */
+  static [construct](start: Start): Sanitizer {
+    return new Sanitizer(start)
+  }
+
   /**
    * Looks at all work that is queued from now on. Without a device nothing is opened: it begins with the default
    * driver.
@@ -220,7 +223,7 @@ export class Sanitizer implements Disposable {
 
   /** The findings so far, in their order; a hundred at most. */
   get reports(): readonly SanitizerReport[] {
-    const sanitizer = checkThis(this, isSanitizer, 'a Sanitizer')
+    const sanitizer = checkThis(this, Sanitizer.#is, 'a Sanitizer')
     // Kernels that have not run by now are taken by what their launches say.
     for (const { detector } of sanitizer.#watched) detector.reportHeld()
     return sanitizer.#findings.reports
@@ -228,13 +231,13 @@ export class Sanitizer implements Disposable {
 
   /** The suppressions, with the number of different findings that each has held back. */
   get suppressed(): readonly SuppressionUse[] {
-    return checkThis(this, isSanitizer, 'a Sanitizer').#findings.suppressed
+    return checkThis(this, Sanitizer.#is, 'a Sanitizer').#findings.suppressed
   }
 
   /** The present size of the sanitizer's memory. */
   get statistics(): SanitizerStatistics {
     const sum = { ranges: 0, regions: 0, components: 0, events: 0 }
-    for (const { detector } of checkThis(this, isSanitizer, 'a Sanitizer').#watched) {
+    for (const { detector } of checkThis(this, Sanitizer.#is, 'a Sanitizer').#watched) {
       const { order, regions } = detector
       sum.ranges += regions.rangeCount
       sum.regions += regions.count
@@ -246,7 +249,7 @@ export class Sanitizer implements Disposable {
 
   /** Ends the observation. The reports stay. May be called twice. */
   stop(): void {
-    const sanitizer = checkThis(this, isSanitizer, 'a Sanitizer')
+    const sanitizer = checkThis(this, Sanitizer.#is, 'a Sanitizer')
     if (sanitizer.#stopped) return
     this.#stopped = true
     running.delete(this)
@@ -264,7 +267,7 @@ export class Sanitizer implements Disposable {
 
   /** Ends the observation as `stop()` does, for `using`. */
   [Symbol.dispose](): void {
-    checkThis(this, isSanitizer, 'a Sanitizer').stop()
+    checkThis(this, Sanitizer.#is, 'a Sanitizer').stop()
   }
 
   #wrap(driver: WrappableDriver, stacks: StackMode, isCausal: boolean): void {
@@ -305,8 +308,10 @@ export class Sanitizer implements Disposable {
     endAll = () => {
       for (const one of atEnd) one.#end()
     }
-    makeSanitizer = (start) => new Sanitizer(start)
-    isSanitizer = (value): value is Sanitizer => typeof value === 'object' && value !== null && #findings in value
+  }
+
+  static #is(value: unknown): value is Sanitizer {
+    return typeof value === 'object' && value !== null && #findings in value
   }
 }
 
@@ -331,7 +336,7 @@ function startWatching(options: SanitizerOptions | undefined, withSimulations: b
     withSimulations,
     failsTests,
   }
-  return makeSanitizer(new Start(settings))
+  return Sanitizer[construct](new Start(settings))
 }
 
 function checkCausal(given: unknown): boolean {

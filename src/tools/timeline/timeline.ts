@@ -13,7 +13,7 @@ import {
   readProperties,
 } from '../../foundation/base/arguments.js'
 import { invalidType, invalidValue, stateError } from '../../foundation/base/errors.js'
-import { notCloneable } from '../../foundation/base/library-object.js'
+import { construct, notCloneable } from '../../foundation/base/library-object.js'
 import { process } from '../../foundation/base/node-modules.js'
 import { type Analysis, analyse } from './analysis.js'
 import type { BindingKind, Gap } from './bindings.js'
@@ -53,11 +53,6 @@ export interface HtmlOptions {
 
 const MOST = 2 ** 28
 
-let isRecording: (value: unknown) => value is Recording
-let isTimeline: (value: unknown) => value is Timeline
-let record: (session: Session) => Recording
-/** Makes the timeline of a recording that is over. */
-export let timelineOf: (trace: Trace) => Timeline
 /** The data of the page, for a page that itself records. */
 export let pageDataOf: (timeline: Timeline) => PageData
 
@@ -72,6 +67,11 @@ export class Recording {
     if (!(session instanceof Session)) throw invalidType('Recording', 'obtained from Timeline.start(options)', session)
     this.#session = session
     running.push(this)
+  }
+
+  /** @internal */
+  static [construct](session: Session): Recording {
+    return new Recording(session)
   }
 
   /**
@@ -93,14 +93,13 @@ export class Recording {
   }
 
   static #end(value: Recording): void {
-    const recording = checkThis(value, isRecording, 'a Recording')
+    const recording = checkThis(value, Recording.#is, 'a Recording')
     if (recording.#session.stopped) throw stateError('ERR_CLOSED', 'This recording has already been stopped')
     running.splice(running.indexOf(recording), 1)
   }
 
-  static {
-    record = (session) => new Recording(session)
-    isRecording = (value): value is Recording => typeof value === 'object' && value !== null && #session in value
+  static #is(value: unknown): value is Recording {
+    return typeof value === 'object' && value !== null && #session in value
   }
 }
 
@@ -131,6 +130,11 @@ export class Timeline {
     if (!isTrace(trace)) throw invalidType('Timeline', 'obtained from Timeline.record(fn)', trace)
     this.#trace = trace
     this.streams = streamsOf(trace)
+  }
+
+  /** @internal */
+  static [construct](trace: Trace): Timeline {
+    return new Timeline(trace)
   }
 
   /**
@@ -167,7 +171,7 @@ export class Timeline {
     checkInteger(limit, 'options.limit', 1, MOST)
     const callSites = checkBoolean(given.callSites, 'options.callSites', false)
     const everything = checkBoolean(given.everything, 'options.everything', false)
-    return record(new Session(driverOf(device), device.ordinal, limit, callSites, everything))
+    return Recording[construct](new Session(driverOf(device), device.ordinal, limit, callSites, everything))
   }
 
   /**
@@ -280,7 +284,7 @@ export class Timeline {
    * the file system, such as ENOENT
    */
   async save(path: string): Promise<void> {
-    const text = checkThis(this, isTimeline, 'a Timeline').render(path)
+    const text = checkThis(this, Timeline.#is, 'a Timeline').render(path)
     await process.getBuiltinModule('node:fs').promises.writeFile(path, contentsOf(path, text))
   }
 
@@ -290,7 +294,7 @@ export class Timeline {
    * @throws {Error} ERR_INVALID_ARG_VALUE for another extension than those of `save`, ERR_INVALID_ARG_TYPE
    */
   render(path: string): string {
-    checkThis(this, isTimeline, 'a Timeline')
+    checkThis(this, Timeline.#is, 'a Timeline')
     if (typeof path !== 'string') throw invalidType('path', 'a text', path)
     switch (checkExtension(path, 'The path of a timeline').kind) {
       case 'json':
@@ -305,7 +309,7 @@ export class Timeline {
   }
 
   static #traceOf(timeline: Timeline): Trace {
-    return checkThis(timeline, isTimeline, 'a Timeline').#trace
+    return checkThis(timeline, Timeline.#is, 'a Timeline').#trace
   }
 
   static #analysisOf(timeline: Timeline): Analysis {
@@ -321,12 +325,17 @@ export class Timeline {
     return found
   }
 
+  static #is(value: unknown): value is Timeline {
+    return typeof value === 'object' && value !== null && #trace in value
+  }
+
   static {
-    timelineOf = (trace) => new Timeline(trace)
     pageDataOf = (timeline) => pageData(timeline.#trace, Timeline.#analysisOf(timeline), '')
-    isTimeline = (value): value is Timeline => typeof value === 'object' && value !== null && #trace in value
   }
 }
+
+/** Makes the timeline of a recording that is over. */
+export const timelineOf = (trace: Trace): Timeline => Timeline[construct](trace)
 
 function deviceFor({ device, simulation }: Given<TimelineOptions, 'device' | 'simulation'>): Device {
   if (simulation === undefined) return resolveDevice(device)

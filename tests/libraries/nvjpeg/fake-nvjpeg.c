@@ -8,6 +8,7 @@
 
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 extern int next_status;
+void fake_count(int more);
 static int answer(void) {
   int status = next_status;
   next_status = 0;
@@ -25,6 +26,7 @@ static int make(void **where, const char *what) {
   int status = answer();
   if (status != 0) return status;
   *where = (void *)(uintptr_t)(made += 1);
+  fake_count(1);
   say("create %s %d\n", what, made);
   return 0;
 }
@@ -43,6 +45,7 @@ int nvjpegCreateEx(int backend, void *allocator, void *pinned, unsigned flags, v
   return make(handle, "handle");
 }
 int nvjpegDestroy(void *handle) {
+  fake_count(-1);
   say("destroy handle %lu\n", X(handle));
   return 0;
 }
@@ -55,6 +58,7 @@ int nvjpegJpegStateCreate(void *handle, void **state) {
   return make(state, "decoder");
 }
 int nvjpegJpegStateDestroy(void *state) {
+  fake_count(-1);
   say("destroy decoder %lu\n", X(state));
   return 0;
 }
@@ -114,6 +118,7 @@ int nvjpegEncoderStateCreate(void *handle, void **state, void *stream) {
   return make(state, "encoder");
 }
 int nvjpegEncoderStateDestroy(void *state) {
+  fake_count(-1);
   say("destroy encoder %lu\n", X(state));
   return 0;
 }
@@ -123,6 +128,7 @@ int nvjpegEncoderParamsCreate(void *handle, void **params, void *stream) {
   return make(params, "parameters");
 }
 int nvjpegEncoderParamsDestroy(void *params) {
+  fake_count(-1);
   say("destroy parameters %lu\n", X(params));
   return 0;
 }

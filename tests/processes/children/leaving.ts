@@ -14,6 +14,12 @@ import {
 import { Cublas } from 'cuda-streams/cublas'
 import { Fft } from 'cuda-streams/cufft'
 import { RandomGenerator } from 'cuda-streams/curand'
+import { Communicator, uniqueId } from 'cuda-streams/nccl'
+import { JpegCodec } from 'cuda-streams/nvjpeg'
+import { Session } from 'cuda-streams/onnx'
+import { isFakeDriver } from '../../fake-driver/fake-cuda.js'
+import { perceptron } from '../../libraries/onnx/models.js'
+import { writeModel } from '../../libraries/onnx/onnx-model.js'
 
 export const KINDS = [
   'nothing more',
@@ -42,6 +48,9 @@ export const KINDS = [
   'cuBLAS handle',
   'cuFFT plan',
   'cuRAND generator',
+  'nvJPEG codec',
+  'ONNX Runtime session',
+  'NCCL communicator',
 ] as const
 export type Kind = (typeof KINDS)[number]
 export const ENDINGS = ['by itself', 'process.exit()', 'terminate()', 'an error'] as const
@@ -64,11 +73,26 @@ const spin = defineKernel({
 const kept: unknown[] = []
 if (parentPort !== null) process.on('exit', () => kept.splice(0))
 
+interface Closable {
+  close(): unknown
+}
+
 /** What has a handle of a library, which is made before anything holds the device. */
-export const OF_LIBRARIES: Readonly<Partial<Record<Kind, (stream: Stream) => { close(): void }>>> = {
+export const OF_LIBRARIES: Readonly<Partial<Record<Kind, (stream: Stream) => Closable | Promise<Closable>>>> = {
   'cuBLAS handle': (stream) => new Cublas(stream),
   'cuFFT plan': (stream) => new Fft({ type: 'c2c', shape: [64], stream }),
   'cuRAND generator': (stream) => new RandomGenerator({ stream }),
+  'nvJPEG codec': (stream) => new JpegCodec({ device: stream.device }),
+  'ONNX Runtime session': (stream) => Session.load(writeModel(perceptron.model), { stream }),
+  'NCCL communicator': ({ device }) => ranksOf(device),
+}
+
+/** All ranks of a communicator: two where the device is no real one, with a half each. */
+async function ranksOf(device: Device): Promise<Closable> {
+  const [id, size] = [device.run(uniqueId), isFakeDriver() ? 2 : 1]
+  const made = Array.from({ length: size }, (_, rank) => Communicator.create({ id, rank, size, device }))
+  const communicators = await Promise.all(made)
+  return { close: () => Promise.all(communicators.map((each) => each.close())) }
 }
 const greens: Stream[] = []
 
@@ -124,6 +148,9 @@ const MAKERS: Readonly<Record<Kind, (stream: Stream, device: Device) => unknown>
   'cuBLAS handle': () => undefined,
   'cuFFT plan': () => undefined,
   'cuRAND generator': () => undefined,
+  'nvJPEG codec': () => undefined,
+  'ONNX Runtime session': () => undefined,
+  'NCCL communicator': () => undefined,
 }
 
 function filled(stream: Stream, buffer: DeviceBuffer): DeviceBuffer {
@@ -145,7 +172,7 @@ if (parentPort !== null) {
   if (kind === 'module') await spin.prepare(device)
   if (kind === 'green context')
     greens.push(...device.split({ multiprocessors: [8] }).map((context) => new Stream({ context })))
-  kept.push(OF_LIBRARIES[kind]?.(stream))
+  kept.push(await OF_LIBRARIES[kind]?.(stream))
   const asked = once(parentPort, 'message')
   parentPort.postMessage('ready')
   const [after] = (await asked) as [SharedEvent | undefined]

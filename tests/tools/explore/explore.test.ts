@@ -1,7 +1,7 @@
 /** What exploration promises: few runs, replay, deadlocks, host functions that run in some orders only, and budgets. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { type DeviceBuffer, Stream } from 'cuda-streams'
+import { type DeviceBuffer, type PinnedBuffer, Stream } from 'cuda-streams'
 import { Sanitizer } from 'cuda-streams/sanitizer'
 import {
   busy,
@@ -38,7 +38,38 @@ function independent(count: number, operations: number): ExploredProgram {
   }
 }
 
+/** A copy of a graph within pinned memory, whose result another stream copies away. */
+function copiedAway(waits: boolean): ExploredProgram {
+  return async (simulation) => {
+    const { streams } = open(simulation, 2)
+    const [stream, other] = streams as [Stream, Stream]
+    // JavaScript has no view of the memory: it would be looked at whenever JavaScript runs.
+    const [to, from, away] = [0, 1, 0].map((value) => {
+      const pinned = stream.device.allocPinned(16)
+      stream.fill(pinned, value)
+      return pinned
+    }) as [PinnedBuffer, PinnedBuffer, PinnedBuffer]
+    stream.synchronize()
+    stream.launch(stream.capture(() => void stream.copy(to, from)).instantiate())
+    if (waits) other.wait(stream)
+    other.copy(away, to)
+    await Promise.all([stream.finished(), other.finished()])
+    return away.bytes[0]
+  }
+}
+
 const factorial = (n: number): number => (n < 2 ? 1 : n * factorial(n - 1))
+
+describe('a copy that the event loop makes', () => {
+  for (const [waits, verdict] of [
+    [false, 'disagree'],
+    [true, 'agree'],
+  ] as const) {
+    it(`touches its memory when it runs: a copy elsewhere that waits for it: ${waits}`, async () => {
+      assert.equal((await explore(copiedAway(waits))).verdict, verdict)
+    })
+  }
+})
 
 describe('the number of runs', () => {
   const interleavings = (streams: number, each: number): number =>
