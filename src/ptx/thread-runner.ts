@@ -11,8 +11,13 @@ import { BLOCK, EXITED, MIXED } from './layout.js'
 import type { Resident } from './resident.js'
 import type { ThreadPlaces } from './thread-places.js'
 
+/** A budget that no part of a launch uses up. */
+const NO_LIMIT = 2 ** 53
+
 export class ThreadRunner {
   readonly #costs: number[] = []
+  /** Whether blocks may have a limit of an earlier part of the launch. */
+  #hasRested = false
   /** The first thread that the latest call of `run` did not run. */
   next = 0
 
@@ -33,7 +38,7 @@ export class ThreadRunner {
     const rests = this.effort.restAt !== Number.POSITIVE_INFINITY
     const last = rests ? Math.min(to, from + this.#portion(resident, cost)) : to
     this.effort.add(cost * (last - from), 1)
-    if (rests) this.#limit(resident)
+    if (rests || this.#hasRested) this.#limit(resident)
     const state = this.code.entry(stop)(resident.cells, from, last)
     this.next = last
     // Code without stops has no loops, and runs all threads.
@@ -68,7 +73,8 @@ export class ThreadRunner {
 
   /** Lets the code begin no further thread once its loops have used up the budget. */
   #limit(resident: Resident): void {
-    const left = Math.max(0, this.effort.restAt - this.#effortSoFar(resident))
+    this.#hasRested = true
+    const left = Math.min(NO_LIMIT, Math.max(0, this.effort.restAt - this.#effortSoFar(resident)))
     const { words } = this.code.memory
     const at = (resident.cells + BLOCK.limit) >> 2
     words[at] = left % 2 ** 32

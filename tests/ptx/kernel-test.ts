@@ -1,12 +1,16 @@
 /** Tests of kernels against references of their own: on the engine, whose results must be those that a GPU gave, and on a GPU. */
 import { test } from 'node:test'
+import { ofTheDay } from '../helpers/of-the-day.js'
 import { GpuMachine } from './gpu-machine.js'
-import { architecturesOf, Machine, type NumericArray, ptxOf, type TestLaunch } from './machine.js'
+import { architecturesOf, Machine, type NumericArray, ptxOf, randomNumbers, type TestLaunch } from './machine.js'
 import { Results } from './recorded.js'
 
 const gpu = GpuMachine.open()
 /** How many tests each kernel has so far: their results are recorded by number. */
 const timesSeen = new Map<string, number>()
+
+/** The number of tests of kernels so far: a third of them is also played in parts. */
+let kernels = 0
 
 /** What a test of a kernel needs of a machine: the engine, or a GPU. */
 export interface KernelMachine {
@@ -108,9 +112,29 @@ export function onEachMachine(
     check(sceneOn(new Machine(), ptxOf(file), kernel, architecture, (arrays) => results.ofEngine(arrays)))
     if (onGpu === 'same bits') results.compare()
   })
+  kernels += 1
+  const inParts = ofTheDay([0, 1, 2], 3).includes(kernels % 3)
+  if (inParts)
+    test(`${title} [in parts]`, () =>
+      checkInParts(file, kernel, architecture, check, onGpu === 'same bits' ? results.key : undefined))
   if (typeof gpu === 'string' || onGpu === 'not played') return
   test(`${title} [${gpu.name}]`, () => {
     check(sceneOn(gpu, ptxOf(file), kernel, architecture, (arrays) => results.ofGpu(arrays)))
     if (onGpu === 'same bits') results.record(gpu.name)
   })
+}
+
+/** Plays a test where each launch rests now and then, as it does while the event loop turns: it has the same bits. */
+function checkInParts(
+  file: string,
+  kernel: string | undefined,
+  architecture: number,
+  check: (scene: Scene) => void,
+  key: string | undefined,
+): void {
+  const random = randomNumbers(5)
+  const machine = new Machine(() => Math.floor(10 ** (3 + 3 * random())))
+  const results = new Results(key ?? '')
+  check(sceneOn(machine, ptxOf(file), kernel, architecture, (arrays) => results.ofEngine(arrays)))
+  if (key !== undefined) results.compare()
 }

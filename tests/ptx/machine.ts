@@ -41,6 +41,9 @@ export class Machine {
   readonly memory = new DeviceMemory()
   #next = 0x7f00_0000_0000
 
+  /** @param budget The instructions of the next part of a launch, where none are given. Default: all. */
+  constructor(private readonly budget: () => number | undefined = () => undefined) {}
+
   allocate(byteLength: number): number {
     const begin = this.#next
     this.#next += Math.ceil((byteLength + 512) / 512) * 512
@@ -98,7 +101,7 @@ export class Machine {
 
   run(module: PtxModule, name: string, options: TestLaunch, parameters: readonly (number | bigint | NumericArray)[]) {
     const launch = this.prepare(module, name, options, parameters)
-    while (launch.run(options.budget) === 'more') {}
+    while (launch.run(options.budget ?? this.budget()) === 'more') {}
     return launch
   }
 }

@@ -177,12 +177,13 @@ test('a launch of blocks in a row stops where its budget is used up, and where i
     findings.push(finding)
   }
   const launch = machine.prepare(module, 'k', { ...options, report }, [a, b, 0, 0])
-  assert.equal(launch.run(whole.instructions / 4), 'more')
-  assert.equal(launch.statistics.blocks, 25)
-  while (launch.run(whole.instructions / 100) === 'more') {}
-  assert.deepEqual(launch.statistics, whole)
   // A block counts its instructions, and 2000 more.
-  const instructionLimit = 10 * (whole.instructions / 100 + 2000)
+  const ofBlock = whole.instructions / 100 + 2000
+  assert.equal(launch.run(25 * ofBlock), 'more')
+  assert.equal(launch.statistics.blocks, 25)
+  while (launch.run(ofBlock) === 'more') {}
+  assert.deepEqual(launch.statistics, whole)
+  const instructionLimit = 10 * ofBlock
   const fresh = machine.put(new Uint32Array(3200))
   const limited = machine.prepare(module, 'k', { ...options, instructionLimit }, [a, fresh, 0, 0])
   assert.equal(faultOf(() => limited.run()).code, 'CUDA_ERROR_LAUNCH_TIMEOUT')
