@@ -31,7 +31,7 @@ import { ThreadMemory } from '../foundation/native/thread-memory.js'
 import type { KernelCall } from './graph-nodes.js'
 import type { PendingHostFunctions } from './host-functions/pending-host-functions.js'
 import type { LibcudaParts } from './libcuda/driver-calls.js'
-import { type CheckedLibrary, checkDestroyed } from './libcuda/libcuda.js'
+import { check, checkDestroyed, type Library } from './libcuda/libcuda.js'
 import type { Blocking } from './waiting/blocking.js'
 import type { IdleDevices } from './waiting/idle-devices.js'
 
@@ -153,6 +153,7 @@ const FUNCTION_ATTRIBUTE_MAX_THREADS = 0
 const FUNCTION_ATTRIBUTE_STATIC_SHARED = 1
 const FUNCTION_ATTRIBUTE_LOCAL_SIZE = 3
 const FUNCTION_ATTRIBUTE_MAX_DYNAMIC_SHARED = 8
+const SET_ATTRIBUTE = 'cuFuncSetAttribute'
 const LIMIT_STACK_SIZE = 0
 /** The largest number of names that are read for a message. */
 const MOST_NAMES = 256
@@ -243,7 +244,7 @@ export class CudaKernels implements KernelDriver {
     const callable = this.#kernels[kernel.handle]
     if (callable === undefined) throw cudaError(LAUNCH, CUresult.INVALID_HANDLE)
     const { handle } = callable.function
-    allowSharedMemory(this.parts.must, callable.function, shape)
+    allowSharedMemory(this.parts.library, callable.function, shape)
     this.parts.hostFunctions.countEntries(stream, 1)
     const parameters = callable.parameters.write(args)
     if (isDefaultStream(stream)) {
@@ -264,7 +265,7 @@ export class CudaKernels implements KernelDriver {
   nodeCall(kernel: KernelHandle, shape: LaunchShape, args: readonly LaunchArgument[]): KernelCall {
     const callable = this.#kernels[kernel]
     if (callable === undefined) throw cudaError('cuGraphExecNodeSetParams', CUresult.INVALID_HANDLE)
-    allowSharedMemory(this.parts.must, callable.function, shape)
+    allowSharedMemory(this.parts.library, callable.function, shape)
     return { func: callable.function.handle, params: callable.parameters.write(args), shape }
   }
 
@@ -305,8 +306,15 @@ export class CudaKernels implements KernelDriver {
   }
 
   activeBlocks(kernel: KernelHandle, blockSize: number, sharedMemory: number): number {
-    const { must, memory } = this.parts
-    const handle = this.#kernels[kernel]?.function.handle ?? 0
+    const { library, must, memory } = this.parts
+    const found = this.#kernels[kernel]?.function
+    if (found !== undefined) {
+      // CUDA counts no blocks with more shared memory than the function may have, which a launch asks for.
+      const result = requestSharedMemory(library, found, sharedMemory)
+      if (result === CUresult.INVALID_VALUE) return 0
+      check(SET_ATTRIBUTE, result)
+    }
+    const handle = found?.handle ?? 0
     must.cuOccupancyMaxActiveBlocksPerMultiprocessor(memory.address, handle, blockSize, sharedMemory)
     return memory.int32[0] ?? 0
   }
@@ -415,8 +423,14 @@ export class CudaKernels implements KernelDriver {
 }
 
 /** CUDA allows a launch no more than 48 KiB together with what the code declares, unless the program asks for more. */
-function allowSharedMemory(must: CheckedLibrary, found: CudaFunction, { sharedMemory }: LaunchShape): void {
-  if (found.allowedSharedMemory >= sharedMemory) return
-  must.cuFuncSetAttribute(found.handle, FUNCTION_ATTRIBUTE_MAX_DYNAMIC_SHARED, sharedMemory)
-  found.allowedSharedMemory = sharedMemory
+function allowSharedMemory(library: Library, found: CudaFunction, { sharedMemory }: LaunchShape): void {
+  if (found.allowedSharedMemory < sharedMemory) check(SET_ATTRIBUTE, requestSharedMemory(library, found, sharedMemory))
+}
+
+/** Returns the CUresult, which is CUDA_ERROR_INVALID_VALUE for more than the device has. */
+function requestSharedMemory(library: Library, found: CudaFunction, sharedMemory: number): number {
+  if (found.allowedSharedMemory >= sharedMemory) return 0
+  const result = library.cuFuncSetAttribute(found.handle, FUNCTION_ATTRIBUTE_MAX_DYNAMIC_SHARED, sharedMemory)
+  if (result === 0) found.allowedSharedMemory = sharedMemory
+  return result
 }

@@ -41,6 +41,7 @@ const CONFORMANCE = [
     'matrix',
     'memory',
     'memory-pools',
+    'occupancy',
     'option-names',
     'options',
     'sharing',

@@ -472,7 +472,7 @@ API R cuDeviceTotalMem_v2(size_t *n, int d) { (void)d; *n = OF_THE_DEVICE; retur
 API R cuDeviceGetUuid_v2(u8 *u, int d) { memset(u, 7 + d, 16); return OK; }
 API R cuDeviceGetPCIBusId(char *n, int l, int d) { return snprintf(n, (size_t)l, "0000:%02X:00.0", 0xab + d) < l ? OK : INVALID_VALUE; }
 API R cuDeviceGetAttribute(int *v, int a, int d) {
-  switch (a) { case 1: case 2: case 3: *v = 1024; break; case 4: *v = 64; break; case 5: *v = 0x7fffffff; break; case 6: case 7: *v = 65535; break; case 8: *v = 49152; break; case 10: *v = 32; break; case 16: *v = 132; break; case 33: *v = 0xab + d; break; case 34: case 50: *v = 0; break; case 39: *v = 2048; break; case 75: *v = 9; break; case 76: *v = 0; break; case 97: *v = 232448; break; default: *v = 1; } return OK; }
+  switch (a) { case 1: case 2: case 3: *v = 1024; break; case 4: *v = 64; break; case 5: *v = 0x7fffffff; break; case 6: case 7: *v = 65535; break; case 8: *v = 49152; break; case 10: *v = 32; break; case 81: *v = 233472; break; case 16: *v = 132; break; case 33: *v = 0xab + d; break; case 34: case 50: *v = 0; break; case 39: *v = 2048; break; case 75: *v = 9; break; case 76: *v = 0; break; case 97: *v = 232448; break; default: *v = 1; } return OK; }
 API R cuDeviceCanAccessPeer(int *c, int a, int b) { (void)a; (void)b; *c = 1; return OK; }
 API R cuCtxEnablePeerAccess(void *c, u32 f) { (void)c; (void)f; return OK; }
 API R cuMemPoolSetAccess(void *p, void *m, size_t n) { (void)p; (void)m; (void)n; return OK; }
@@ -881,7 +881,8 @@ API R cuFuncGetParamInfo(Function *f, size_t i, size_t *o, size_t *s) { if (i >=
 API R cuFuncGetAttribute(int *v, int a, Function *f) { *v = a == 0 ? f->threads : a == 1 ? f->fixed : a == 8 ? f->dynamic : 0; return OK; }
 API R cuFuncSetAttribute(Function *f, int a, int v) { if (a != 8) return OK; if (f->fixed + v > 232448) return INVALID_VALUE; f->dynamic = v; return OK; }
 static R setKernel(Exec *x, Node *node, u8 *params) { Op *o = opOf(x, node, KERNEL); if (!o || o->green != (current != &context ? current : 0) || (o->green && *(void **)(params + 64))) return INVALID_VALUE; Function *f = *(Function **)params; u32 *n = (u32 *)(params + 8); void **values = *(void ***)(params + 40); if (n[3] * n[4] * n[5] > (u32)f->threads || n[6] > (u32)f->dynamic) return INVALID_VALUE; o->fn = f->fn; o->grid = n[0] * n[1] * n[2]; o->block = n[3]; for (int i = 0; i < f->params && i < 8; i++) setArgument(o, i, values[i], f->sizes[i]); return OK; }
-API R cuOccupancyMaxActiveBlocksPerMultiprocessor(int *n, void *f, int b, size_t s) { (void)f; (void)b; (void)s; *n = 16; return OK; }
+/* As cuda_occupancy.h counts: none where the function may not have so much shared memory. */
+API R cuOccupancyMaxActiveBlocksPerMultiprocessor(int *n, Function *f, int b, size_t s) { int warps = (b + 31) / 32, blocks = 64 / warps, shared = (int)(233472 / (s + (size_t)f->fixed + 1024)); *n = s > (size_t)f->dynamic ? 0 : blocks > 32 ? 32 : blocks; if (*n > shared) *n = shared; return OK; }
 /* A cooperative launch of more blocks than run at one time. */
 static int isTooLarge(u8 *config, Stream *s) {
   u32 *shape = (u32 *)config; u8 *attributes = *(u8 **)(config + 40); u64 blocks = 32; int cooperative = 0;

@@ -431,7 +431,8 @@ export class Kernel<out S extends readonly ParameterType[] = readonly ParameterT
   /**
    * The number of blocks that one multiprocessor runs at once (`cuOccupancyMaxActiveBlocksPerMultiprocessor`).
    * @param blockSize Threads of each block.
-   * @param sharedMemory Dynamic shared memory of each block, in bytes. Default 0.
+   * @param sharedMemory Dynamic shared memory of each block, in bytes. Default 0. More than 48 KiB together with what the kernel declares counts as for
+   * a launch, which asks CUDA for it. With more than the device has the number is 0.
    * @throws {Error} ERR_INVALID_ARG_TYPE, ERR_OUT_OF_RANGE, ERR_CLOSED if the module is closed
    * @throws {CudaError} if the driver refuses
    */

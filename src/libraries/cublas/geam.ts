@@ -10,7 +10,7 @@ import { MATRICES, type MatrixLayout, type MatrixShape, readMatrices, SINGLE, sh
 export interface GeamOptions extends MatrixLayout {
   /** The type of the elements of all three matrices. */
   readonly type: 'f32' | 'f64'
-  /** Rows of C, and of A and B as they are added: from 1 to 2 ** 31 - 1, as `n`. */
+  /** Rows of C, and of A and B as they are added: from 0 to 2 ** 31 - 1, as `n`. If C has no elements nothing is queued. */
   readonly m: number
   /** The number of columns of C, and of A and B as they are added. */
   readonly n: number

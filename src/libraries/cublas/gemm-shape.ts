@@ -27,11 +27,11 @@ export interface MatrixLayout {
 export interface GemmOptions extends MatrixLayout {
   /** The type of the elements of all three matrices. */
   readonly type: GemmType
-  /** Rows of C, and of A as it is multiplied: from 1 to 2 ** 31 - 1, as `n` and `k`. */
+  /** Rows of C, and of A as it is multiplied: from 0 to 2 ** 31 - 1, as `n`. If C has no elements nothing is queued. */
   readonly m: number
   /** The number of columns of C, and of B as it is multiplied. */
   readonly n: number
-  /** The number of columns of A and of rows of B, as they are multiplied. */
+  /** The number of columns of A and of rows of B, as they are multiplied: at least 1. A product of none is 0: fill C. */
   readonly k: number
   /** Memory has the transpose of A, k rows of m. Default false. */
   readonly transposeA?: boolean | undefined
@@ -45,7 +45,7 @@ export interface GemmOptions extends MatrixLayout {
 
 /** The matrices of `cublas.gemmStridedBatched()`. */
 export interface StridedBatchOptions extends GemmOptions {
-  /** The number of products, at least 1. */
+  /** The number of products. Of 0 nothing is queued. */
   readonly batchCount: number
   /** Elements from one A to the next; 0 uses the same A for all. Default: no gap. */
   readonly strideA?: number | undefined
@@ -159,12 +159,12 @@ export function shapeOfMatrices<T extends GemmType>(
   batch: GivenBatch,
   rules: MatrixRules<T>,
 ): MatrixShape<T> {
-  const batchCount = checkCount(batch.batchCount, 'options.batchCount')
+  const batchCount = checkCountOrNone(batch.batchCount, 'options.batchCount')
   const type = checkChoice(options.type, 'options.type', rules.types)
   const { order: wanted = 'row' } = options
   const order = checkChoice(wanted, 'options.order', ['row', 'column'])
-  const m = checkCount(options.m, 'options.m')
-  const n = checkCount(options.n, 'options.n')
+  const m = checkCountOrNone(options.m, 'options.m')
+  const n = checkCountOrNone(options.n, 'options.n')
   const transposeA = checkBoolean(options.transposeA, 'options.transposeA', false)
   const transposeB = checkBoolean(options.transposeB, 'options.transposeB', false)
   const alpha = checkFactor(options.alpha, 'options.alpha', 1, type)
@@ -172,18 +172,19 @@ export function shapeOfMatrices<T extends GemmType>(
   const layout = (letter: 'A' | 'B' | 'C', [rows, columns]: Size, transposed: boolean): Layout => {
     const [lines, length] = (order === 'row') !== transposed ? [rows, columns] : [columns, rows]
     const ld = `ld${letter.toLowerCase()}` as 'lda' | 'ldb' | 'ldc'
-    const leading = options[ld] === undefined ? length : checkCount(options[ld], `options.${ld}`)
+    const leading = options[ld] === undefined ? Math.max(1, length) : checkCount(options[ld], `options.${ld}`)
     if (leading < length) {
       throw outOfRange(`options.${ld}`, `at least ${length}, the length of a ${order} of ${letter}`, leading)
     }
     const name = `stride${letter}` as const
     const stride = batch[name] === undefined ? lines * leading : checkInteger(batch[name], `options.${name}`, 0)
-    const elements = (batchCount - 1) * stride + (lines - 1) * leading + length
+    const isEmpty = lines === 0 || length === 0 || batchCount === 0
+    const elements = isEmpty ? 0 : (batchCount - 1) * stride + (lines - 1) * leading + length
     if (elements > Number.MAX_SAFE_INTEGER) {
       const most = `at most ${Number.MAX_SAFE_INTEGER}`
       throw outOfRange(`The elements from the first to the last of ${letter}`, most, elements)
     }
-    if (letter === 'C') checkMatricesApart({ lines, length, leading, stride }, batchCount)
+    if (letter === 'C' && !isEmpty) checkMatricesApart({ lines, length, leading, stride }, batchCount)
     return { lines, length, leading, stride, elements }
   }
   const sizes = rules.sizesOf(m, n)
@@ -207,6 +208,7 @@ function checkMatricesApart({ lines, length, leading, stride }: Omit<Layout, 'el
 }
 
 const checkCount = (value: unknown, name: string): number => checkInteger(value, name, 1, LARGEST)
+const checkCountOrNone = (value: unknown, name: string): number => checkInteger(value, name, 0, LARGEST)
 
 /** The factor as cuBLAS gets it: in the type in which sums are kept. */
 function checkFactor(value: number | undefined, name: string, byDefault: number, type: GemmType): number {

@@ -3,6 +3,7 @@
 import type { Device } from '../../core/device.js'
 import type { DeviceBuffer } from '../../core/memory/device-buffer.js'
 import { Stream } from '../../core/stream.js'
+import { openStream } from '../../core/streams/stream-impl.js'
 import { checkThis, readOptions } from '../../foundation/base/arguments.js'
 import { ELEMENT_TYPES } from '../../foundation/base/element-types.js'
 import { invalidValue, outOfRange } from '../../foundation/base/errors.js'
@@ -16,7 +17,7 @@ import {
   queueCall,
   streamOfWork,
 } from '../handle-library.js'
-import { checkDeviceBuffer, type GivenMemory, type UsedMemory, wholeOf } from '../library-call.js'
+import { checkDeviceBuffer, type GivenMemory, openGiven, type UsedMemory, wholeOf } from '../library-call.js'
 import { CUBLAS_HANDLES, cublas, versionOf } from './cublas-library.js'
 import { type GeamOptions, sumOf } from './geam.js'
 import { callOn, type MatrixCall, productOf } from './gemm-call.js'
@@ -172,9 +173,16 @@ export class Cublas extends HandleOwner {
     }
     const matrices = [given(a, 'A', shape.a), given(b, 'B', shape.b), given(c, 'C', shape.c)]
     const workspace = this.#workspace === undefined ? [] : [wholeOf(this.#workspace, 'inout')]
+    const memory = [...matrices, ...workspace]
+    if (shape.c.elements === 0) {
+      // cuBLAS returns at once.
+      checkHandleOpen(this)
+      openGiven(memory, openStream(stream))
+      return
+    }
     queueCall(this, stream, {
       name,
-      memory: [...matrices, ...workspace],
+      memory,
       check: (memory) => checkOperands(call, memory),
       kind,
       call: (memory, raw) => callOn(raw, this[implementation].address, call, memory),

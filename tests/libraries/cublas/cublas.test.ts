@@ -278,6 +278,44 @@ onEveryBackend('cuBLAS', (bench: Workbench) => {
     assert.equal(ran, 2)
   })
 
+  it('queues nothing for a product without elements, and checks what it is given', async () => {
+    using cublas = new Cublas(stream)
+    using A = await onDevice(stream, encode('f32', [1, 2, 3, 4]))
+    using C = await onDevice(stream, encode('f32', [9, 9, 9, 9]))
+    using none = stream.device.alloc(0, { stream })
+    const ok: GemmOptions = { type: 'f32', m: 2, n: 2, k: 2 }
+    using graph = stream.capture(() => {
+      // A graph without nodes would be warned of.
+      stream.fill(C, 0)
+      for (const order of ['row', 'column'] as const) {
+        for (const [transposeA, transposeB] of [
+          [false, false],
+          [true, true],
+        ] as const) {
+          const how = { ...ok, order, transposeA, transposeB, beta: 2 }
+          cublas.gemm(none, A, none, { ...how, m: 0 })
+          cublas.gemm(A, none, none, { ...how, n: 0 })
+          cublas.gemm(A, A, C, { ...how, m: 0, n: 0 })
+          cublas.gemmStridedBatched(none, none, none, { ...how, batchCount: 0 })
+          cublas.gemmStridedBatched(none, A, none, { ...how, m: 0, batchCount: 3, strideB: 0 })
+          cublas.gemmStridedBatched(A, A, C, { ...how, batchCount: 0, strideA: 0 })
+        }
+      }
+      cublas.geam(none, none, none, { type: 'f32', m: 0, n: 2 })
+      cublas.geam(A, undefined, C, { type: 'f64', m: 2, n: 0, transposeA: true })
+    })
+    assert.equal(graph.nodeCount, 1)
+    refused(() => cublas.gemm(none, A, none, { ...ok, m: 0, k: 3 }), 'ERR_OUT_OF_RANGE', /^B must be 24 bytes/)
+    refused(() => cublas.gemm(none, A, none, { ...ok, m: 0, ldb: 1 }), 'ERR_OUT_OF_RANGE', /options\.ldb/)
+    const closed = stream.device.alloc(16, { stream })
+    closed.close()
+    refused(() => cublas.gemm(none, closed, none, { ...ok, m: 0 }), 'ERR_CLOSED')
+    const gone = new Cublas(stream)
+    gone.close()
+    refused(() => gone.gemm(none, A, none, { ...ok, m: 0 }), 'ERR_CLOSED')
+    assert.deepEqual(decode('f32', await stream.download(C)), [9, 9, 9, 9])
+  })
+
   it('refuses wrong arguments by name, and queues nothing', async () => {
     using cublas = new Cublas(stream)
     using A = await onDevice(stream, encode('f32', [1, 2, 3, 4]))
@@ -287,7 +325,8 @@ onEveryBackend('cuBLAS', (bench: Workbench) => {
       cublas.gemm(a as DeviceBuffer, A, c as DeviceBuffer, options as GemmOptions)
     refused(() => gemm(undefined), 'ERR_INVALID_ARG_TYPE', /options/)
     refused(() => gemm({ ...ok, type: 'f8' }), 'ERR_INVALID_ARG_VALUE', /options\.type.*f8/)
-    refused(() => gemm({ ...ok, m: 0 }), 'ERR_OUT_OF_RANGE', /options\.m/)
+    refused(() => gemm({ ...ok, m: -1 }), 'ERR_OUT_OF_RANGE', /options\.m/)
+    refused(() => gemm({ ...ok, k: 0 }), 'ERR_OUT_OF_RANGE', /options\.k/)
     refused(() => gemm({ ...ok, n: 1.5 }), 'ERR_INVALID_ARG_TYPE', /options\.n/)
     refused(() => gemm({ ...ok, k: 2 ** 31 }), 'ERR_OUT_OF_RANGE', /options\.k/)
     refused(() => gemm({ ...ok, k: 3 }), 'ERR_OUT_OF_RANGE', /^A must be 24 bytes.*not 16/)
@@ -308,7 +347,7 @@ onEveryBackend('cuBLAS', (bench: Workbench) => {
     refused(() => gemm(ok, closed), 'ERR_CLOSED')
     const batch = { ...ok, m: 1, n: 1, k: 1, batchCount: 4 }
     const batched = (options: unknown): unknown => cublas.gemmStridedBatched(A, A, C, options as typeof batch)
-    refused(() => batched({ ...batch, batchCount: 0 }), 'ERR_OUT_OF_RANGE', /options\.batchCount/)
+    refused(() => batched({ ...batch, batchCount: -1 }), 'ERR_OUT_OF_RANGE', /options\.batchCount/)
     refused(() => batched({ ...batch, batchCount: 5 }), 'ERR_OUT_OF_RANGE', /^A must be 20 bytes/)
     refused(() => batched({ ...batch, strideA: -1 }), 'ERR_OUT_OF_RANGE', /options\.strideA/)
     refused(() => batched({ ...batch, strideC: 0 }), 'ERR_OUT_OF_RANGE', /options\.strideC.*overlap/)

@@ -228,7 +228,7 @@ onEveryBackend('sums by cuBLAS', (bench: Workbench) => {
         new RegExp(`options\\.type.*'f32' or 'f64'.*${type}`),
       )
     }
-    refused(() => geam({ ...ok, m: 0 }), 'ERR_OUT_OF_RANGE', /options\.m/)
+    refused(() => geam({ ...ok, m: -1 }), 'ERR_OUT_OF_RANGE', /options\.m/)
     refused(() => geam({ ...ok, n: 2 ** 31 }), 'ERR_OUT_OF_RANGE', /options\.n/)
     refused(() => geam({ ...ok, n: 3 }), 'ERR_OUT_OF_RANGE', /^A must be 24 bytes.*not 16/)
     refused(() => geam({ ...ok, ldb: 1 }), 'ERR_OUT_OF_RANGE', /options\.ldb.*at least 2/)
