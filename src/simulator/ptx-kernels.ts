@@ -172,6 +172,7 @@ export class PtxKernel implements KernelCode {
   /** The instructions of a thread, as far as is known: from the text, and then from the latest launch. */
   #instructions: number
   #bytes = 0
+  readonly #pace: Pace = { part: FIRST_PART }
   readonly #workers: KernelWorkers | undefined
 
   constructor(
@@ -252,7 +253,7 @@ export class PtxKernel implements KernelCode {
       ...(choose === undefined ? {} : { choose }),
       ...(observer === undefined ? { workers: this.#workers } : checks),
     })
-    return new LaunchComputation(launch, observer !== undefined, (isComplete) => {
+    return new LaunchComputation(launch, this.#pace, observer !== undefined, (isComplete) => {
       observer?.ran(exactMemory(launch.accesses()), mistakes)
       if (launch.isCheckedInPart) warnOnce('CUDA_STREAMS_CHECKED_IN_PART', checkedInPart(this.name))
       if (!isComplete) return
@@ -322,17 +323,21 @@ function addressesIn(given: LaunchArgument): readonly Pointer[] {
   )
 }
 
-/** The instructions of the first part of a launch, and the milliseconds that each later one is to take. */
+/** The instructions of the first part of a kernel's first launch, and the milliseconds that each later part is to take. */
 const FIRST_PART = 100_000
 const PART_MS = 1
 
+/** How fast a kernel is, as its latest launch has shown. */
+interface Pace {
+  /** The instructions of the next part. */
+  part: number
+}
+
 /** A launch that is computed in parts. */
 class LaunchComputation implements Computation {
-  /** The instructions of the next part. */
-  #part = FIRST_PART
-
   constructor(
     private readonly launch: Ptx.KernelLaunch,
+    private readonly pace: Pace,
     /** Whether the accesses of the launch are recorded, which those of another one must not mix with. */
     readonly excludesOthers: boolean,
     /** Called when the launch has ended, or has failed. */
@@ -356,11 +361,11 @@ class LaunchComputation implements Computation {
   }
 
   #runIn(slice: Slice): boolean {
-    for (let before = monotonicTime(); this.launch.run(this.#part, slice.left) === 'more'; ) {
+    for (let before = monotonicTime(); this.launch.run(this.pace.part, slice.left) === 'more'; ) {
       const now = monotonicTime()
       // Parts of a fast kernel grow, as each has a price.
-      if (now - before < PART_MS) this.#part *= 2
-      else this.#part = Math.max(1, Math.round((this.#part * PART_MS) / (now - before)))
+      if (now - before < PART_MS) this.pace.part *= 2
+      else this.pace.part = Math.max(1, Math.round((this.pace.part * PART_MS) / (now - before)))
       if (slice.isOver) return false
       before = now
     }
