@@ -16,6 +16,7 @@ import {
 } from '../foundation/driver/kernel-driver.js'
 import type { KernelWork } from '../foundation/driver/queued-work.js'
 import { type TouchedMemory, touching } from '../foundation/driver/touched-memory.js'
+import type { Computation, Slice } from './machine/slice.js'
 import { LaunchFault, type Touch, type Work } from './machine/work.js'
 import { MemoryBlock } from './memory-blocks.js'
 import type { Queued, SimMemory } from './sim-memory.js'
@@ -34,6 +35,8 @@ interface HostCall {
   readonly elements: readonly ElementLayout[]
   /** Runs the host implementation on the bytes of the pieces. */
   readonly run: (bytes: readonly Uint8Array[]) => void
+  /** The same part by part; undefined if it is one part. */
+  readonly parts?: ((bytes: readonly Uint8Array[]) => Iterable<unknown>) | undefined
 }
 
 function hostCallOf(
@@ -233,6 +236,35 @@ function memoryFrom(pointer: Pointer, memory: SimMemory): Pick<TouchedMemory, 'p
   return { pointer, byteLength: pointer === 0 ? 0 : memory.bytesFrom(pointer, CALL) }
 }
 
+/** A host implementation that is run part by part. No other effect may come between: what it must not write is compared at its end. */
+class HostComputation implements Computation {
+  readonly excludesOthers = true
+  readonly #parts: Iterator<unknown>
+
+  constructor(
+    parts: Iterable<unknown>,
+    private readonly end: () => void,
+  ) {
+    this.#parts = parts[Symbol.iterator]()
+  }
+
+  run(slice?: Slice): boolean {
+    let isOver = true
+    surfacing(() => {
+      while (this.#parts.next().done !== true) {
+        isOver = slice?.isOver !== true
+        if (!isOver) return
+      }
+    })
+    if (isOver) this.end()
+    return isOver
+  }
+
+  drop(): void {
+    this.#parts.return?.()
+  }
+}
+
 /** The work of a host implementation: of a kernel, or of a library's call. */
 export class HostWork implements Work {
   readonly engine = undefined
@@ -243,7 +275,7 @@ export class HostWork implements Work {
 
   constructor(
     readonly name: string,
-    private readonly call: Pick<HostCall, 'pieces' | 'names' | 'run'>,
+    private readonly call: Pick<HostCall, 'pieces' | 'names' | 'run' | 'parts'>,
     /** Whether all memory that the work may not write is compared with what it was before, and not just the ends of long stretches. */
     private readonly comparesAll: boolean,
     private readonly memory: SimMemory,
@@ -266,7 +298,21 @@ export class HostWork implements Work {
   }
 
   effect(): void {
-    const { pieces, run } = this.call
+    const { bytes, end } = this.#begin()
+    surfacing(() => this.call.run(bytes))
+    end()
+  }
+
+  compute(): Computation | undefined {
+    const { parts } = this.call
+    if (parts === undefined) return undefined
+    const { bytes, end } = this.#begin()
+    return new HostComputation(parts(bytes), end)
+  }
+
+  /** The bytes of all pieces, and the function that is to be called once the work is done: it refuses what must not have been written. */
+  #begin(): { readonly bytes: readonly Uint8Array[]; readonly end: () => void } {
+    const { pieces } = this.call
     this.#refuseReplaced()
     const all = bytesOf(pieces, this.memory)
     const watched = all.map((bytes, index) => {
@@ -277,7 +323,11 @@ export class HostWork implements Work {
     })
     const changed = watchWrites(watched, this.comparesAll)
     const uses = MemoryBlock.uses
-    surfacing(() => run(all))
+    return { bytes: all, end: () => this.#end(all, changed, uses) }
+  }
+
+  #end(all: readonly Uint8Array[], changed: () => Change | undefined, uses: number): void {
+    const { pieces } = this.call
     for (const { pointer, byteLength, access } of pieces) {
       if (access !== 'in' && byteLength > 0) this.memory.writtenAt(pointer, byteLength)
     }

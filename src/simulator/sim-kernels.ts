@@ -171,7 +171,13 @@ export class SimKernels implements KernelDriver {
     const names = memory.map((_, index) => `memory[${index}]`)
     // The nodes that another library's work becomes are not known. A call that only writes one piece of memory is taken for a fill.
     const shape = memory.length === 1 && memory[0]?.access === 'out' ? 'fill' : 'work of another library'
-    const effect = new HostWork(name, { pieces: memory, names, run: host.run }, comparesAll, this.memory, shape)
+    const effect = new HostWork(
+      name,
+      { pieces: memory, names, run: host.run, parts: host.parts },
+      comparesAll,
+      this.memory,
+      shape,
+    )
     if (host.isReady !== undefined) {
       this.registry.machine.joinProcesses()
       this.queue.enqueue(stream, SimOperationKind.LATCH, 0, CALL, new OtherThreadsWork(host.isReady))

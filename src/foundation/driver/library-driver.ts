@@ -50,6 +50,19 @@ export interface HostImplementation {
    * Does the work, on the bytes of each piece of memory, in their order. An error that it throws is an uncaught exception.
    */
   readonly run: (bytes: readonly Uint8Array[]) => void
+  /** The same work part by part: it goes on with each element, so that the event loop turns between them. Default: the work is one part. */
+  readonly parts?: ((bytes: readonly Uint8Array[]) => Iterable<unknown>) | undefined
+}
+
+/** A host implementation of which the event loop need not wait for the end. */
+export function implementedInParts(
+  nanoseconds: number,
+  parts: (bytes: readonly Uint8Array[]) => Iterable<unknown>,
+): HostImplementation {
+  const run = (bytes: readonly Uint8Array[]): void => {
+    for (const _ of parts(bytes));
+  }
+  return { nanoseconds, run, parts }
 }
 
 /** A call of another library that queues work on a stream. */

@@ -1,6 +1,7 @@
 /** Sums and transpositions of matrices: their options, the call of cuBLAS, and its host implementation for the simulator. */
 import { dataViewOf, ELEMENT_TYPES, FLOAT_ACCESS } from '../../foundation/base/element-types.js'
 import { invalidValue } from '../../foundation/base/errors.js'
+import { implementedInParts } from '../../foundation/driver/library-driver.js'
 import type { UsedMemory } from '../library-call.js'
 import { cublas } from './cublas-library.js'
 import { kindOf, type MatrixCall, operationOf, placesIn, roundingOf, writeFactors } from './gemm-call.js'
@@ -49,7 +50,7 @@ export function sumOf(options: GeamOptions, hasB: boolean): MatrixCall {
     mayBeInPlace: true,
     kind: (memory) => kindOfSum(shape, memory),
     call: (address, memory) => callGeam(address, shape, memory),
-    host: { nanoseconds: durationOf(m * n * (reads.length + 1), type), run: (contents) => add(shape, contents) },
+    host: implementedInParts(durationOf(m * n * (reads.length + 1), type), (contents) => add(shape, contents)),
   }
 }
 
@@ -77,7 +78,7 @@ function callGeam(address: number, shape: GeamShape, [first, second, result]: re
 }
 
 /** Computes C from the bytes of A and B, of which those that are not read may be missing. Each product and the sum is rounded. */
-function add(shape: GeamShape, [bytesA, bytesB, bytesC]: readonly Uint8Array[]): void {
+function* add(shape: GeamShape, [bytesA, bytesB, bytesC]: readonly Uint8Array[]): Generator<undefined, void> {
   if (bytesA === undefined || bytesB === undefined || bytesC === undefined) return
   const { type, m, n, transposeA, transposeB, alpha, beta } = shape
   const [a, b, c] = [dataViewOf(bytesA), dataViewOf(bytesB), dataViewOf(bytesC)]
@@ -95,5 +96,6 @@ function add(shape: GeamShape, [bytesA, bytesB, bytesC]: readonly Uint8Array[]):
       else value = alpha === 0 ? scaledB(row, column) : round(scaledA(row, column) + scaledB(row, column))
       set(c, inC(row, column), value)
     }
+    yield
   }
 }

@@ -1,6 +1,6 @@
 /** What cuBLAS is called for: what all its calls have in common, and matrix products with their host implementation for the simulator. */
 import { dataViewOf, ELEMENT_TYPES, FLOAT_ACCESS } from '../../foundation/base/element-types.js'
-import type { HostImplementation } from '../../foundation/driver/library-driver.js'
+import { type HostImplementation, implementedInParts } from '../../foundation/driver/library-driver.js'
 import { alignmentOf } from '../handle-library.js'
 import type { UsedMemory } from '../library-call.js'
 import { CUBLAS_GEMM_DEFAULT, CUBLAS_OP, type CUBLAS_SIGNATURES, cublas } from './cublas-library.js'
@@ -42,7 +42,7 @@ export function productOf(name: GemmFunction, shape: GemmShape): MatrixCall {
     mayBeInPlace: false,
     kind: (memory) => `${kindOf(shape, memory)} ${shape.k}`,
     call: (address, memory) => callGemm(address, name, shape, memory),
-    host: { nanoseconds: durationOf(shape), run: (contents) => multiply(shape, contents) },
+    host: implementedInParts(durationOf(shape), (contents) => multiply(shape, contents)),
   }
 }
 
@@ -97,8 +97,8 @@ export function writeFactors({ type, alpha, beta }: MatrixShape): readonly [alph
   return [address, address + 8]
 }
 
-/** Computes C from the bytes of A, B and C, as cuBLAS does: slow and plain. */
-function multiply(shape: GemmShape, [bytesA, bytesB, bytesC]: readonly Uint8Array[]): void {
+/** Computes C from the bytes of A, B and C, as cuBLAS does: slow and plain, a row at a time. */
+function* multiply(shape: GemmShape, [bytesA, bytesB, bytesC]: readonly Uint8Array[]): Generator<undefined, void> {
   if (bytesA === undefined || bytesB === undefined || bytesC === undefined) return
   const { type, m, n, k, transposeA, transposeB, alpha, beta } = shape
   const [a, b, c] = [dataViewOf(bytesA), dataViewOf(bytesB), dataViewOf(bytesC)]
@@ -117,6 +117,7 @@ function multiply(shape: GemmShape, [bytesA, bytesB, bytesC]: readonly Uint8Arra
         const old = beta === 0 ? 0 : round(beta * get(c, at))
         set(c, at, round(round(alpha * sum) + old))
       }
+      yield
     }
   }
 }

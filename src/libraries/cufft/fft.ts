@@ -5,6 +5,7 @@ import { checkThis, readOptions } from '../../foundation/base/arguments.js'
 import { invalidType, invalidValue, outOfRange, stateError } from '../../foundation/base/errors.js'
 import { implementation } from '../../foundation/base/library-object.js'
 import { LIBRARY_ENTRIES } from '../../foundation/driver/driver-constants.js'
+import { implementedInParts } from '../../foundation/driver/library-driver.js'
 import { alignmentOf, deviceOfWork, HandleOwner, queueCall, streamOfWork } from '../handle-library.js'
 import { checkDeviceBuffer, type GivenMemory, type UsedMemory } from '../library-call.js'
 import { CUFFT_DIRECTION, callFft, type Direction, FftPlan, type FftPointers } from './cufft-library.js'
@@ -157,11 +158,9 @@ export class Fft extends HandleOwner {
       kind: (used) => `${describe(shape)} ${direction} ${inPlace} ${used.map(alignmentOf)}`,
       entries: shape.sizes.length * LIBRARY_ENTRIES,
       call: (used, raw) => callFft(plan, direction, pointersOf(used), raw),
-      host: {
-        nanoseconds: durationOf(shape),
-        run: ([from = NOTHING, to = NOTHING]) =>
-          transform(shape, CUFFT_DIRECTION[direction], from, inPlace ? from : to),
-      },
+      host: implementedInParts(durationOf(shape), ([from = NOTHING, to = NOTHING]) =>
+        transform(shape, CUFFT_DIRECTION[direction], from, inPlace ? from : to),
+      ),
     })
   }
 }

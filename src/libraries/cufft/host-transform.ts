@@ -14,9 +14,14 @@ const complex = (length: number): Complex => ({ re: new Float64Array(length), im
 
 /**
  * Transforms the bytes of the input into those of the output, which may be the same. `sign` is that of the exponent. The input of a
- * transform to real numbers is overwritten with NaN, since cuFFT may overwrite it.
+ * transform to real numbers is overwritten with NaN, since cuFFT may overwrite it. It rests behind each line.
  */
-export function transform(shape: FftShape, sign: 1 | -1, input: Uint8Array, output: Uint8Array): void {
+export function* transform(
+  shape: FftShape,
+  sign: 1 | -1,
+  input: Uint8Array,
+  output: Uint8Array,
+): Generator<undefined, void> {
   const { type, sizes, batch } = shape
   const { bytes, isReal } = FORMS[type]
   const last = sizes.at(-1) ?? 1
@@ -35,6 +40,7 @@ export function transform(shape: FftShape, sign: 1 | -1, input: Uint8Array, outp
         line.im.fill(0)
         transformLine(line, sign)
         copyInto(data, row * half, line, half)
+        yield
       }
     } else {
       const begin = 2 * index * lines * half
@@ -42,11 +48,11 @@ export function transform(shape: FftShape, sign: 1 | -1, input: Uint8Array, outp
         data.re[at] = from[begin + 2 * at] ?? 0
         data.im[at] = from[begin + 2 * at + 1] ?? 0
       }
-      if (!isReal) transformAxis(data, 1, last, sign)
+      if (!isReal) yield* transformAxis(data, 1, last, sign)
     }
     let stride = half
     for (const size of outer.toReversed()) {
-      transformAxis(data, stride, size, sign)
+      yield* transformAxis(data, stride, size, sign)
       stride *= size
     }
     if (toReal) {
@@ -54,6 +60,7 @@ export function transform(shape: FftShape, sign: 1 | -1, input: Uint8Array, outp
         hermitian(line, data, row * half)
         transformLine(line, sign)
         to.set(line.re, (index * lines + row) * last)
+        yield
       }
     } else {
       const begin = 2 * index * lines * half
@@ -93,7 +100,7 @@ function hermitian(line: Complex, data: Complex, begin: number): void {
 }
 
 /** Transforms along one dimension, whose elements are `stride` apart. */
-function transformAxis(data: Complex, stride: number, size: number, sign: 1 | -1): void {
+function* transformAxis(data: Complex, stride: number, size: number, sign: 1 | -1): Generator<undefined, void> {
   if (size === 1) return
   const line = complex(size)
   const block = stride * size
@@ -108,6 +115,7 @@ function transformAxis(data: Complex, stride: number, size: number, sign: 1 | -1
         data.re[offset + k * stride] = line.re[k] ?? 0
         data.im[offset + k * stride] = line.im[k] ?? 0
       }
+      yield
     }
   }
 }
