@@ -10,6 +10,7 @@ import { isLater } from '../foundation/base/versions.js'
 import { warnOnce } from '../foundation/base/warnings.js'
 import { CUresult, cudaError } from '../foundation/driver/cuda-results.js'
 import type { Pointer } from '../foundation/driver/handle-types.js'
+import { checkParameterSizes, MOST_LOCAL, tooMuchLocalMemory } from '../foundation/driver/kernel-checks.js'
 import type {
   HostKernel,
   HostModule,
@@ -19,8 +20,6 @@ import type {
   PassedType,
   SetConditional,
 } from '../foundation/driver/kernel-driver.js'
-import { checkParameterSizes } from '../foundation/driver/kernel-parameters.js'
-import { MOST_LOCAL, tooMuchLocalMemory } from '../foundation/driver/local-memory.js'
 import type { KernelWork } from '../foundation/driver/queued-work.js'
 import type * as Ptx from '../ptx/ptx.js'
 import { type ComputeCapability, NEWEST_PTX, whyTargetIsRefused } from './compute-capability.js'
