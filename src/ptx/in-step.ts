@@ -173,7 +173,7 @@ class StepSearch {
     const { form, operands } = decoded
     if (form.meaning.kind !== 'meeting') return false
     const { operation } = form.meaning
-    if (operation.startsWith('barrier')) return operation !== 'barrier.arrive'
+    if (operation.startsWith('barrier')) return !operation.endsWith('.arrive')
     const mask = operands[operation === 'warp.sync' || operation === 'elect' ? 'a' : 'e']
     if (mask?.kind === 'integer') return BigInt.asIntN(32, mask.value) === -1n
     return mask?.kind === 'register' && this.#wholeMasks.has(mask.register)

@@ -80,6 +80,9 @@ const UPCOMING = 32
 /** The byte that fills shared memory, where a read of bytes that nothing wrote shall be noticed: a large number in each type. */
 const UNWRITTEN = 0x7f
 
+/** The number of the barrier of a cluster, which a block has beside its own. */
+const OF_CLUSTER = -1
+
 /** The properties of a stop that decide what its threads wait for. */
 interface StopFacts {
   readonly status: number
@@ -365,6 +368,7 @@ export class KernelLaunch {
     const resident = this.#idle.pop() ?? this.#newResident()
     resident.uniform = 0
     if (resident.arrived.size > 0) resident.arrived.clear()
+    if (resident.arrivedInCluster.size > 0) resident.arrivedInCluster.clear()
     resident.patience.fill(0)
     resident.races = undefined
     const number = this.#nextBlock()
@@ -463,6 +467,7 @@ export class KernelLaunch {
       uniform: 0,
       status: new Uint8Array(this.#threads),
       arrived: new Map(),
+      arrivedInCluster: new Set(),
       patience: new Uint8Array(32),
       races: undefined,
       order: undefined,
@@ -761,7 +766,12 @@ export class KernelLaunch {
     const { status, arrives } = this.#factsOf(state)
     resident.status[thread] = status
     if (!arrives) return
-    const id = this.#cellValue(resident, thread, this.#stop(state), 'a') ?? 0
+    const stop = this.#stop(state)
+    if (this.#operationOf(stop) === 'barrier.cluster.arrive') {
+      resident.arrivedInCluster.add(thread)
+      return
+    }
+    const id = this.#cellValue(resident, thread, stop, 'a') ?? 0
     resident.arrived.set(id, (resident.arrived.get(id) ?? 0) + 1)
   }
 
@@ -769,13 +779,15 @@ export class KernelLaunch {
     const known = this.#stopFacts[state]
     if (known !== undefined) return known
     const stop = this.#stop(state)
-    const arrives = stop.kind === 'meeting' && this.#operationOf(stop) === 'barrier.arrive'
+    const operation = stop.kind === 'meeting' ? this.#operationOf(stop) : ''
+    const arrives = operation.endsWith('.arrive')
     const isBarrier = stop.kind === 'meeting' && this.#isBarrier(stop)
     const status = stop.kind === 'turn' ? YIELDED : stop.kind === 'meeting' && !arrives ? WAITING : READY
     const cells = stop.cells?.sources ?? []
     const number = cells.find(({ name }) => name === 'a')?.constant ?? 0n
     const isPlain = isBarrier && cells.every(({ name, offset }) => name === 'a' && offset === undefined)
-    const barrier = isPlain ? Number(BigInt.asIntN(32, number)) : undefined
+    const isOfCluster = operation === 'barrier.cluster.wait'
+    const barrier = isOfCluster ? OF_CLUSTER : isPlain ? Number(BigInt.asIntN(32, number)) : undefined
     const maskName = stop.kind === 'meeting' && stop.at !== undefined ? maskOperand(stop.at) : undefined
     const constant = cells.find(({ name }) => maskName !== undefined && name === maskName)?.constant
     const mask = constant === undefined ? undefined : Number(BigInt.asIntN(32, constant))
@@ -877,7 +889,7 @@ export class KernelLaunch {
       if (stop.kind !== 'meeting') continue
       const operation = this.#operationOf(stop)
       const isBarrier = operation.startsWith('barrier')
-      if (operation === 'barrier.arrive' || (!isBarrier && !this.#areAllOfWarp(resident, from, to, first, end))) {
+      if (operation.endsWith('.arrive') || (!isBarrier && !this.#areAllOfWarp(resident, from, to, first, end))) {
         for (let thread = from; thread < to; thread++) this.#classify(resident, thread)
         return
       }
@@ -1035,7 +1047,8 @@ export class KernelLaunch {
     }
     let any = false
     for (const [id, { threads, count, stops }] of groups) {
-      const arrived = resident.arrived.get(id) ?? 0
+      if (id === OF_CLUSTER && !this.#haveArrivedInCluster(resident)) continue
+      const arrived = id === OF_CLUSTER ? live : (resident.arrived.get(id) ?? 0)
       const there = count === undefined ? threads.length + arrived : this.#arrivals(resident, threads) + arrived
       if (there < (count ?? live)) continue
       if (stops.size > 1) {
@@ -1050,12 +1063,21 @@ export class KernelLaunch {
         )
       }
       this.#reduceAtBarrier(resident, threads, stops)
-      resident.arrived.delete(id)
+      if (id === OF_CLUSTER) resident.arrivedInCluster.clear()
+      else resident.arrived.delete(id)
       for (const thread of threads) status[thread] = READY
       this.#passBarrier(resident)
       any = true
     }
     return any
+  }
+
+  /** Whether all threads have arrived at the barrier of the cluster that have not ended. */
+  #haveArrivedInCluster({ status, arrivedInCluster }: Resident): boolean {
+    for (let thread = 0; thread < this.#threads; thread++) {
+      if (status[thread] !== GONE && !arrivedInCluster.has(thread)) return false
+    }
+    return true
   }
 
   /** The number of arrivals that these threads count as at a barrier: each arrives together with the threads of its warp that have ended. */

@@ -287,6 +287,9 @@ class Preparation {
   }
 
   #whyNotRun(): string | undefined {
+    const cluster = this.text.functions.get(this.name)?.directives.get('reqnctapercluster') ?? []
+    if (cluster.reduce((product, each) => product * each, 1) > 1)
+      return 'it requires clusters (.reqnctapercluster), which the simulator does not have: launch it on a GPU'
     for (const { flow } of this.#reached.values()) {
       for (const { instructions } of flow.blocks) {
         for (const decoded of instructions) {
