@@ -57,6 +57,15 @@ function lookUpRegister(scope: Scope, name: string, make: (type: string) => Regi
   return undefined
 }
 
+/** Notes what of a register's name could be its number in a range that is declared later, so that no range looks through all names. */
+function noteNumbers({ numbered }: Scope, name: string): void {
+  for (let at = name.length - 1; at > 0 && /\d/.test(name[at] ?? ''); at--) {
+    if (name[at] === '0' && at < name.length - 1) continue
+    const [beginning, number] = [name.slice(0, at), Number(name.slice(at))]
+    numbered.set(beginning, Math.min(numbered.get(beginning) ?? number, number))
+  }
+}
+
 /** A list of arguments or results, with the parts of a vector in its place. */
 function withParts(operand: Operand): Operand {
   if (operand.kind !== 'list') return operand
@@ -413,6 +422,7 @@ class Parser {
       outer,
       registers: new Map(),
       ranges: new Map(),
+      numbered: new Map(),
       variables: new Map(),
       labels: new Map(),
       prototypes: new Map(),
@@ -438,6 +448,7 @@ class Parser {
         const { type, vector } = this.#registerType()
         const name = this.#identifier()
         this.#refuseTwice(scope, name)
+        noteNumbers(scope, name)
         // A vector is passed as its parts.
         const names = vector > 1 ? PARTS.slice(0, vector).map((part) => `${name}.${part}`) : [name]
         const byteLength = Math.max(8, bitsOf(type)) / 8
@@ -567,10 +578,7 @@ class Parser {
     if (!/^\d+$/.test(this.#next)) throw this.#error(`Expected a number of registers, found '${this.#next}'`)
     const count = Number(this.#advance())
     this.#expect('>')
-    const isKnown = [...scope.registers.keys()].some((each) => {
-      const digits = each.startsWith(name) ? /^(?:0|[1-9]\d*)(?=$|\.)/.exec(each.slice(name.length)) : null
-      return digits !== null && Number(digits[0]) < count
-    })
+    const isKnown = (scope.numbered.get(name) ?? count) < count
     if (isKnown || scope.ranges.has(name))
       throw this.#error(`A register of '${name}<${count}>' is declared twice in one block: give one another name`)
     scope.ranges.set(name, { type, count, vector })
@@ -606,6 +614,7 @@ class Parser {
         continue
       }
       this.#refuseTwice(scope, name)
+      noteNumbers(scope, name)
       if (vector > 1) this.#declareVector(scope, name, type, vector)
       else scope.registers.set(name, this.#newRegister(name, type))
     } while (this.#accept(','))
