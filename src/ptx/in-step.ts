@@ -27,6 +27,9 @@ const STEP: Form = {
   meaning: { kind: 'meeting', operation: 'step' },
 }
 
+/** Whether a stop is one at which lanes come together. */
+export const isStep = ({ form }: Decoded): boolean => form === STEP
+
 interface Access {
   /** The kind of the access itself. */
   readonly mark: number
