@@ -175,7 +175,7 @@ export class BlockTurns {
       if (stop.kind !== 'meeting') continue
       const operation = operationOf(stop)
       const isBarrier = operation.startsWith('barrier')
-      if (operation === 'barrier.arrive' || (!isBarrier && !this.#areAllOfWarp(resident, from, to, first, end))) {
+      if (operation.endsWith('.arrive') || (!isBarrier && !this.#areAllOfWarp(resident, from, to, first, end))) {
         for (let thread = from; thread < to; thread++) this.places.classify(resident, thread)
         return
       }

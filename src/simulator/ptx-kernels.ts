@@ -212,6 +212,11 @@ export class PtxKernel implements KernelCode {
     const { shape, args, kernel, observer } = work
     if (this.facts.whyNotRun !== undefined)
       throw stateError('ERR_UNSUPPORTED', `Kernel '${this.name}' cannot be launched: ${this.facts.whyNotRun}`)
+    const blocks = shape.cluster?.reduce((product, each) => product * each, 1) ?? 1
+    if (blocks > 1 && this.facts.meetsInCluster) {
+      const why = 'it waits for the blocks of its cluster (barrier.cluster), and the simulator has no clusters'
+      throw stateError('ERR_UNSUPPORTED', `Kernel '${this.name}' cannot be launched in clusters of ${blocks}: ${why}`)
+    }
     if (observer !== undefined) {
       observer.isTold = true
       this.parts.memory.recordKernels()
