@@ -1,6 +1,6 @@
 /** The comparison: all contestants take turns, row by row and round by round, in one sitting. */
 
-import { ProgressLine } from '../src/foundation/base/progress-line.js'
+import { ProgressLine } from '../src/foundation/base/standard-error.js'
 import { type Contestant, type Group, groups, type Row } from './catalogue.js'
 import type { ResultRow } from './result.js'
 

@@ -4,7 +4,7 @@
  */
 import { Device } from 'cuda-streams'
 import { Sanitizer, type SanitizerOptions } from 'cuda-streams/sanitizer'
-import { ProgressLine } from '../src/foundation/base/progress-line.js'
+import { ProgressLine } from '../src/foundation/base/standard-error.js'
 import { closePipeline, OPERATIONS, openPipeline, runPipeline, SLOTS } from './pipeline.js'
 import { median } from './statistics.js'
 import { table } from './table.js'

@@ -5,7 +5,7 @@
  */
 import { Device, defineKernel, type Stream } from 'cuda-streams'
 import { type Recording, Timeline } from 'cuda-streams/timeline'
-import { ProgressLine } from '../src/foundation/base/progress-line.js'
+import { ProgressLine } from '../src/foundation/base/standard-error.js'
 import { closePipeline, OPERATIONS, openPipeline, runPipeline, SLOTS } from './pipeline.js'
 import { median } from './statistics.js'
 import { table } from './table.js'

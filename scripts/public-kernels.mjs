@@ -117,7 +117,8 @@ const zeros = (fields) => Object.fromEntries(Object.entries(fields).map(([name, 
 
 /** What a child says of a file: each thing that is known is a line, so that what ends it leaves the others. */
 async function judge(file, project) {
-  const say = (said) => process.stdout.write(`${JSON.stringify(said)}\n`)
+  // What a kernel prints may end within a line.
+  const say = (said) => process.stdout.write(`\n${JSON.stringify(said)}\n`)
   const { folders, missing, hasKernel } = includeFolders(file, project)
   say({ missing, folders, state: hasKernel ? 'unknown' : 'no kernel' })
   if (!hasKernel) return
@@ -149,7 +150,7 @@ async function runOnce(ptx, name, signature, { Device, Module, Stream }) {
     const stream = new Stream({ device })
     const kernel = Module.load(ptx, { device }).kernel(name, signature)
     isLoaded = true
-    process.stdout.write(`${JSON.stringify({ kernel: name, state: 'loaded' })}\n`)
+    process.stdout.write(`\n${JSON.stringify({ kernel: name, state: 'loaded' })}\n`)
     const values = signature.map((type) => plausible(type, stream))
     stream.launch(kernel, { grid: 1, block: 32, sharedMemory: 4096 }, ...values)
     await stream.synchronize()
@@ -214,7 +215,7 @@ function runChild(file, project, from) {
   return new Promise((done) =>
     child.on('close', (code, signal) => {
       clearTimeout(limit)
-      const said = text.split('\n').flatMap((line) => (line.endsWith('}') ? [JSON.parse(line)] : []))
+      const said = text.split('\n').flatMap((line) => (/^\{"(?:kernel|missing|state)":.*\}$/.test(line) ? [JSON.parse(line)] : []))
       const how = signal ? `ended by ${signal}` : `ended with ${code}: ${errors.trim().split('\n').at(-1)}`
       done({ said, end: isLate ? `not done in ${given.seconds} s` : how })
     }),

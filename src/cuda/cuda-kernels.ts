@@ -11,6 +11,7 @@ import {
   type Pointer,
   type StreamHandle,
 } from '../foundation/driver/handle-types.js'
+import { bytesOfPassed, checkParameterSizes, tooMuchLocalMemory } from '../foundation/driver/kernel-checks.js'
 import type {
   KernelDriver,
   KernelLimits,
@@ -20,8 +21,6 @@ import type {
   ModuleImage,
   PassedType,
 } from '../foundation/driver/kernel-driver.js'
-import { bytesOfPassed, checkParameterSizes } from '../foundation/driver/kernel-parameters.js'
-import { tooMuchLocalMemory } from '../foundation/driver/local-memory.js'
 import type { QueuedKernel } from '../foundation/driver/queued-work.js'
 import type { CFunction } from '../foundation/native/c-functions.js'
 import { layer } from '../foundation/native/layer.js'

@@ -1,6 +1,6 @@
 /** Pools of stream-ordered memory. */
 import { monotonicTime } from '../foundation/base/event-loop.js'
-import { RecheckTimer } from '../foundation/base/recheck-timer.js'
+import { RecheckTimer } from '../foundation/base/polling.js'
 import { CUresult } from '../foundation/driver/cuda-results.js'
 import { type ContextHandle, cudaHandleOf, defaultStream, type PoolHandle } from '../foundation/driver/handle-types.js'
 import type { MemoryInfo, PoolDriver, PoolUsage } from '../foundation/driver/pool-driver.js'

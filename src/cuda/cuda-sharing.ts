@@ -3,7 +3,7 @@
  * host functions that only this thread could run. So both happen when the devices are idle, and freed memory is kept for reuse.
  */
 
-import { RecheckTimer } from '../foundation/base/recheck-timer.js'
+import { RecheckTimer } from '../foundation/base/polling.js'
 import { AfterWork } from '../foundation/driver/after-work.js'
 import { CUresult, cudaError, isContextLost } from '../foundation/driver/cuda-results.js'
 import type { InternalEvent } from '../foundation/driver/event-driver.js'

@@ -6,7 +6,7 @@ import type { LaunchReports } from './launch-reports.js'
 import { EXITED } from './layout.js'
 import type { Stop } from './program.js'
 import type { Resident } from './resident.js'
-import { GONE, operationOf, READY, type ThreadPlaces, WAITING } from './thread-places.js'
+import { GONE, OF_CLUSTER, operationOf, READY, type ThreadPlaces, WAITING } from './thread-places.js'
 
 /** The threads that wait at barriers of one number. */
 interface BarrierGroup {
@@ -57,7 +57,8 @@ export class Barriers {
     }
     let any = false
     for (const [id, { threads, count, stops }] of groups) {
-      const arrived = resident.arrived.get(id) ?? 0
+      if (id === OF_CLUSTER && !this.#haveArrivedInCluster(resident)) continue
+      const arrived = id === OF_CLUSTER ? live : (resident.arrived.get(id) ?? 0)
       const there = count === undefined ? threads.length + arrived : this.#arrivals(resident, threads) + arrived
       if (there < (count ?? live)) continue
       if (stops.size > 1) {
@@ -72,12 +73,21 @@ export class Barriers {
         )
       }
       this.#reduceAtBarrier(resident, threads, stops)
-      resident.arrived.delete(id)
+      if (id === OF_CLUSTER) resident.arrivedInCluster.clear()
+      else resident.arrived.delete(id)
       for (const thread of threads) status[thread] = READY
       this.pass(resident)
       any = true
     }
     return any
+  }
+
+  /** Whether all threads have arrived at the barrier of the cluster that have not ended. */
+  #haveArrivedInCluster({ status, arrivedInCluster }: Resident): boolean {
+    for (let thread = 0; thread < this.places.threads; thread++) {
+      if (status[thread] !== GONE && !arrivedInCluster.has(thread)) return false
+    }
+    return true
   }
 
   /** The number of arrivals that these threads count as at a barrier: each arrives together with the threads of its warp that have ended. */

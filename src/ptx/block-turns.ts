@@ -275,7 +275,7 @@ export class BlockTurns {
       if (place.kind === 'meeting') {
         const operation = operationOf(place)
         const isBarrier = operation.startsWith('barrier')
-        if (operation === 'barrier.arrive' || (!isBarrier && !this.#areAllOfWarp(resident, from, to, first, end))) {
+        if (operation.endsWith('.arrive') || (!isBarrier && !this.#areAllOfWarp(resident, from, to, first, end))) {
           for (let thread = from; thread < to; thread++) this.places.classify(resident, thread)
           return true
         }

@@ -59,6 +59,8 @@ function findIn(code: readonly Decoded[], starts: ReadonlySet<number>) {
   const sums: Sum[] = []
   /** The products whose result and factors have not changed since they were computed; keys are the results. */
   const current = new Map<Register, Product>()
+  /** The results of the products that read each register. */
+  const readers = new Map<Register, Set<Register>>()
   for (const [index, decoded] of code.entries()) {
     const accesses = accessesOf(decoded)
     for (const register of accesses.reads) reads.set(register, (reads.get(register) ?? 0) + 1)
@@ -75,14 +77,24 @@ function findIn(code: readonly Decoded[], starts: ReadonlySet<number>) {
       if (sum.products.length > 0) sums.push(sum)
     }
     for (const written of accesses.writes) {
-      for (const [result, { decoded: product }] of current)
-        if (result === written || accessesOf(product).reads.includes(written)) current.delete(result)
+      current.delete(written)
+      for (const result of readers.get(written) ?? []) {
+        // Its register may hold another product by now.
+        const product = current.get(result)
+        if (product !== undefined && accessesOf(product.decoded).reads.includes(written)) current.delete(result)
+      }
+      readers.delete(written)
     }
     const result = registerOf(decoded.operands['d'])
     if (result === undefined || !isContractable(decoded, 'mul') || accesses.reads.includes(result)) continue
     const product = { index, decoded, result, sums: [] }
     products.push(product)
     current.set(result, product)
+    for (const register of accesses.reads) {
+      const known = readers.get(register)
+      if (known === undefined) readers.set(register, new Set([result]))
+      else known.add(result)
+    }
   }
   return { products: products.filter(({ result, sums }) => sums.length > 0 && sums.length === reads.get(result)), sums }
 }
@@ -99,9 +111,22 @@ function chosen(products: readonly Product[], sums: readonly Sum[]) {
     if (one === undefined || other === undefined) return one
     return other.product.sums.length < one.product.sums.length ? other : one
   }
-  for (let refused: Product | undefined = products[0]; refused !== undefined; ) {
-    refused = [...left].find((product) => product.sums.some((sum) => choiceOf(sum)?.product !== product))
-    if (refused !== undefined) left.delete(refused)
+  // The first product that is refused is left out first: those before are looked at again only if they share a sum with it.
+  const positions = new Map(products.map((product, index) => [product, index]))
+  const again = new Set<number>()
+  for (let next = 0; next < products.length || again.size > 0; ) {
+    const index = again.size > 0 ? Math.min(...again) : next++
+    again.delete(index)
+    const product = products[index]
+    if (product === undefined || !left.has(product)) continue
+    if (product.sums.every((sum) => choiceOf(sum)?.product === product)) continue
+    left.delete(product)
+    for (const { products: sharing } of product.sums) {
+      for (const { product: other } of sharing) {
+        const position = positions.get(other)
+        if (position !== undefined && position < next) again.add(position)
+      }
+    }
   }
   return sums.flatMap((sum) => {
     const choice = choiceOf(sum)

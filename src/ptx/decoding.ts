@@ -32,7 +32,7 @@ const WAYS_OUT: readonly (readonly [pattern: RegExp, what: string])[] = [
     'warp-group matrix instructions are not simulated: use mma.sync or wmma where the target is the simulator',
   ],
   [/^tcgen05/, 'tensor memory is not simulated: use mma.sync or wmma where the target is the simulator'],
-  [/^(mapa|barrier\.cluster|getctarank|clusterlaunch)/, 'clusters are not simulated: launch without them'],
+  [/^(mapa|getctarank|clusterlaunch)/, 'clusters are not simulated: launch without them'],
 ]
 
 /**

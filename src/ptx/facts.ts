@@ -54,6 +54,8 @@ export interface KernelFacts {
   readonly otherMemory: boolean
   /** The reason why launches of the kernel are refused, though it is loaded; undefined if it runs. */
   readonly whyNotRun: string | undefined
+  /** Whether the kernel waits for the blocks of its cluster. */
+  readonly meetsInCluster: boolean
   /** Whether threads meet: barriers, shuffles, votes, operations on matrices. */
   readonly hasMeetings: boolean
 }
@@ -85,6 +87,9 @@ export function factsOf(program: KernelProgram): KernelFacts {
     variables: flow.variables,
     otherMemory: flow.otherMemory,
     whyNotRun: program.whyNotRun,
+    meetsInCluster: [...functions.values()].some(({ fn }) =>
+      fn.body?.some(({ opcode }) => opcode.startsWith('barrier.cluster.')),
+    ),
     hasMeetings: program.hasMeetings,
   }
 }

@@ -3,8 +3,8 @@
  * their next stops, or a function that is called and never stops.
  */
 
-import { type Block, edgesWithin, functionCalledBy, type Region, regionFrom } from './control-flow.js'
-import type { Decoded } from './decoding.js'
+import { type Block, edgesWithin, functionCalledBy, liveAtStart, type Region, regionFrom } from './control-flow.js'
+import { accessesOf, type Decoded } from './decoding.js'
 import { InstructionWriter } from './instruction-writer.js'
 import { BLOCK, EXITED, FRAME, LOCAL_WINDOW, MIXED, SLICE, SPIN_TURNS } from './layout.js'
 import { mayWait, type PreparedFunction, type Stop } from './program.js'
@@ -21,6 +21,8 @@ interface LoopWeight {
   readonly weight: number
   readonly instructions: number
   readonly spins: boolean
+  /** The blocks that lead back to the start, and have changed nothing in registers then: a lane yields at once where lanes go in step. */
+  readonly fruitless: ReadonlySet<number>
 }
 
 export class FunctionWriter {
@@ -28,6 +30,8 @@ export class FunctionWriter {
   readonly #labels: Label[] = []
   readonly #instructions: InstructionWriter
   readonly #fuel: number
+  /** The registers that are read at each block of code or behind it before they are written; undefined while that is not asked for. */
+  #needed: readonly ReadonlySet<number>[] | undefined
   readonly #state: number
   /** The guard that all threads of the current row pass, so that its branch is not written. */
   #passes: RowGuard | undefined
@@ -412,21 +416,38 @@ export class FunctionWriter {
    * belong to it: they lead to a loop that is entered in the middle.
    */
   #weigh(region: Region, header: number, predecessors: ReadonlyMap<number, readonly number[]>): LoopWeight {
-    const inside = new Set<number>([header])
     const own = region.position.get(header) ?? 0
-    const queue = (predecessors.get(header) ?? []).filter((from) => (region.position.get(from) ?? 0) >= own)
-    for (let at = queue.pop(); at !== undefined; at = queue.pop()) {
-      if (inside.has(at) || (region.position.get(at) ?? 0) < own) continue
-      inside.add(at)
-      for (const each of predecessors.get(at) ?? []) queue.push(each)
-    }
+    const sources = (predecessors.get(header) ?? []).filter((from) => (region.position.get(from) ?? 0) >= own)
+    const inside = insideOf(region, header, sources, predecessors)
     const all = [...inside].flatMap((id) => this.fn.flow.blocks[id]?.instructions ?? [])
-    const { waiting, text } = this.context.program
+    const { waiting, text, goesInStep } = this.context.program
     const waits = (decoded: Decoded): boolean => mayWait(decoded) || waiting.has(functionCalledBy(decoded, text) ?? '')
     const spins = all.length < 60 && all.some(waits)
     const count = Math.max(1, all.length)
+    const fruitless = sources.filter(
+      (from) => spins && goesInStep && this.#isFruitless(insideOf(region, header, [from], predecessors), header),
+    )
     // A loop that waits for another thread reads memory past the caches, so each of its instructions counts for several.
-    return { weight: spins ? SLICE / SPIN_TURNS : count, instructions: spins ? 8 * count : count, spins }
+    return {
+      weight: spins ? SLICE / SPIN_TURNS : count,
+      instructions: spins ? 8 * count : count,
+      spins,
+      fruitless: new Set(fruitless),
+    }
+  }
+
+  /**
+   * Whether a turn of a loop, through these blocks, changes no register with which the next begins: that would do the same until another thread
+   * changes memory.
+   */
+  #isFruitless(blocks: ReadonlySet<number>, header: number): boolean {
+    const { flow } = this.fn
+    this.#needed ??= liveAtStart(flow)
+    const kept = this.#needed[header]
+    const isKept = ({ id }: Register): boolean => kept?.has(id) !== false
+    return [...blocks].every((block) =>
+      flow.blocks[block]?.instructions.every((decoded) => !accessesOf(decoded).writes.some(isKept)),
+    )
   }
 
   /**
@@ -542,7 +563,7 @@ export class FunctionWriter {
   #go(region: Region, from: number, target: number, tasks: (() => void)[]): void {
     const backwards = (region.position.get(target) ?? 0) <= (region.position.get(from) ?? 0)
     if (backwards) {
-      this.#pay(target)
+      this.#pay(from, target)
       this.#branch('loop', target)
     } else if (region.merges.has(target)) this.#branch('block', target)
     else tasks.push(() => this.#tree(region, target, tasks))
@@ -559,9 +580,10 @@ export class FunctionWriter {
     throw new Error('A branch leads nowhere')
   }
 
-  #pay(loop: number): void {
+  #pay(from: number, loop: number): void {
     const { body } = this.#values
-    const { weight = 1, instructions = 1 } = this.#loopWeights.get(loop) ?? {}
+    const { weight: usual = 1, instructions = 1, fruitless } = this.#loopWeights.get(loop) ?? {}
+    const weight = fruitless?.has(from) ? SLICE + 1 : usual
     body.write(this.#fuel, i32(weight), 'i32.sub', set(this.#fuel))
     if (this.#spent === undefined || weight === instructions) return
     // The weight is counted as instructions below, so the difference between both is taken back here.
@@ -603,7 +625,7 @@ export class FunctionWriter {
       0,
     )
     const jump = (from: number, target: number): void => {
-      if ((region.position.get(target) ?? 0) <= (region.position.get(from) ?? 0)) this.#pay(target)
+      if ((region.position.get(target) ?? 0) <= (region.position.get(from) ?? 0)) this.#pay(from, target)
       body.write(i32(region.position.get(target) ?? 0), set(next))
       this.#branch('loop', -2)
     }
@@ -772,4 +794,22 @@ export class FunctionWriter {
       this.#values.popTo(cell.operand.register, cell.bytes === 8 ? 'b64' : 'b32')
     }
   }
+}
+
+/** The blocks of a loop from which these blocks lead back to its start. */
+function insideOf(
+  region: Region,
+  header: number,
+  sources: readonly number[],
+  predecessors: ReadonlyMap<number, readonly number[]>,
+): ReadonlySet<number> {
+  const inside = new Set<number>([header])
+  const own = region.position.get(header) ?? 0
+  const queue = [...sources]
+  for (let at = queue.pop(); at !== undefined; at = queue.pop()) {
+    if (inside.has(at) || (region.position.get(at) ?? 0) < own) continue
+    inside.add(at)
+    for (const each of predecessors.get(at) ?? []) queue.push(each)
+  }
+  return inside
 }

@@ -27,6 +27,9 @@ const STEP: Form = {
   meaning: { kind: 'meeting', operation: 'step' },
 }
 
+/** Whether a stop is one at which lanes come together. */
+export const isStep = ({ form }: Decoded): boolean => form === STEP
+
 interface Access {
   /** The kind of the access itself. */
   readonly mark: number
@@ -173,7 +176,7 @@ class StepSearch {
     const { form, operands } = decoded
     if (form.meaning.kind !== 'meeting') return false
     const { operation } = form.meaning
-    if (operation.startsWith('barrier')) return operation !== 'barrier.arrive'
+    if (operation.startsWith('barrier')) return !operation.endsWith('.arrive')
     const mask = operands[operation === 'warp.sync' || operation === 'elect' ? 'a' : 'e']
     if (mask?.kind === 'integer') return BigInt.asIntN(32, mask.value) === -1n
     return mask?.kind === 'register' && this.#wholeMasks.has(mask.register)

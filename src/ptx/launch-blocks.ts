@@ -101,6 +101,7 @@ export class LaunchBlocks {
     const resident = this.#idle.pop() ?? this.#newResident()
     resident.uniform = 0
     if (resident.arrived.size > 0) resident.arrived.clear()
+    if (resident.arrivedInCluster.size > 0) resident.arrivedInCluster.clear()
     resident.patience.fill(0)
     resident.races = undefined
     const number = this.#nextBlock()
@@ -170,6 +171,7 @@ export class LaunchBlocks {
       uniform: 0,
       status: new Uint8Array(this.options.threads),
       arrived: new Map(),
+      arrivedInCluster: new Set(),
       patience: new Uint8Array(32),
       races: undefined,
       order: undefined,

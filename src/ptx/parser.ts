@@ -21,6 +21,10 @@ const BLANK = /(?:[ \t\r\n]+|\/\/[^\n]*|\/\*[\s\S]*?\*\/|#[^\n]*)*/y
 const TOKEN =
   /[A-Za-z_$%][\w$]*(?:\.\w+(?:::\w+)*)*(?:::\w+)*|\.[A-Za-z_][\w$]*(?:::\w+)*|0[fF][0-9a-fA-F]{8}|0[dD][0-9a-fA-F]{16}|0[xX][0-9a-fA-F]+U?|0[bB][01]+U?|\d+\.\d*(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+|\d+U?|"[^"\n]*"|[-+*/%<>=!&|^~?:;,(){}[\]@]/y
 
+const TARGET_MODES = new Set(['texmode_unified', 'texmode_independent', 'debug', 'map_f64_to_f32'])
+/** The directives of functions. */
+const DIRECTIVES =
+  /^(?:maxnreg|maxntid|reqntid|minnctapersm|maxnctapersm|maxclusterrank|reqnctapercluster|explicitcluster|blocksareclusters|noreturn|unified|attribute|abi_preserve\w*)$/
 const IDENTIFIER = /^[A-Za-z_$%]/
 const SPACES = new Set(['.global', '.const', '.shared', '.local', '.param'])
 /** Special registers whose names a register of the program cannot have. */
@@ -51,6 +55,15 @@ function lookUpRegister(scope: Scope, name: string, make: (type: string) => Regi
     return register
   }
   return undefined
+}
+
+/** Notes what of a register's name could be its number in a range that is declared later, so that no range looks through all names. */
+function noteNumbers({ numbered }: Scope, name: string): void {
+  for (let at = name.length - 1; at > 0 && /\d/.test(name[at] ?? ''); at--) {
+    if (name[at] === '0' && at < name.length - 1) continue
+    const [beginning, number] = [name.slice(0, at), Number(name.slice(at))]
+    numbered.set(beginning, Math.min(numbered.get(beginning) ?? number, number))
+  }
 }
 
 /** A list of arguments or results, with the parts of a vector in its place. */
@@ -172,8 +185,12 @@ class Parser {
     return bytes
   }
 
-  #skipToSemicolon(): void {
-    while (!this.#is(';') && !this.#is('')) this.#advance()
+  #pragma(): void {
+    do {
+      this.#advance()
+      if (!this.#next.startsWith('"')) throw this.#error('A .pragma is a text in quotes')
+      this.#advance()
+    } while (this.#is(','))
     this.#expect(';')
   }
 
@@ -187,7 +204,12 @@ class Parser {
       case '.target':
         this.#advance()
         this.#target = this.#identifier()
-        while (this.#accept(',')) this.#identifier()
+        if (!/^(?:sm|compute)_\d+\w?$/.test(this.#target))
+          throw this.#error(`'${this.#target}' is no target, such as sm_90`)
+        while (this.#accept(',')) {
+          const mode = this.#identifier()
+          if (!TARGET_MODES.has(mode)) throw this.#error(`A target has no '${mode}'`)
+        }
         return
       case '.address_size':
         this.#advance()
@@ -206,7 +228,7 @@ class Parser {
         this.#location()
         return
       case '.pragma':
-        this.#skipToSemicolon()
+        this.#pragma()
         return
       case '.alias': {
         this.#advance()
@@ -216,10 +238,9 @@ class Parser {
         this.#expect(';')
         return
       }
-      case ';':
-        this.#advance()
-        return
       default:
+        if (this.#version === '' || this.#target === '')
+          throw this.#error('PTX begins with .version and .target, and this text has not both before its declarations')
         this.#declaration()
     }
   }
@@ -272,9 +293,10 @@ class Parser {
       const token = this.#next
       if (token === '.extern') external = true
       else if (token === '.entry' || token === '.func') {
-        this.#function(token === '.entry')
+        this.#function(token === '.entry', external)
         return
       } else if (SPACES.has(token)) {
+        if (token === '.local' || token === '.param') throw this.#error(`A variable in ${token} belongs to a function`)
         for (const variable of this.#variable(undefined, external)) {
           const known = this.#variables.get(variable.name)
           if (known === undefined || known.external) this.#variables.set(variable.name, variable)
@@ -307,9 +329,11 @@ class Parser {
       else if (!/^\.(visible|weak|extern|noreturn)$/.test(word)) throw this.#error(`'${word}' is no type`)
       if (pointer !== undefined && word === '.align') pointer = { ...pointer, alignment }
     }
+    if (type === 'pred') throw this.#error('A predicate is a register: no memory holds one')
     if (type === '') throw this.#error(`A variable needs a type, and '${this.#next}' has none`)
     // The .align of a pointer parameter is that of the memory it points to, not of the parameter.
     if (pointer !== undefined) alignment = 0
+    if (vector * bitsOf(type) > 128) throw this.#error(`A vector of ${vector} .${type} has more than 128 bits`)
     const element = (Math.max(8, bitsOf(type) || 64) / 8) * vector
     const all: Variable[] = []
     do {
@@ -375,7 +399,11 @@ class Parser {
     const operand = this.#constant()
     if (operand.kind === 'symbol') {
       into.push({ offset, bytes, value: operand.offset, symbol: operand.name })
-    } else if (operand.kind === 'integer') into.push({ offset, bytes, value: operand.value })
+    } else if ((operand.kind === 'integer') === /^f(?:32|64)$/.test(type))
+      throw this.#error(
+        `A value of .${type} is not written so: it ${type.startsWith('f') ? 'has a point' : 'is an integer'}`,
+      )
+    else if (operand.kind === 'integer') into.push({ offset, bytes, value: operand.value })
     else if (operand.kind === 'float') into.push({ offset, bytes, value: floatBits(operand, bytes) })
     else throw this.#error('Expected a constant')
     return offset + bytes
@@ -394,6 +422,7 @@ class Parser {
       outer,
       registers: new Map(),
       ranges: new Map(),
+      numbered: new Map(),
       variables: new Map(),
       labels: new Map(),
       prototypes: new Map(),
@@ -419,6 +448,7 @@ class Parser {
         const { type, vector } = this.#registerType()
         const name = this.#identifier()
         this.#refuseTwice(scope, name)
+        noteNumbers(scope, name)
         // A vector is passed as its parts.
         const names = vector > 1 ? PARTS.slice(0, vector).map((part) => `${name}.${part}`) : [name]
         const byteLength = Math.max(8, bitsOf(type)) / 8
@@ -436,34 +466,44 @@ class Parser {
     return all
   }
 
-  #function(entry: boolean): void {
+  #function(entry: boolean, external: boolean): void {
     const line = this.#lineOf(this.#start)
     this.#advance()
     this.#registers = []
     this.#source = undefined
     const scope = this.#newScope(undefined)
     const parameterRegisters = new Map<string, Register>()
+    if (entry && this.#is('(')) throw this.#error('A kernel has no results')
     const results = this.#is('(') ? this.#parameters(scope, parameterRegisters) : []
     const name = this.#identifier()
     const parameters = this.#is('(') ? this.#parameters(scope, parameterRegisters) : []
+    if (entry && parameterRegisters.size > 0) throw this.#error(`The parameters of kernel '${name}' are .param`)
+    if (entry && parameters.some(({ byteLength }) => byteLength === 0))
+      throw this.#error(`The parameters of kernel '${name}' have lengths`)
     const directives = new Map<string, readonly number[]>()
     while (this.#next.startsWith('.')) {
       if (this.#is('.pragma')) {
-        this.#skipToSemicolon()
+        this.#pragma()
         continue
       }
       const directive = this.#advance().slice(1)
+      if (!DIRECTIVES.test(directive)) throw this.#error(`A function has no '.${directive}'`)
       const numbers: number[] = []
       while (/^\d/.test(this.#next)) {
         numbers.push(this.#number())
         this.#accept(',')
       }
+      if (/^(?:max|req)ntid$/.test(directive) && (numbers.length === 0 || numbers.includes(0)))
+        throw this.#error(`.${directive} needs numbers of threads`)
       directives.set(directive, numbers)
     }
+    if (directives.has('maxntid') && directives.has('reqntid'))
+      throw this.#error(`'${name}' has both .maxntid and .reqntid: leave one out`)
     const known = this.#functions.get(name)
     let body: Instruction[] | undefined
     const variables: Variable[] = []
     if (!this.#accept(';')) {
+      if (external) throw this.#error(`'${name}' is .extern, and has a body`)
       if (known?.body !== undefined) throw this.#error(`'${name}' is defined twice`)
       body = []
       this.#expect('{')
@@ -498,7 +538,7 @@ class Parser {
         scope = this.#newScope(scope)
       } else if (token === '.reg') this.#registerDeclaration(scope)
       else if (token === '.loc') this.#location()
-      else if (token === '.pragma') this.#skipToSemicolon()
+      else if (token === '.pragma') this.#pragma()
       else if (token === '.file') this.#file()
       else if (token === '.branchtargets' || token === '.calltargets') throw this.#error(`${token} needs a label`)
       else if (/^\.(extern|visible|weak|common)$/.test(token)) {
@@ -523,6 +563,7 @@ class Parser {
     const digits = /(?:0|[1-9]\d*)$/.exec(name)
     const range = digits === null ? undefined : scope.ranges.get(name.slice(0, digits.index))
     const isKnown =
+      scope.labels.has(name) ||
       scope.registers.has(name) ||
       scope.registers.has(`${name}.x`) ||
       scope.variables.has(name) ||
@@ -537,10 +578,7 @@ class Parser {
     if (!/^\d+$/.test(this.#next)) throw this.#error(`Expected a number of registers, found '${this.#next}'`)
     const count = Number(this.#advance())
     this.#expect('>')
-    const isKnown = [...scope.registers.keys()].some((each) => {
-      const digits = each.startsWith(name) ? /^(?:0|[1-9]\d*)(?=$|\.)/.exec(each.slice(name.length)) : null
-      return digits !== null && Number(digits[0]) < count
-    })
+    const isKnown = (scope.numbered.get(name) ?? count) < count
     if (isKnown || scope.ranges.has(name))
       throw this.#error(`A register of '${name}<${count}>' is declared twice in one block: give one another name`)
     scope.ranges.set(name, { type, count, vector })
@@ -576,6 +614,7 @@ class Parser {
         continue
       }
       this.#refuseTwice(scope, name)
+      noteNumbers(scope, name)
       if (vector > 1) this.#declareVector(scope, name, type, vector)
       else scope.registers.set(name, this.#newRegister(name, type))
     } while (this.#accept(','))
@@ -618,6 +657,7 @@ class Parser {
         this.#expect(';')
         scope.targets.set(opcode, names)
       } else {
+        if (scope.registers.has(opcode)) throw this.#error(`'${opcode}' is a register and a label`)
         if (scope.labels.has(opcode)) throw this.#error(`The label '${opcode}' stands here twice`)
         scope.labels.set(opcode, body.length)
       }
@@ -730,10 +770,8 @@ class Parser {
     }
     if (IDENTIFIER.test(token)) {
       const operand = this.#name(scope)
-      if (operand.kind === 'symbol' && (this.#is('+') || this.#is('-'))) {
-        const sign = this.#advance() === '-' ? -1n : 1n
-        return { ...operand, offset: sign * this.#integer() }
-      }
+      if (operand.kind === 'symbol') this.#refuseMinus()
+      if (operand.kind === 'symbol' && this.#accept('+')) return { ...operand, offset: this.#integer() }
       return operand
     }
     return this.#constant()
@@ -756,13 +794,15 @@ class Parser {
     let offset = 0n
     if (IDENTIFIER.test(this.#next)) base = this.#name(scope)
     else offset = this.#integer()
-    while (this.#is('+') || this.#is('-')) {
-      const sign = this.#advance() === '-' ? -1n : 1n
-      offset += sign * this.#integer()
-    }
+    this.#refuseMinus()
+    while (this.#accept('+')) offset += this.#integer()
     while (this.#accept(',')) this.#operand(scope)
     this.#expect(']')
     return { kind: 'address', base, offset }
+  }
+
+  #refuseMinus(): void {
+    if (this.#is('-')) throw this.#error('Nothing is subtracted from an address: write +-4 in place of -4')
   }
 
   #name(scope: Scope): Operand {
@@ -908,6 +948,8 @@ class Parser {
     if (!/^\d/.test(token)) throw this.#error(`Expected a number, found '${token || 'the end of the text'}'`)
     this.#advance()
     const digits = token.replace(/U$/, '')
+    if (/^0\d*[89]/.test(digits)) throw this.#error(`'${token}' begins with 0, and has digits that no octal number has`)
+    if (BigInt(digits) >= 1n << 64n) throw this.#error(`'${token}' has more than 64 bits`)
     return { kind: 'integer', value: BigInt(/^0[0-7]+$/.test(digits) ? `0o${digits.slice(1)}` : digits) }
   }
 }

@@ -12,7 +12,7 @@ import {
   regionFrom,
 } from './control-flow.js'
 import { accessesOf, callParts, type Decoded, registersOf, whyNotRun } from './decoding.js'
-import { type InStep, StepPlacer } from './in-step.js'
+import { type InStep, isStep, StepPlacer } from './in-step.js'
 import {
   align,
   type CallLayout,
@@ -114,6 +114,8 @@ export interface KernelProgram {
   /** The reason why launches of the kernel are refused, though it is loaded; undefined if it runs. */
   readonly whyNotRun: string | undefined
   readonly hasMeetings: boolean
+  /** Whether lanes stop to come together where they rely on going in step. */
+  readonly goesInStep: boolean
   /** Whether a thread may stop before it ends. */
   readonly stopsThreads: boolean
   /** Whether the kernel reads %clock or %globaltimer. */
@@ -270,6 +272,7 @@ class Preparation {
       localBytes: this.#deepestCalls(prepared, localBytesOf).deepest,
       whyNotRun: this.#whyNotRun(),
       hasMeetings,
+      goesInStep: this.#stops.some(({ at }) => at !== undefined && isStep(at)),
       stopsThreads: this.#stops.length > 1,
       readsClock: [...this.#reached.values()].some(({ fn }) => readsClock(fn)),
       communicates: [...this.#reached.values()].some(({ fn }) => communicates(fn)),
@@ -287,6 +290,9 @@ class Preparation {
   }
 
   #whyNotRun(): string | undefined {
+    const cluster = this.text.functions.get(this.name)?.directives.get('reqnctapercluster') ?? []
+    if (cluster.reduce((product, each) => product * each, 1) > 1)
+      return 'it requires clusters (.reqnctapercluster), which the simulator does not have: launch it on a GPU'
     for (const { flow } of this.#reached.values()) {
       for (const { instructions } of flow.blocks) {
         for (const decoded of instructions) {

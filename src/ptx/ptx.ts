@@ -12,6 +12,7 @@ import { KernelCode } from './kernel-code.js'
 import { KernelLaunch } from './launch.js'
 import type { LaunchOptions } from './launch-options.js'
 import { FUNCTION_WINDOW, type LaunchConfiguration } from './layout.js'
+import { whyOperandsAreRefused } from './operand-rules.js'
 import { parsePtx } from './parser.js'
 import { functionNumber, type KernelProgram, type ProgramOptions, prepareProgram } from './program.js'
 import type { ByteRange, RecordedAccesses } from './recorded-accesses.js'
@@ -101,7 +102,7 @@ export class PtxModule {
 
   /** The reason why an assembler refuses the text, since its own version or target lacks something that it uses; undefined if it does not. */
   get refusal(): string | undefined {
-    return whyFormsAreRefused(this.#text)
+    return whyFormsAreRefused(this.#text) ?? whyOperandsAreRefused(this.#text)
   }
 
   /** The bytes of all variables in constant memory together. */

@@ -14,6 +14,8 @@ export interface Resident {
   readonly status: Uint8Array
   /** The number of threads that arrived at each barrier without waiting; keys are the barriers' numbers. */
   readonly arrived: Map<number, number>
+  /** The threads that arrived at the barrier of the cluster, and do not wait at it yet. */
+  readonly arrivedInCluster: Set<number>
   /** The turns for which each warp's lanes that meet without a mask have waited for lanes that used up their turn. */
   readonly patience: Uint8Array
   races: SharedRaces | undefined

@@ -60,6 +60,8 @@ export interface Scope {
   readonly registers: Map<string, Register>
   /** The registers declared as `%r<10>`, and the parts that each has; keys are the names before the number. */
   readonly ranges: Map<string, { readonly type: string; readonly count: number; readonly vector: number }>
+  /** The least number behind each beginning of the names of single registers: `%r12` is 12 behind `%r`, and 2 behind `%r1`. */
+  readonly numbered: Map<string, number>
   readonly variables: Map<string, Variable>
   readonly labels: Map<string, number>
   readonly prototypes: Map<string, Prototype>

@@ -16,6 +16,9 @@ export const GONE = 2
 /** The state of a thread that has used up its turn and goes on in the next round. */
 export const YIELDED = 3
 
+/** The number of the barrier of a cluster, which a block has beside its own. */
+export const OF_CLUSTER = -1
+
 /** The properties of a stop that decide what its threads wait for. */
 interface StopFacts {
   readonly status: number
@@ -153,7 +156,12 @@ export class ThreadPlaces {
     const { status, arrives } = this.factsOf(state)
     resident.status[thread] = status
     if (!arrives) return
-    const id = this.cellValue(resident, thread, this.stop(state), 'a') ?? 0
+    const stop = this.stop(state)
+    if (operationOf(stop) === 'barrier.cluster.arrive') {
+      resident.arrivedInCluster.add(thread)
+      return
+    }
+    const id = this.cellValue(resident, thread, stop, 'a') ?? 0
     resident.arrived.set(id, (resident.arrived.get(id) ?? 0) + 1)
   }
 
@@ -161,13 +169,15 @@ export class ThreadPlaces {
     const known = this.#stopFacts[state]
     if (known !== undefined) return known
     const stop = this.stop(state)
-    const arrives = stop.kind === 'meeting' && operationOf(stop) === 'barrier.arrive'
+    const operation = stop.kind === 'meeting' ? operationOf(stop) : ''
+    const arrives = operation.endsWith('.arrive')
     const isBarrier = stop.kind === 'meeting' && meetsAtBarrier(stop)
     const status = stop.kind === 'turn' ? YIELDED : stop.kind === 'meeting' && !arrives ? WAITING : READY
     const cells = stop.cells?.sources ?? []
     const number = cells.find(({ name }) => name === 'a')?.constant ?? 0n
     const isPlain = isBarrier && cells.every(({ name, offset }) => name === 'a' && offset === undefined)
-    const barrier = isPlain ? Number(BigInt.asIntN(32, number)) : undefined
+    const isOfCluster = operation === 'barrier.cluster.wait'
+    const barrier = isOfCluster ? OF_CLUSTER : isPlain ? Number(BigInt.asIntN(32, number)) : undefined
     const maskName = stop.kind === 'meeting' && stop.at !== undefined ? maskOperand(stop.at) : undefined
     const constant = cells.find(({ name }) => maskName !== undefined && name === maskName)?.constant
     const mask = constant === undefined ? undefined : Number(BigInt.asIntN(32, constant))

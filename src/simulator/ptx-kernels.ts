@@ -11,6 +11,7 @@ import { isLater } from '../foundation/base/versions.js'
 import { warnOnce } from '../foundation/base/warnings.js'
 import { CUresult, cudaError } from '../foundation/driver/cuda-results.js'
 import type { Pointer } from '../foundation/driver/handle-types.js'
+import { checkParameterSizes, MOST_LOCAL, tooMuchLocalMemory } from '../foundation/driver/kernel-checks.js'
 import type {
   HostKernel,
   HostModule,
@@ -20,8 +21,6 @@ import type {
   PassedType,
   SetConditional,
 } from '../foundation/driver/kernel-driver.js'
-import { checkParameterSizes } from '../foundation/driver/kernel-parameters.js'
-import { MOST_LOCAL, tooMuchLocalMemory } from '../foundation/driver/local-memory.js'
 import type { KernelWork } from '../foundation/driver/queued-work.js'
 import type * as Ptx from '../ptx/ptx.js'
 import { type ComputeCapability, NEWEST_PTX, whyTargetIsRefused } from './compute-capability.js'
@@ -216,6 +215,11 @@ export class PtxKernel implements KernelCode {
     const { shape, args, kernel, observer } = work
     if (this.facts.whyNotRun !== undefined)
       throw stateError('ERR_UNSUPPORTED', `Kernel '${this.name}' cannot be launched: ${this.facts.whyNotRun}`)
+    const blocks = shape.cluster?.reduce((product, each) => product * each, 1) ?? 1
+    if (blocks > 1 && this.facts.meetsInCluster) {
+      const why = 'it waits for the blocks of its cluster (barrier.cluster), and the simulator has no clusters'
+      throw stateError('ERR_UNSUPPORTED', `Kernel '${this.name}' cannot be launched in clusters of ${blocks}: ${why}`)
+    }
     if (observer !== undefined) {
       observer.isTold = true
       this.parts.memory.recordKernels()

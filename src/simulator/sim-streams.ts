@@ -2,8 +2,8 @@
 
 import { CUresult, cudaError } from '../foundation/driver/cuda-results.js'
 import { EventFlag, type ExternalFlag, StreamFlag } from '../foundation/driver/driver-constants.js'
-import { EscapedStreams } from '../foundation/driver/escaped-streams.js'
 import type { Cancel, Settle } from '../foundation/driver/event-driver.js'
+import { HandleSet } from '../foundation/driver/handle-tables.js'
 import {
   type ContextHandle,
   defaultStream,
@@ -20,6 +20,25 @@ import { Slice } from './machine/slice.js'
 import { SIMULATED_PRIORITIES } from './properties.js'
 import type { Registry } from './registry.js'
 import type { SimQueue } from './sim-queue.js'
+
+/** The streams whose handle code outside of the library has read: it may queue work there that no driver of the library sees. */
+class EscapedStreams {
+  readonly #streams = new HandleSet<StreamHandle>()
+
+  add(stream: StreamHandle): void {
+    this.#streams.add(stream)
+  }
+
+  /** The stream is destroyed; another may get its handle. */
+  forget(stream: StreamHandle): void {
+    this.#streams.delete(stream)
+  }
+
+  /** Every program has the default streams. */
+  has(stream: StreamHandle): boolean {
+    return isDefaultStream(stream) || this.#streams.has(stream)
+  }
+}
 
 export class SimStreams implements StreamDriver {
   readonly #escaped = new EscapedStreams()

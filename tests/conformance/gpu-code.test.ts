@@ -448,6 +448,24 @@ onEveryBackend('code of a GPU', (bench) => {
     assert.throws(() => module.kernel('not', []), { code: 'ERR_UNSUPPORTED', message: /wgmma.*line \d+/ })
   })
 
+  test('K4 a kernel that waits for the blocks of its cluster runs in blocks that are clusters of their own', {
+    skip: bench.name === 'cuda' && 'of the simulator',
+  }, async () => {
+    const waiting = `${HEAD.replace('7.0', '8.0').replace('sm_70', 'sm_90')}.visible .entry waits() {
+  barrier.cluster.arrive; barrier.cluster.wait; ret;
+}
+.visible .entry pairs() .reqnctapercluster 2 { ret; }`
+    using module = Module.load(waiting, { device })
+    using stream = new Stream({ device })
+    const kernel = module.kernel('waits', [])
+    stream.launch(kernel, { grid: 2, block: 64 })
+    const refused = { code: 'ERR_UNSUPPORTED', message: /'waits' cannot be launched in clusters of 2/ }
+    assert.throws(() => stream.launch(kernel, { grid: 2, block: 64, cluster: 2 }), refused)
+    const required = { code: 'ERR_UNSUPPORTED', message: /'pairs' cannot be launched: it requires clusters/ }
+    assert.throws(() => stream.launch(module.kernel('pairs', []), { grid: 2, block: 64 }), required)
+    await stream.synchronize()
+  })
+
   test('K4 a kernel that uses textures is loaded, and the simulator refuses its launches by name', async () => {
     const texture = `${HEAD}.visible .entry fine() { ret; }
 .visible .entry sampled(.param .u64 at) {

@@ -113,8 +113,8 @@ test('every form of import is read, and the rules accept and refuse the right on
     ['tools/timeline/cupti/cupti-library.ts', 'foundation/native/native-memory.ts', false, true],
     ['tools/timeline/cupti/cupti-library.ts', 'cuda/cuda-driver.ts', false, false],
     ['tools/timeline/session.ts', 'foundation/native/native-memory.ts', false, false],
-    ['foundation/native/nvrtc.ts', 'foundation/base/poll-until.ts', false, true],
-    ['foundation/base/poll-until.ts', 'foundation/native/native-memory.ts', false, false],
+    ['foundation/native/nvrtc.ts', 'foundation/base/polling.ts', false, true],
+    ['foundation/base/polling.ts', 'foundation/native/native-memory.ts', false, false],
   ]
   for (const [from, to, ofTypes, right] of rows)
     assert.equal(broken({ from, to, ofTypes }) === undefined, right, `${from} -> ${to}`)

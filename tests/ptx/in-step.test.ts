@@ -263,3 +263,45 @@ describe('what relies on going in step is still a race', () => {
     assert.match(findings[0]?.message ?? '', /lanes of one warp, and which of them comes last is open/)
   })
 })
+
+describe('locks of which the data are volatile', () => {
+  const lock = (order: string): string => `.version 8.0
+.target sm_70
+.address_size 64
+.visible .entry k(.param .u64 lock, .param .u64 sum, .param .u32 rounds)
+{
+.reg .pred %p<4>; .reg .b32 %r<12>; .reg .b64 %rd<4>;
+ld.param.u64 %rd1, [lock]; ld.param.u64 %rd2, [sum]; ld.param.u32 %r1, [rounds];
+mov.u32 %r2, 0;
+AGAIN:
+mov.u32 %r3, 1; mov.u32 %r4, 0;
+atom.global.cas.b32 %r5, [%rd1], %r4, %r3;
+setp.ne.s32 %p1, %r5, 0;
+@%p1 bra TAKEN;
+ld.${order}global.u32 %r6, [%rd2];
+add.s32 %r6, %r6, 1;
+st.${order}global.u32 [%rd2], %r6;
+membar.gl;
+atom.global.exch.b32 %r7, [%rd1], 0;
+TAKEN:
+@%p1 bra AGAIN;
+add.s32 %r2, %r2, 1;
+setp.lt.s32 %p2, %r2, %r1;
+@%p2 bra AGAIN;
+ret;
+}
+`
+  const runOf = (order: string): { readonly sum: number | undefined; readonly instructions: number } => {
+    const machine = new Machine()
+    const [held, sum] = [machine.put(new Int32Array(1)), machine.put(new Int32Array(1))]
+    const launch = machine.run(machine.load(lock(order)), 'k', { grid: 3, block: 40 }, [held, sum, 5])
+    return { sum: machine.get(sum, new Int32Array(1))[0], instructions: launch.statistics.instructions }
+  }
+
+  it('are right, and lanes that spin while the holder stands at a volatile access try once, not many times', () => {
+    const [volatile, plain] = [runOf('volatile.'), runOf('')]
+    assert.deepEqual([volatile.sum, plain.sum], [600, 600])
+    const times = volatile.instructions / plain.instructions
+    assert.ok(times < 4, `${volatile.instructions} instructions, ${times.toFixed(1)} times those of plain accesses`)
+  })
+})

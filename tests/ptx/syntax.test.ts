@@ -172,3 +172,63 @@ test('an inner block may declare the names of those around it, and a call any nu
   calls: .callprototype (.param .b32 _) _ (.param .b64 _, .param .b64 _);`)
   assert.equal(parsePtx(text).functions.has('k'), true)
 })
+
+onEveryMachine(
+  'a block outside of clusters is a cluster of its own: threads that arrive go on, and those that wait see what all had stored before',
+  `.version 8.0
+.target sm_90
+.address_size 64
+.visible .entry k(.param .u64 out) {
+  .reg .b32 %r<9>; .reg .b64 %rd<4>; .reg .pred %p<3>;
+  .shared .b32 s[96];
+  ld.param.u64 %rd1, [out];
+  mov.u32 %r1, %tid.x;
+  shl.b32 %r2, %r1, 2;
+  mov.u32 %r3, s;
+  add.u32 %r4, %r3, %r2;
+  mov.u32 %r8, 0;
+LOOP:
+  mad.lo.u32 %r5, %r8, 1000, %r1;
+  st.shared.u32 [%r4], %r5;
+  barrier.cluster.arrive.release.aligned;
+  barrier.cluster.wait.acquire.aligned;
+  sub.u32 %r6, 95, %r1;
+  shl.b32 %r6, %r6, 2;
+  add.u32 %r6, %r3, %r6;
+  ld.shared.u32 %r7, [%r6];
+  barrier.cluster.arrive;
+  mul.wide.u32 %rd2, %r1, 8;
+  mad.wide.u32 %rd2, %r8, 4, %rd2;
+  add.u64 %rd2, %rd1, %rd2;
+  st.global.u32 [%rd2], %r7;
+  barrier.cluster.wait;
+  add.u32 %r8, %r8, 1;
+  setp.lt.u32 %p1, %r8, 2;
+  @%p1 bra LOOP;
+  ret;
+}
+.visible .entry ends(.param .u64 out) {
+  .reg .b32 %r<9>; .reg .b64 %rd<4>; .reg .pred %p<3>;
+  ld.param.u64 %rd1, [out];
+  mov.u32 %r1, %tid.x;
+  setp.lt.u32 %p1, %r1, 32;
+  @%p1 exit;
+  atom.global.add.u32 %r2, [%rd1], 1;
+  barrier.cluster.arrive;
+  barrier.cluster.wait;
+  ld.global.u32 %r3, [%rd1];
+  mul.wide.u32 %rd2, %r1, 4;
+  add.u64 %rd2, %rd1, %rd2;
+  st.global.u32 [%rd2], %r3;
+  ret;
+}`,
+  ({ run }) => {
+    const out = new Uint32Array(2 * 96)
+    run('k', { block: 96 }, [out])
+    const expected = Array.from({ length: 96 }, (_, thread) => [95 - thread, 1095 - thread]).flat()
+    assert.deepEqual([...out], expected)
+    const ended = new Uint32Array(96)
+    run('ends', { block: 96 }, [ended])
+    assert.deepEqual(new Set(ended.subarray(32)), new Set([64]))
+  },
+)

@@ -6,7 +6,7 @@ import { spawn } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { ProgressLine } from '../../src/foundation/base/progress-line.js'
+import { ProgressLine } from '../../src/foundation/base/standard-error.js'
 import { readTrace, trackName } from './trace.js'
 
 /** How a soak ended, as an exit code. */

@@ -7,35 +7,38 @@
  */
 import { threadId } from 'node:worker_threads'
 import { VARIABLES } from '../../foundation/base/environment-variables.js'
+import { placing } from '../../foundation/base/placing.js'
 import { seconds, warnAfter } from '../../foundation/base/warnings.js'
 import { DEFAULT_STREAM_LIMIT, type StreamHandle } from '../../foundation/driver/handle-types.js'
 import { own } from '../../foundation/native/c-functions.js'
 import { layer } from '../../foundation/native/layer.js'
 import { NativeMemory } from '../../foundation/native/native-memory.js'
 
-/** Words of the registry's head. */
+const inHead = placing()
+/** Words of the registry's head, of which native code alone has the rest. */
 export const Head = {
-  EXCLUSIVE: 0,
-  MOST_SLOTS_USED: 1,
-  CAPTURING: 2,
-  MAKING_STREAMS: 3,
+  EXCLUSIVE: inHead(1),
+  MOST_SLOTS_USED: inHead(1),
+  CAPTURING: inHead(1),
+  MAKING_STREAMS: inHead(1),
   WORDS: 16,
 } as const
-/** Words of a thread's slot. */
+const inSlot = placing()
+/** Words of a thread's slot; addresses have two. */
 export const Slot = {
-  OWNER: 0,
-  PENDING: 1,
-  STREAMS: 2,
-  SEMAPHORE_COUNT: 3,
-  SEMAPHORES: 4,
-  GRAPH_SEMAPHORES: 6,
-  ENTRIES: 8,
-  VALUE_WAITS: 9,
-  INNER_WAITS: 10,
-  BEAT: 11,
-  LABELS: 12,
-  GRAPH_LABELS: 14,
-  WORDS: 16,
+  OWNER: inSlot(1),
+  PENDING: inSlot(1),
+  STREAMS: inSlot(1),
+  SEMAPHORE_COUNT: inSlot(1),
+  SEMAPHORES: inSlot(2),
+  GRAPH_SEMAPHORES: inSlot(2),
+  ENTRIES: inSlot(1),
+  VALUE_WAITS: inSlot(1),
+  INNER_WAITS: inSlot(1),
+  BEAT: inSlot(1),
+  LABELS: inSlot(2),
+  GRAPH_LABELS: inSlot(2),
+  WORDS: inSlot(0),
 } as const
 export const SLOTS = 500
 /** The registry has so many spare streams of each of the first devices. */
@@ -43,13 +46,22 @@ export const SPARE_DEVICES = 16
 export const SPARE_STREAMS = 256
 /** The largest number of captures that are listed at a time. Others are not protected. */
 const MOST_CAPTURES = 512
-/**
- * The offset of the counts of the spare streams. Behind the slots there are these counts, the spare streams, and the captures.
- */
-export const COUNTS_AT = Head.WORDS + SLOTS * Slot.WORDS
-export const SPARE_AT = COUNTS_AT + 2 * SPARE_DEVICES
-export const CAPTURES_AT = SPARE_AT + 2 * SPARE_DEVICES * SPARE_STREAMS
-export const REGISTRY_WORDS = CAPTURES_AT + 2 + 3 * MOST_CAPTURES
+const inCaptures = placing()
+/** Words of the list of captures, whose streams have eight bytes each. */
+const Captures = {
+  USED: inCaptures(2),
+  STREAMS: inCaptures(2 * MOST_CAPTURES),
+  THREADS: inCaptures(MOST_CAPTURES),
+  WORDS: inCaptures(0),
+} as const
+const inRegistry = placing()
+inRegistry(Head.WORDS)
+const SLOTS_AT = inRegistry(SLOTS * Slot.WORDS)
+/** The offset of the counts of the spare streams. */
+export const COUNTS_AT = inRegistry(2 * SPARE_DEVICES)
+export const SPARE_AT = inRegistry(2 * SPARE_DEVICES * SPARE_STREAMS)
+export const CAPTURES_AT = inRegistry(Captures.WORDS)
+export const REGISTRY_WORDS = inRegistry(0)
 
 /** The bit that is set in a slot's beat once the thread itself has reported why it runs no host functions. */
 export const REPORTED = 0x8000_0000 | 0
@@ -151,10 +163,10 @@ class CaptureList {
     private readonly thread: number,
     private readonly hasEnded: (thread: number) => boolean,
   ) {
-    const streamsAt = 4 * CAPTURES_AT + 8
-    this.#used = new Int32Array(memory, 4 * CAPTURES_AT, 1)
-    this.#streams = new Float64Array(memory, streamsAt, MOST_CAPTURES)
-    this.#threads = new Int32Array(memory, streamsAt + 8 * MOST_CAPTURES, MOST_CAPTURES)
+    const bytesTo = (word: number): number => 4 * (CAPTURES_AT + word)
+    this.#used = new Int32Array(memory, bytesTo(Captures.USED), 1)
+    this.#streams = new Float64Array(memory, bytesTo(Captures.STREAMS), MOST_CAPTURES)
+    this.#threads = new Int32Array(memory, bytesTo(Captures.THREADS), MOST_CAPTURES)
   }
 
   has(stream: StreamHandle): boolean {
@@ -406,7 +418,7 @@ export class ProcessRegistry {
   }
 }
 
-export const startOf = (slot: number): number => Head.WORDS + slot * Slot.WORDS
+export const startOf = (slot: number): number => SLOTS_AT + slot * Slot.WORDS
 
 /** A registry in which no other thread is. */
 export const singleThread = (): ProcessRegistry => new ProcessRegistry(new ArrayBuffer(4 * REGISTRY_WORDS), 0)

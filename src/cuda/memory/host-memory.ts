@@ -1,5 +1,5 @@
 /** Memory that was given back, or that is page-locked, until the GPU has completed its work with it; and pages for large new arrays. */
-import { RecheckTimer } from '../../foundation/base/recheck-timer.js'
+import { RecheckTimer } from '../../foundation/base/polling.js'
 import { AfterWork, type AfterWorkDriver } from '../../foundation/driver/after-work.js'
 import type { InternalEvent } from '../../foundation/driver/event-driver.js'
 import type { ContextHandle, Pointer } from '../../foundation/driver/handle-types.js'

@@ -4,7 +4,7 @@
  * they come after is done, and then made on a stream on which nothing else is.
  */
 import { monotonicTime } from '../../foundation/base/event-loop.js'
-import { RecheckTimer } from '../../foundation/base/recheck-timer.js'
+import { RecheckTimer } from '../../foundation/base/polling.js'
 import { giveBackEvent } from '../../foundation/driver/after-work.js'
 import { CUresult, isContextLost } from '../../foundation/driver/cuda-results.js'
 import type { EventDriver, InternalEvent } from '../../foundation/driver/event-driver.js'

@@ -1,7 +1,7 @@
 /** Calls on other threads that wait for the device. */
 
 import { monotonicTime } from '../../foundation/base/event-loop.js'
-import { pollUntil } from '../../foundation/base/poll-until.js'
+import { pollUntil } from '../../foundation/base/polling.js'
 import type { NativeThread } from '../../foundation/native/native-thread.js'
 import type { WaitingParts } from './promises.js'
 

@@ -5,7 +5,7 @@
  * the context, and captures of other libraries are not known.
  */
 import { monotonicTime } from '../../foundation/base/event-loop.js'
-import { RecheckTimer } from '../../foundation/base/recheck-timer.js'
+import { RecheckTimer } from '../../foundation/base/polling.js'
 import { CUresult } from '../../foundation/driver/cuda-results.js'
 import type { InternalEvent } from '../../foundation/driver/event-driver.js'
 import { defaultStream, type StreamHandle } from '../../foundation/driver/handle-types.js'

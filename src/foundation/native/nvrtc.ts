@@ -2,7 +2,7 @@
 import { VARIABLES } from '../base/environment-variables.js'
 import { stateError } from '../base/errors.js'
 import { nextTurn } from '../base/event-loop.js'
-import { pollUntil } from '../base/poll-until.js'
+import { pollUntil } from '../base/polling.js'
 import { type CFunction, own } from './c-functions.js'
 import { headerOptions, installedFolders } from './cuda-headers.js'
 import { NativeMemory } from './native-memory.js'

@@ -2,6 +2,7 @@
  * Words in memory by which the threads of a process keep each other informed of simulated objects that they share: whether one is open and what it
  * is, and how far its work is. Each thread's own machine does its part of the work.
  */
+import { placing } from '../../foundation/base/placing.js'
 import { isSharedMemory, newSharedMemory } from '../../foundation/base/shared-memory.js'
 import { hasLostWork, isGone, ownThread, randomNumber } from '../../foundation/base/system-threads.js'
 
@@ -42,24 +43,28 @@ export class RegistrationWords {
   }
 }
 
-export const WORK_BYTES = 1024
-/** The index of a number that identifies the memory: each thread has another SharedArrayBuffer for the same one. */
-const NUMBER = 0
-const LOCK = 1
-/** The index of the place whose thread queued last, plus one. */
-const LAST = 2
-const PLACES = 3
-/** The index of the place whose thread captures, plus one. */
-const CAPTURING = 4
-const SERIAL = 5
-/** The index of the words for the latest finished records; each serial number has its place among them. */
-const DONE_RECORDS = 64
 const RECORDS = 32
-/** The index of the words for the threads that made these records. */
-const RECORDERS = 96
-/** The index of the words for each place: how many operations its thread queued, how many of them are done, and the thread. */
-const COUNTS = 128
 export const MOST_PLACES = 42
+const place = placing()
+/** The index of a number that identifies the memory: each thread has another SharedArrayBuffer for the same one. */
+const NUMBER = place(1)
+const LOCK = place(1)
+/** The index of the place whose thread queued last, plus one. */
+const LAST = place(1)
+const PLACES = place(1)
+/** The index of the place whose thread captures, plus one. */
+const CAPTURING = place(1)
+const SERIAL = place(1)
+/** The words in between are unused. */
+place(58)
+/** The index of the words for the latest finished records; each serial number has its place among them. */
+const DONE_RECORDS = place(RECORDS)
+/** The index of the words for the threads that made these records. */
+const RECORDERS = place(RECORDS)
+/** The index of the words for each place: how many operations its thread queued, how many of them are done, and the thread. */
+const COUNTS = place(3 * MOST_PLACES)
+/** The last two words are unused. */
+export const WORK_BYTES = 4 * (place(0) + 2)
 
 /** The work that one thread's work of a stream comes after: so many operations of another thread. */
 export interface Turn {

@@ -4,36 +4,41 @@
  */
 import { stateError } from '../../foundation/base/errors.js'
 import { memoryOfAllThreads } from '../../foundation/base/once-in-all-threads.js'
+import { placing } from '../../foundation/base/placing.js'
 import { isSharedMemory } from '../../foundation/base/shared-memory.js'
 import { isGone, ownThread, randomNumber } from '../../foundation/base/system-threads.js'
 
 const MOST_MACHINES = 256
-const PROGRESS = 0
-/** The index of a number that identifies the memory: each thread has another SharedArrayBuffer for the same one. */
-const NUMBER = 4
-const FAULT = 1
-/** The index of the number of captures, in all threads, that forbid calls of others. */
-const ALL_GLOBAL_CAPTURES = 2
-/** The index of the number of faults. */
-const FAULTS = 3
-/** The index of the first machine's words, and the number of words that each machine has. */
-const FIRST = 16
-const EACH = 16
-const PLACES = Array.from({ length: MOST_MACHINES }, (_, index) => FIRST + EACH * index)
+const inMachine = placing()
 /** The index, in a machine's words, of its thread; 0 if there is none. */
-const THREAD = 0
+const THREAD = inMachine(1)
 /** The index of the number of the operation that the machine made last; OLDEST is that of the oldest one that is not over. */
-const LATEST = 1
-const OLDEST = 2
+const LATEST = inMachine(1)
+const OLDEST = inMachine(1)
 /** The index of the number of captures; GLOBAL_CAPTURES is that of those which forbid calls of other threads. */
-const CAPTURES = 3
-const GLOBAL_CAPTURES = 4
+const CAPTURES = inMachine(1)
+const GLOBAL_CAPTURES = inMachine(1)
 /** The index of a flag: another thread has made a call that the captures forbid. */
-const FORBIDDEN = 5
+const FORBIDDEN = inMachine(1)
+/** The number of words that each machine has. */
+const EACH = 16
+const inAll = placing()
+const PROGRESS = inAll(1)
+const FAULT = inAll(1)
+/** The index of the number of captures, in all threads, that forbid calls of others. */
+const ALL_GLOBAL_CAPTURES = inAll(1)
+/** The index of the number of faults. */
+const FAULTS = inAll(1)
+/** The index of a number that identifies the memory: each thread has another SharedArrayBuffer for the same one. */
+const NUMBER = inAll(1)
+inAll(EACH - inAll(0))
+/** The index of the first machine's words. */
+const FIRST = inAll(EACH * MOST_MACHINES)
+const PLACES = Array.from({ length: MOST_MACHINES }, (_, index) => FIRST + EACH * index)
 /** The value of THREAD while the words of a terminated thread are cleared. */
 const BEING_LEFT = -1
 const LAST_NUMBER = 2 ** 31 - 1
-const BYTES = 4 * (FIRST + EACH * MOST_MACHINES)
+const BYTES = 4 * inAll(0)
 
 /** The memory that all threads have in common that are started once this module is loaded. */
 const inherited = memoryOfAllThreads('cuda-streams: simulated machines', BYTES)

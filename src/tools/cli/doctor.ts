@@ -1,4 +1,5 @@
 /** Examines the library's requirements on this machine. Code that loads libraries runs in a process of its own, with a time limit. */
+
 import { spawn } from 'node:child_process'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
@@ -10,12 +11,32 @@ import {
   OLDEST_CUDA,
   versionText,
 } from '../../cuda/libcuda/libcuda.js'
-import { misspeltVariables } from '../../foundation/base/environment-variables.js'
+import { misspeltVariables, VARIABLES } from '../../foundation/base/environment-variables.js'
 import { messageOf } from '../../foundation/base/errors.js'
 import { after } from '../../foundation/base/event-loop.js'
 import { cacheFolder } from '../../foundation/native/cache-folder.js'
 import { type Findings, type Progress, progressIn, type Report } from './report.js'
-import { ALL_VARIABLES } from './variables.js'
+
+/** The environment variables that have an effect on the library: its own, CUDA's and the system's. docs/reference/environment.md documents them. */
+export const ALL_VARIABLES: readonly string[] = [
+  ...Object.values(VARIABLES).map(({ name }) => name),
+  'CUDA_VISIBLE_DEVICES',
+  'CUDA_DEVICE_MAX_CONNECTIONS',
+  'CUDA_LAUNCH_BLOCKING',
+  'CUDA_INJECTION64_PATH',
+  'CUDA_MPS_PIPE_DIRECTORY',
+  'NVIDIA_VISIBLE_DEVICES',
+  'NVIDIA_DRIVER_CAPABILITIES',
+  'LD_LIBRARY_PATH',
+  'SystemRoot',
+  'CUDA_HOME',
+  'CUDA_PATH',
+  'VIRTUAL_ENV',
+  'CONDA_PREFIX',
+  'PYENV_ROOT',
+  'PYTHONHOME',
+  'XDG_CACHE_HOME',
+]
 
 /**
  * @param version The version of the package.

@@ -5,7 +5,7 @@ import { checkFunction, checkInteger, readOptions } from '../../foundation/base/
 import { MOST_DEVICES } from '../../foundation/base/environment-variables.js'
 import { describe, invalidValue } from '../../foundation/base/errors.js'
 import { monotonicTime } from '../../foundation/base/event-loop.js'
-import { ProgressLine } from '../../foundation/base/progress-line.js'
+import { ProgressLine } from '../../foundation/base/standard-error.js'
 import { Ranges } from '../../simulator/handles.js'
 import { type Explained, type Exploration, explain, messageOf, type Order } from './exploration.js'
 import { type Conditions, type ExploredProgram, type Run, runOnce, sameOutcome } from './run.js'

@@ -7,7 +7,6 @@ import type { GraphDriver } from '../../foundation/driver/graph-driver.js'
 import type { EventHandle, GraphExecHandle, StreamHandle } from '../../foundation/driver/handle-types.js'
 import type { HostFunction, QueuedWork, WorkDriver } from '../../foundation/driver/queued-work.js'
 import type { StreamDriver } from '../../foundation/driver/stream-driver.js'
-import { whenSettled } from '../../foundation/driver/when-settled.js'
 import type { Interceptor } from '../../foundation/driver/wrappable-driver.js'
 import { NO_ROW } from './event-records.js'
 import { EventWriter, type MakeMeter } from './event-writer.js'
@@ -241,5 +240,24 @@ export class TimelineInterceptor implements Interceptor {
     start: (settle: Settle) => Cancel,
   ): Cancel {
     return whenSettled(start, settle, this.writer.call(EventKind.AWAIT, name, stream, device))
+  }
+}
+
+/**
+ * Starts a wait. Calls `onEnd` when the wait settles, when it is cancelled, or at once if the start throws.
+ */
+function whenSettled(start: (settle: Settle) => Cancel, settle: Settle, onEnd: () => void): Cancel {
+  try {
+    const cancel = start((error) => {
+      onEnd()
+      settle(error)
+    })
+    return () => {
+      cancel()
+      onEnd()
+    }
+  } catch (error) {
+    onEnd()
+    throw error
   }
 }

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { isatty } from 'node:tty'
 import { clock } from '../../../src/foundation/base/event-loop.js'
-import { ProgressLine } from '../../../src/foundation/base/progress-line.js'
+import { ProgressLine } from '../../../src/foundation/base/standard-error.js'
 
 const written: string[] = []
 const terminal = { columns: 20, write: (text: string) => written.push(text) > 0 }
