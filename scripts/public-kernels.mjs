@@ -215,7 +215,9 @@ function runChild(file, project, from) {
   return new Promise((done) =>
     child.on('close', (code, signal) => {
       clearTimeout(limit)
-      const said = text.split('\n').flatMap((line) => (/^\{"(?:kernel|missing|state)":.*\}$/.test(line) ? [JSON.parse(line)] : []))
+      const said = text
+        .split('\n')
+        .flatMap((line) => (/^\{"(?:kernel|missing|state)":.*\}$/.test(line) ? [JSON.parse(line)] : []))
       const how = signal ? `ended by ${signal}` : `ended with ${code}: ${errors.trim().split('\n').at(-1)}`
       done({ said, end: isLate ? `not done in ${given.seconds} s` : how })
     }),
