@@ -5,7 +5,8 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
-import { type Device, type DeviceBuffer, Module, Stream } from 'cuda-streams'
+import { type Device, type DeviceBuffer, defineKernel, Module, Stream } from 'cuda-streams'
+import { Cublas } from 'cuda-streams/cublas'
 import { type Simulation, simulate } from 'cuda-streams/sim'
 import { clock } from '../../src/foundation/base/event-loop.js'
 
@@ -219,6 +220,46 @@ for (const seed of [0, 5]) {
       for (let nth = 0; nth < 3; nth += 1) await turn()
       simulation.close()
       await wait.catch(() => {})
+    })
+
+    it('what cannot be done in parts gives one warning, which names it', async () => {
+      const { simulation, stream } = open(seed)
+      const name = `slow${seed}`
+      const simulateGrid = (): void => {
+        time += 2500
+      }
+      const slow = defineKernel({ name, source: '', signature: [], simulateGrid })
+      const warnings: string[] = []
+      const listen = (warning: Error & { code?: string }): void =>
+        void warnings.push(`${warning.code}: ${warning.message}`)
+      process.on('warning', listen)
+      for (let nth = 0; nth < 2; nth += 1) {
+        stream.launch(slow, { grid: 1, block: 1 })
+        await stream.finished()
+      }
+      process.off('warning', listen)
+      assert.equal(warnings.length, 1)
+      assert.match(
+        warnings[0] ?? '',
+        new RegExp(`^CUDA_STREAMS_EVENT_LOOP_HELD: .* for 2\\.5 s while it did all of 'kernel ${name}'`),
+      )
+      simulation.close()
+    })
+
+    it('a product of cuBLAS lets it turn, and is the one of a product at once', async () => {
+      const { simulation, device, stream } = open(seed)
+      const sizes = { m: 64, n: 16, k: 32, type: 'f32' } as const
+      const numbers = (length: number): Float32Array => Float32Array.from({ length }, (_, at) => (at % 17) - 8)
+      const [a, b] = [numbers(64 * 32), numbers(32 * 16)].map((each) => stream.bufferFrom(each))
+      const [inParts, atOnce] = [0, 1].map(() => device.alloc(4 * 64 * 16, { stream }))
+      assert.ok(a && b && inParts && atOnce)
+      using cublas = new Cublas(stream)
+      cublas.gemm(a, b, atOnce, sizes)
+      stream.synchronize()
+      cublas.gemm(a, b, inParts, sizes)
+      assert.ok((await turnsUntil(stream.finished())) > 5)
+      assert.deepEqual(await stream.download(inParts), await stream.download(atOnce))
+      simulation.close()
     })
 
     it('long copies and fills let it turn, too', async () => {

@@ -7,6 +7,7 @@ import { VARIABLES } from '../../foundation/base/environment-variables.js'
 import { monotonicTime } from '../../foundation/base/event-loop.js'
 import { process, threadId } from '../../foundation/base/node-modules.js'
 import { throwUncaught } from '../../foundation/base/uncaught.js'
+import { seconds, warnOnce } from '../../foundation/base/warnings.js'
 import type { CapturedNode } from '../../foundation/driver/captured-graph.js'
 import type { Settle } from '../../foundation/driver/event-driver.js'
 import type { HostFunction } from '../../foundation/driver/queued-work.js'
@@ -932,7 +933,9 @@ export class Machine implements Steps {
     if (operation.computation === undefined) {
       const computation = slice === undefined ? undefined : work.compute?.()
       if (computation === undefined) {
+        const begun = slice === undefined ? 0 : monotonicTime()
         work.effect()
+        if (slice !== undefined && monotonicTime() - begun > LONG_PART) warnOfPart(work.what, monotonicTime() - begun)
         return true
       }
       operation.computation = computation
@@ -1013,6 +1016,19 @@ export class Machine implements Steps {
     this.#toTell = []
     for (const operation of toTell) this.scheduler.callBack(operation, operation.stream.device.fault)
   }
+}
+
+/** The milliseconds for which an effect may hold the event loop without a warning. */
+const LONG_PART = 1000
+
+/** The works that a warning has named. */
+const longParts = new Set<string>()
+
+function warnOfPart(what: string, milliseconds: number): void {
+  if (longParts.has(what)) return
+  longParts.add(what)
+  const message = `The simulated GPU held the event loop for ${seconds(milliseconds)} while it did all of '${what}', which it cannot do part by part. A GPU would not hold it: use a kernel with a source, or smaller work`
+  warnOnce('CUDA_STREAMS_EVENT_LOOP_HELD', message)
 }
 
 /** A computation that has been completed before its turn. */

@@ -1,7 +1,7 @@
 /** The time for which the machine computes before the event loop turns. */
 import { monotonicTime } from '../../foundation/base/event-loop.js'
 
-/** The milliseconds of wall time that a slice takes. */
+/** The milliseconds that a slice takes, by the library's clock and not by virtual time. */
 const LENGTH = 5
 
 export class Slice {
