@@ -182,6 +182,9 @@ function written(): Case[] {
       (value: Compute): Compute =>
       (x, y, z) =>
         withPart(z, value(x, y, z), BigInt(shift), BigInt(bits))
+    // Into the upper half a GPU writes the upper half of such a result, and not the lower one.
+    const arithmeticInto = (value: Compute): Compute =>
+      name === 'h1' ? into((x, y, z) => value(x, y, z) >> 16n) : into(value)
     for (const [opcode, operation] of Object.entries(OPERATIONS)) {
       for (const d of TYPES) {
         for (const a of TYPES) {
@@ -194,13 +197,13 @@ function written(): Case[] {
           }
           const types = `${opcode}.${d}.${a}.s32`
           cases.push(
-            { code: `${types} %d.${name}, %a, %b, %c;`, compute: into(value) },
-            { code: `${types}.sat %d.${name}, %a, %b, %c;`, compute: into(limited) },
+            { code: `${types} %d.${name}, %a, %b, %c;`, compute: arithmeticInto(value) },
+            { code: `${types}.sat %d.${name}, %a, %b, %c;`, compute: arithmeticInto(limited) },
           )
         }
         cases.push({
           code: `${opcode}.${d}.s32.u32 %d.${name}, %a.b3, %b.h0, %c;`,
-          compute: into((x, y) => operation(extend(x >> 24n, 's32', 8), extend(y, 'u32', 16))),
+          compute: arithmeticInto((x, y) => operation(extend(x >> 24n, 's32', 8), extend(y, 'u32', 16))),
         })
       }
     }
