@@ -31,7 +31,7 @@ export interface GemmOptions extends MatrixLayout {
   readonly m: number
   /** The number of columns of C, and of B as it is multiplied. */
   readonly n: number
-  /** The number of columns of A and of rows of B, as they are multiplied: at least 1. A product of none is 0: fill C. */
+  /** The number of columns of A and of rows of B, as they are multiplied. With 0 C is multiplied by `beta`, or filled with 0. */
   readonly k: number
   /** Memory has the transpose of A, k rows of m. Default false. */
   readonly transposeA?: boolean | undefined
@@ -132,7 +132,7 @@ export function readMatrices<T extends object, K extends keyof T>(
 }
 
 function shapeOf(options: GivenMatrices<GemmType>, givenK: number | undefined, batch: GivenBatch): GemmShape {
-  const k = checkCount(givenK, 'options.k')
+  const k = checkCountOrNone(givenK, 'options.k')
   const sizesOf = (m: number, n: number): Sizes => ({ a: [m, k], b: [k, n] })
   return { ...shapeOfMatrices(options, batch, { types: TYPES, beta: 0, sizesOf }), k }
 }

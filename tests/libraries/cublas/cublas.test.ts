@@ -316,6 +316,22 @@ onEveryBackend('cuBLAS', (bench: Workbench) => {
     assert.deepEqual(decode('f32', await stream.download(C)), [9, 9, 9, 9])
   })
 
+  it('multiplies C by beta, or fills it with 0, in a product of no columns and rows', async () => {
+    using cublas = new Cublas(stream)
+    using none = stream.device.alloc(0, { stream })
+    for (const order of ['row', 'column'] as const) {
+      for (const [beta, expected] of [
+        [0, [0, 0, 0, 0]],
+        [1, [1, 2, 3, 4]],
+        [2, [2, 4, 6, 8]],
+      ] as const) {
+        using C = await onDevice(stream, encode('f32', [1, 2, 3, 4]))
+        cublas.gemm(none, none, C, { type: 'f32', m: 2, n: 2, k: 0, beta, order })
+        assert.deepEqual(decode('f32', await stream.download(C)), expected)
+      }
+    }
+  })
+
   it('refuses wrong arguments by name, and queues nothing', async () => {
     using cublas = new Cublas(stream)
     using A = await onDevice(stream, encode('f32', [1, 2, 3, 4]))
@@ -326,7 +342,7 @@ onEveryBackend('cuBLAS', (bench: Workbench) => {
     refused(() => gemm(undefined), 'ERR_INVALID_ARG_TYPE', /options/)
     refused(() => gemm({ ...ok, type: 'f8' }), 'ERR_INVALID_ARG_VALUE', /options\.type.*f8/)
     refused(() => gemm({ ...ok, m: -1 }), 'ERR_OUT_OF_RANGE', /options\.m/)
-    refused(() => gemm({ ...ok, k: 0 }), 'ERR_OUT_OF_RANGE', /options\.k/)
+    refused(() => gemm({ ...ok, k: -1 }), 'ERR_OUT_OF_RANGE', /options\.k/)
     refused(() => gemm({ ...ok, n: 1.5 }), 'ERR_INVALID_ARG_TYPE', /options\.n/)
     refused(() => gemm({ ...ok, k: 2 ** 31 }), 'ERR_OUT_OF_RANGE', /options\.k/)
     refused(() => gemm({ ...ok, k: 3 }), 'ERR_OUT_OF_RANGE', /^A must be 24 bytes.*not 16/)
