@@ -1,4 +1,5 @@
 /** All public members, and those that no entry of the catalogue is about. */
+import { construct } from '../../src/foundation/base/library-object.js'
 import { entryPoints, isClass } from './entry-points.js'
 
 /**
@@ -117,6 +118,8 @@ function membersOfClass(name: string, value: Class, classes: ReadonlySet<object>
 
 function namesOf(value: object): readonly string[] {
   return Reflect.ownKeys(value).flatMap((key) => {
+    // The library makes objects by it, and declarations do not have it.
+    if (key === construct) return []
     if (typeof key === 'symbol') return [`[${SYMBOLS.get(key) ?? key.description}]`]
     return PROTECTED.has(key) ? [] : [key]
   })
