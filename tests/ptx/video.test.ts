@@ -181,10 +181,8 @@ function written(): Case[] {
     const into =
       (value: Compute): Compute =>
       (x, y, z) =>
-        withPart(z, value(x, y, z), BigInt(shift), BigInt(bits))
-    // Into the upper half a GPU writes the upper half of such a result, and not the lower one.
-    const arithmeticInto = (value: Compute): Compute =>
-      name === 'h1' ? into((x, y, z) => value(x, y, z) >> 16n) : into(value)
+        // Into the upper half a GPU writes the upper half of a result, and not the lower one.
+        withPart(z, name === 'h1' ? value(x, y, z) >> 16n : value(x, y, z), BigInt(shift), BigInt(bits))
     for (const [opcode, operation] of Object.entries(OPERATIONS)) {
       for (const d of TYPES) {
         for (const a of TYPES) {
@@ -197,13 +195,13 @@ function written(): Case[] {
           }
           const types = `${opcode}.${d}.${a}.s32`
           cases.push(
-            { code: `${types} %d.${name}, %a, %b, %c;`, compute: arithmeticInto(value) },
-            { code: `${types}.sat %d.${name}, %a, %b, %c;`, compute: arithmeticInto(limited) },
+            { code: `${types} %d.${name}, %a, %b, %c;`, compute: into(value) },
+            { code: `${types}.sat %d.${name}, %a, %b, %c;`, compute: into(limited) },
           )
         }
         cases.push({
           code: `${opcode}.${d}.s32.u32 %d.${name}, %a.b3, %b.h0, %c;`,
-          compute: arithmeticInto((x, y) => operation(extend(x >> 24n, 's32', 8), extend(y, 'u32', 16))),
+          compute: into((x, y) => operation(extend(x >> 24n, 's32', 8), extend(y, 'u32', 16))),
         })
       }
     }

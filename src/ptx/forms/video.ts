@@ -65,9 +65,9 @@ const PARTS_WRITTEN = 'part=->b0|->b1|->b2|->b3|->h0|->h1'
 
 /**
  * The form of a scalar video instruction that writes a part of its destination: the other parts are those of the third operand. Into the upper half
- * a GPU writes the lower bits of a result or, where it `takesUpper`, those that are there in the result.
+ * a GPU writes the upper half of the result.
  */
-function scalarPart(pattern: string, source: (m: Modifiers) => string, types: string, takesUpper = false): void {
+function scalarPart(pattern: string, source: (m: Modifiers) => string, types: string): void {
   form(`${pattern}.${PARTS_WRITTEN}`, `${types} c:b32`, (m) => {
     const [, kind = '', at = '0'] = /^->(.)(.)$/.exec(m['part'] ?? '') ?? []
     const width = kind === 'b' ? 8 : 16
@@ -78,7 +78,7 @@ function scalarPart(pattern: string, source: (m: Modifiers) => string, types: st
     const result = m['sat']
       ? `(let p ${source(m)} (let q (select -1 ${low} (i64.ne (i64.shr_u p 32L) 0L)) (select q ${most} (i32.le_u q ${most}))))`
       : `(let p ${source(m)} ${low})`
-    if (m['part'] === '->h1' && takesUpper) return `(i32.or (i32.and c 65535) (i32.and ${result} -65536))`
+    if (m['part'] === '->h1') return `(i32.or (i32.and c 65535) (i32.and ${result} -65536))`
     const mask = 2 ** width - 1
     const rest = BigInt.asIntN(32, ~(BigInt(mask) << BigInt(shift)))
     return `(i32.or (i32.and c ${rest}) (i32.shl (i32.and ${result} ${mask}) ${shift}))`
@@ -93,7 +93,7 @@ function difference(operation: string, m: Modifiers): string {
   return `(i64.${operation} ${x} ${y})`
 }
 for (const operation of ['add', 'sub', 'absdiff', 'min', 'max'])
-  scalarPart(`v${operation}.D=u32|s32.${BOTH}.?sat`, (m) => difference(operation, m), 'd:D a:A b:B', true)
+  scalarPart(`v${operation}.D=u32|s32.${BOTH}.?sat`, (m) => difference(operation, m), 'd:D a:A b:B')
 /** A GPU limits unsigned sums and differences of 32 bits to no less than 0, and takes the lower bits of what is too large. */
 for (const operation of ['add', 'sub', 'absdiff']) {
   for (const second of ['', '.op2=add']) {
