@@ -149,7 +149,8 @@ export class SimMemory implements MemoryDriver {
     const on = this.registry.peekStream(stream)
     if (on === undefined) throw cudaError(call, CUresult.INVALID_HANDLE)
     const { pool, byteLength } = block
-    if (after.length > 0) {
+    // As on a GPU: if all that it comes after is done, it is a free in the order of the stream, which waits for what the stream waits for.
+    if (after.some(({ event }) => this.registry.peekEvent(event)?.record?.over === false)) {
       this.#freeBeside(block, stream, after, call)
       return
     }
@@ -165,6 +166,7 @@ export class SimMemory implements MemoryDriver {
       pool?.notFreed(byteLength, on)
       throw error
     }
+    this.#takeOver(after)
   }
 
   /** Frees memory beside the streams. It is in use until then, as on a GPU, and no stream waits for that. */

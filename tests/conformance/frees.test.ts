@@ -213,6 +213,26 @@ onEveryBackend('a close', (bench) => {
     ['by close()', 'of the null stream', 'with its stream closed before'],
   )
 
+  test('M17 a close of memory whose uses are done is work of its stream, which waits for what the stream waits for', async () => {
+    const { stream, blocking, held } = await streams()
+    using other = device.alloc(LENGTH, { stream })
+    for (const user of [stream, blocking]) {
+      const buffer = device.alloc(LENGTH, { stream: blocking })
+      user.wait(blocking).copy(other, buffer)
+      device.synchronize()
+      using latch = bench.latch(held)
+      // A wait of the null stream holds up the work of blocking streams, and not their queries.
+      device.defaultStream.wait(held)
+      assert.equal(blocking.query(), true)
+      buffer.close()
+      assert.equal(blocking.query(), false)
+      assert.equal(stream.query(), true)
+      latch.open()
+      await blocking.finished()
+      assert.equal(blocking.query(), true)
+    }
+  })
+
   test('M17 a program that lets the other stream go on after the close ends', async () => {
     const { stream: a, held: b } = await streams()
     using flags = device.alloc(4, { interprocess: true })

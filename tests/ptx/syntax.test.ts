@@ -81,6 +81,8 @@ onEveryMachine(
     run('k', {}, [out, 0])
     assert.deepEqual([...out], [3012, 0x8004, 65534, 65535, 1, 0])
   },
+  // ptxas takes it, and the assembler in driver 580.159.04 for the H200 ends the process by a segmentation fault.
+  false,
 )
 
 onEveryMachine(
