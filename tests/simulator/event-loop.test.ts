@@ -136,6 +136,25 @@ for (const seed of [0, 5]) {
       simulation.close()
     })
 
+    it('virtual time is that of a computation at once, whatever the program calls meanwhile', async () => {
+      const times = [false, true].map(async (calls) => {
+        const { simulation, device, stream, launch } = open(seed)
+        const other = new Stream({ device })
+        launch()
+        const behind = stream.record()
+        const wait = stream.finished()
+        for (let nth = 0; nth < 3; nth += 1) await turn()
+        const before = simulation.now
+        for (let nth = 0; nth < 50 && calls; nth += 1) other.query()
+        // Without a seed the launch is over in virtual time, and others go on.
+        if (seed !== 0) assert.equal(simulation.now, before)
+        await wait
+        assert.equal(behind.query(), true)
+        simulation.close()
+      })
+      await Promise.all(times)
+    })
+
     it('whoever waits by blocking gets all at once', async () => {
       const { simulation, stream, data, launch } = open(seed)
       launch()
