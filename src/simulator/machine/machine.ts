@@ -6,14 +6,13 @@
 import { VARIABLES } from '../../foundation/base/environment-variables.js'
 import { monotonicTime } from '../../foundation/base/event-loop.js'
 import { process, threadId } from '../../foundation/base/node-modules.js'
-import { throwUncaught } from '../../foundation/base/uncaught.js'
-import { seconds, warnOnce } from '../../foundation/base/warnings.js'
 import type { CapturedNode } from '../../foundation/driver/captured-graph.js'
 import type { Settle } from '../../foundation/driver/event-driver.js'
 import type { HostFunction } from '../../foundation/driver/queued-work.js'
 import type { Turn, WorkWords } from '../shared/object-words.js'
 import { OtherMachines } from '../shared/process-words.js'
-import { decisionsOf, strangeCondition, TIME_TO_DECIDE } from './conditionals.js'
+import { decisionsOf, TIME_TO_DECIDE } from './conditionals.js'
+import { Effects } from './effects.js'
 import type { FaultPlan } from './fault-plan.js'
 import { LateEffects } from './late-effects.js'
 import { LiveOperations } from './live-operations.js'
@@ -30,7 +29,7 @@ import {
   type SimStream,
 } from './machine-state.js'
 import type { HostWait, Scheduler, Steps } from './scheduler.js'
-import { type Computation, Slice } from './slice.js'
+import { Slice } from './slice.js'
 import { isLatch, LaunchFault, OtherThreadsWork, SimOperationKind, type Work } from './work.js'
 
 /** An observer of a machine's operations. Its methods are called in the middle of changes, so they may only take notes. */
@@ -97,12 +96,7 @@ export class Machine implements Steps {
   readonly #opened = new WeakSet<SimOperation>()
   /** The operations whose host functions run now, the innermost last. */
   readonly #running: SimOperation[] = []
-  /** The fault of the operation whose effect is under way, or was. */
-  #strange: LaunchFault | undefined
-  /** The conditions of the operation whose effect is under way. */
-  #conditions: readonly SimCondition[] | undefined
-  /** The operation whose effect is computed in parts, with no other effect between them. */
-  #excluding: SimOperation | undefined
+  readonly #effects = new Effects((fault) => this.#lose(fault))
   /** The slice of the turn of the event loop that is under way. */
   #slice: Slice | undefined
   /** The callbacks that a fault dropped and that have still to be notified of it. */
@@ -474,10 +468,7 @@ export class Machine implements Steps {
 
   /** Sets a condition of the graph instance from which the kernel was launched whose effect is under way. */
   setCondition(handle: bigint, value: number): void {
-    const condition = this.#conditions?.find((each) => each.handle === handle)
-    if (condition !== undefined) condition.value = value >>> 0
-    // The fault is kept and not thrown, since JavaScript could catch it.
-    else this.#strange ??= strangeCondition(handle, this.#conditions !== undefined)
+    this.#effects.setCondition(handle, value)
   }
 
   started(operation: SimOperation, time: number): void {
@@ -902,62 +893,13 @@ export class Machine implements Steps {
     if (device.fault !== 0) this.#dropHostFunction(operation)
   }
 
-  /**
-   * Does the effect of an operation. An effect that throws is a fault, or else an error in the program or in this library: then the machine goes on.
-   * Returns false if the slice was over before the effect is there.
-   */
+  /** Does the effect of an operation. Returns false if the slice was over before the effect is there. */
   #effect(operation: SimOperation, slice?: Slice): boolean {
-    const { work } = operation
-    if (work === undefined || operation.hadEffect) return true
-    if (this.#excluding !== undefined && this.#excluding !== operation) this.#completeExcluding(this.#excluding)
-    const before = this.#conditions
-    this.#conditions = operation.conditions
-    try {
-      if (!this.#compute(operation, work, slice)) return false
-    } catch (error) {
-      if (error instanceof LaunchFault) this.#lose(error)
-      else throwUncaught(error)
-    } finally {
-      this.#conditions = before
-    }
-    if (this.#strange !== undefined) this.#lose(this.#strange)
-    this.#strange = undefined
-    if (this.#excluding === operation) this.#excluding = undefined
+    if (operation.work === undefined || operation.hadEffect) return true
+    if (!this.#effects.do(operation, operation.work, slice)) return false
     operation.effectIsDone()
     operation.stream.device.forgetDestroyed(operation.stream)
     return true
-  }
-
-  /** Does the effect, or a part of it. Returns whether it is there. */
-  #compute(operation: SimOperation, work: Work, slice: Slice | undefined): boolean {
-    if (operation.computation === undefined) {
-      const computation = slice === undefined ? undefined : work.compute?.()
-      if (computation === undefined) {
-        const begun = slice === undefined ? 0 : monotonicTime()
-        work.effect()
-        if (slice !== undefined && monotonicTime() - begun > LONG_PART) warnOfPart(work.what, monotonicTime() - begun)
-        return true
-      }
-      operation.computation = computation
-      if (computation.excludesOthers) this.#excluding = operation
-    }
-    return operation.computation.run(slice)
-  }
-
-  /** Computes the rest of an effect that no other may come between. It counts as there, and its errors appear, when its turn comes. */
-  #completeExcluding(operation: SimOperation): void {
-    this.#excluding = undefined
-    const { computation, conditions } = operation
-    const before = this.#conditions
-    this.#conditions = conditions
-    try {
-      computation?.run()
-      operation.computation = COMPLETE
-    } catch (error) {
-      operation.computation = new Failed(error)
-    } finally {
-      this.#conditions = before
-    }
   }
 
   #lose({ result, message }: LaunchFault): void {
@@ -1016,35 +958,6 @@ export class Machine implements Steps {
     this.#toTell = []
     for (const operation of toTell) this.scheduler.callBack(operation, operation.stream.device.fault)
   }
-}
-
-/** The milliseconds for which an effect may hold the event loop without a warning. */
-const LONG_PART = 1000
-
-/** The works that a warning has named. */
-const longParts = new Set<string>()
-
-function warnOfPart(what: string, milliseconds: number): void {
-  if (longParts.has(what)) return
-  longParts.add(what)
-  const message = `The simulated GPU held the event loop for ${seconds(milliseconds)} while it did all of '${what}', which it cannot do part by part. A GPU would not hold it: use a kernel with a source, or smaller work`
-  warnOnce('CUDA_STREAMS_EVENT_LOOP_HELD', message)
-}
-
-/** A computation that has been completed before its turn. */
-const COMPLETE: Computation = { excludesOthers: false, run: () => true, drop: () => {} }
-
-/** A computation that has failed before its turn. */
-class Failed implements Computation {
-  readonly excludesOthers = false
-
-  constructor(private readonly error: unknown) {}
-
-  run(): boolean {
-    throw this.error
-  }
-
-  drop(): void {}
 }
 
 const NOTHING: readonly SimOperation[] = []
