@@ -203,7 +203,7 @@ class Preparation {
 
   prepare(): KernelProgram {
     const kernel = this.text.functions.get(this.name)
-    if (kernel?.body === undefined || !kernel.entry)
+    if (kernel?.isDefined !== true || !kernel.entry)
       throw ptxError('ERR_COMPILATION', `'${this.name}' is no kernel of this module`, { line: kernel?.line ?? 1 })
     this.#reach(kernel)
     const waiting = this.#waitingFunctions()
@@ -315,8 +315,8 @@ class Preparation {
         return
       }
       const fn = this.text.functions.get(real)
-      if (fn === undefined || (fn.body === undefined && HOST_FUNCTIONS.has(real))) return
-      if (fn.body === undefined) {
+      if (fn === undefined || (!fn.isDefined && HOST_FUNCTIONS.has(real))) return
+      if (!fn.isDefined) {
         const place = at?.instruction ?? { line: fn.line }
         throw ptxError(
           'ERR_COMPILATION',
@@ -357,7 +357,7 @@ class Preparation {
           }
         }
         for (const [name, other] of this.text.functions) {
-          if (other.entry || other.body === undefined || this.#reached.has(name)) continue
+          if (other.entry || !other.isDefined || this.#reached.has(name)) continue
           // A kernel that ran before may have written the address of any function that is taken anywhere.
           if (this.#takenAnywhere().has(name)) add(name, true, undefined)
         }

@@ -104,22 +104,35 @@ export class PtxModule implements ModuleCode {
       const why = `The code is PTX ${version}, and drivers for CUDA 13 know PTX up to 9.x, this one, for 13.0, up to ${NEWEST_PTX}: compile it with an older toolkit`
       throw explained(cudaError(LOAD, CUresult.UNSUPPORTED_PTX_VERSION), why)
     }
-    const whyNot = whyTargetIsRefused(version, target, parts.computeCapability) ?? this.#module.refusal
+    const whyNot = whyTargetIsRefused(version, target, parts.computeCapability) ?? this.#refusalAtLoad()
     if (whyNot !== undefined) throw explained(cudaError(LOAD, CUresult.INVALID_PTX), whyNot)
     if (constantBytes > MOST_CONSTANT) {
       throw tooLarge(`The module has ${constantBytes} bytes of constant memory, and at most ${MOST_CONSTANT} fit`)
     }
-    for (const name of this.#module.kernels) refusedByLoader(() => this.#factsOf(name))
+    if (this.#module.isWhole) refuseTooMuchShared(refusedByLoader(() => this.#module.overlarge()))
+  }
+
+  #refusalAtLoad(): string | undefined {
+    return this.#module.isWhole ? refusedByLoader(() => this.#module.refusal()) : undefined
+  }
+
+  /** Checks a kernel of a long text, with all that it reaches, as all of a shorter one is checked when it is loaded. */
+  #check(name: string): void {
+    const whyNot = refusedByLoader(() => this.#module.refusal(name))
+    if (whyNot !== undefined) throw explained(cudaError(LOAD, CUresult.INVALID_PTX), whyNot)
+    refuseTooMuchShared(refusedByLoader(() => this.#module.overlarge(name)))
   }
 
   /**
    * Looks up a kernel.
-   * @throws ERR_UNSUPPORTED for a kernel that the simulator cannot run, and the error of `cuModuleGetFunction` if there is none
+   * @throws ERR_UNSUPPORTED for a kernel that the simulator cannot run, the error of `cuModuleGetFunction` if there is none, and that of
+   * cuModuleLoadData for one of a long text that is no PTX
    */
   kernel(name: string): PtxKernel {
     const known = this.#kernels.get(name)
     if (known !== undefined) return known
     if (!this.#module.kernels.includes(name)) throw cudaError('cuModuleGetFunction', CUresult.NOT_FOUND)
+    if (!this.#module.isWhole) this.#check(name)
     const { localBytes } = this.#module.facts(name)
     if (localBytes > MOST_LOCAL) throw tooMuchLocalMemory(name, localBytes)
     // The kernel is compiled here and not at the first launch, so that a form that does not run is reported at once.
@@ -145,23 +158,6 @@ export class PtxModule implements ModuleCode {
       for (const kernel of this.#kernels.values()) kernel.close()
       this.#module.close()
     })
-  }
-
-  /**
-   * The facts about a kernel. A form that does not run makes only those kernels unusable that can reach it: they are refused when they are looked up.
-   */
-  #factsOf(name: string): void {
-    let bytes = 0
-    try {
-      bytes = this.#module.facts(name).staticSharedBytes
-    } catch (error) {
-      if (codeOf(error) !== 'ERR_UNSUPPORTED') throw error
-    }
-    const { MOST_STATIC_SHARED } = loadPtx()
-    if (bytes <= MOST_STATIC_SHARED) return
-    throw tooLarge(
-      `Kernel '${name}' declares ${bytes} bytes of shared memory, and at most ${MOST_STATIC_SHARED} fit: make it extern __shared__, with its size as config.sharedMemory`,
-    )
   }
 }
 
@@ -443,6 +439,14 @@ function textOf({ message, line, source }: Ptx.KernelFault): string {
 }
 
 const tooLarge = (why: string): Error => explained(cudaError(LOAD, CUresult.INVALID_PTX), why)
+
+function refuseTooMuchShared(kernel: Ptx.OverlargeKernel | undefined): void {
+  if (kernel === undefined) return
+  const { name, staticSharedBytes } = kernel
+  throw tooLarge(
+    `Kernel '${name}' declares ${staticSharedBytes} bytes of shared memory, and at most ${loadPtx().MOST_STATIC_SHARED} fit: make it extern __shared__, with its size as config.sharedMemory`,
+  )
+}
 
 const codeOf = (error: unknown): unknown => (error instanceof Error && 'code' in error ? error.code : undefined)
 
