@@ -2,6 +2,7 @@
  * Texts of PTX with all that was made of them. Modules of one text share it, whatever simulation they belong to: it is the same for all of them. Nothing
  * is kept for longer than a module has it and garbage collection leaves it.
  */
+import { WeakTexts } from '../foundation/base/weak-texts.js'
 import { factsOf, type KernelFacts, MOST_STATIC_SHARED } from './facts.js'
 import type { InStep } from './in-step.js'
 import { whyOperandsAreRefused } from './operand-rules.js'
@@ -114,10 +115,7 @@ export class SharedText {
   }
 }
 
-const texts = new Map<string, WeakRef<SharedText>>()
-const collected = new FinalizationRegistry(({ text, shared }: { text: string; shared: WeakRef<SharedText> }) => {
-  if (texts.get(text) === shared) texts.delete(text)
-})
+const texts = new WeakTexts<SharedText>()
 
 /**
  * The text with what was made of it before.
@@ -125,12 +123,10 @@ const collected = new FinalizationRegistry(({ text, shared }: { text: string; sh
  * @throws ERR_COMPILATION, ERR_UNSUPPORTED, as `parsePtx` does
  */
 export function sharedText(text: string, isWhole = text.length <= MOST_READ_AT_ONCE): SharedText {
-  const known = texts.get(text)?.deref()
+  const known = texts.get(text)
   if (known?.isWhole === isWhole) return known
   const made = new SharedText(text, isWhole)
-  const shared = new WeakRef(made)
-  texts.set(text, shared)
-  collected.register(made, { text, shared })
+  texts.set(text, made)
   return made
 }
 

@@ -26,6 +26,7 @@ import type * as Ptx from '../ptx/ptx.js'
 import { type ComputeCapability, NEWEST_PTX, whyTargetIsRefused } from './compute-capability.js'
 import { exactMemory } from './exact-memory.js'
 import { compareWithHost, type KernelCode, type ModuleCode } from './host-kernels.js'
+import { type ImageText, imageText } from './image-text.js'
 import { KernelWorkers } from './launch-workers.js'
 import type { SimDevice } from './machine/machine-state.js'
 import type { Computation, Slice } from './machine/slice.js'
@@ -76,7 +77,7 @@ export interface PtxParts {
 export class PtxModule implements ModuleCode {
   readonly #module: Ptx.PtxModule
   readonly #kernels = new Map<string, PtxKernel>()
-  readonly #text: string
+  readonly #image: ImageText
 
   /** Loads a module. Throws ERR_UNSUPPORTED for machine code, and the error of cuModuleLoadData for text that is no PTX. */
   constructor(
@@ -96,9 +97,8 @@ export class PtxModule implements ModuleCode {
       },
       release: (address) => variables.get(address)?.(),
     }
-    const end = image.indexOf(0)
-    this.#text = new TextDecoder().decode(end < 0 ? image : image.subarray(0, end))
-    this.#module = refusedByLoader(() => new (loadPtx().PtxModule)(this.#text, machine))
+    this.#image = imageText(image)
+    this.#module = refusedByLoader(() => new (loadPtx().PtxModule)(this.#image.text, machine))
     const { version, target, constantBytes } = this.#module
     if (isLater(version, NEWEST_PTX)) {
       const why = `The code is PTX ${version}, and drivers for CUDA 13 know PTX up to 9.x, this one, for 13.0, up to ${NEWEST_PTX}: compile it with an older toolkit`
@@ -137,7 +137,7 @@ export class PtxModule implements ModuleCode {
     if (localBytes > MOST_LOCAL) throw tooMuchLocalMemory(name, localBytes)
     // The kernel is compiled here and not at the first launch, so that a form that does not run is reported at once.
     this.#module.code(name, { inStep: this.parts.inStep })
-    const kernel = new PtxKernel(name, this.#module, this.#text, this.host?.get(name), this.parts)
+    const kernel = new PtxKernel(name, this.#module, this.#image.text, this.host?.get(name), this.parts)
     this.#kernels.set(name, kernel)
     return kernel
   }

@@ -24,6 +24,7 @@ import { checkMade, construct, implementation, LibraryObject } from '../../found
 import { types } from '../../foundation/base/node-modules.js'
 import { printable } from '../../foundation/base/printable.js'
 import { fromCaller } from '../../foundation/base/stack.js'
+import { WeakTexts } from '../../foundation/base/weak-texts.js'
 import { CUresult } from '../../foundation/driver/cuda-results.js'
 import type { DeviceAttribute } from '../../foundation/driver/device-attributes.js'
 import { LIMITS_OF_ANY } from '../../foundation/driver/driver-constants.js'
@@ -775,8 +776,19 @@ function imageOf(code: unknown): Uint8Array {
     const way = path.endsWith('.cu') ? 'Program.compile(source) compiles CUDA C++' : 'Module.load(await readFile(path))'
     throw invalidValue(`code is '${path}', which is a path and no code: ${way}`)
   }
-  const image = typeof code === 'string' ? new TextEncoder().encode(code) : bytesOf(code, 'code')
+  const image = typeof code === 'string' ? encoded(code) : bytesOf(code, 'code')
   if (image.length === 0) throw outOfRange('code.length', 'more than 0', 0)
+  return image
+}
+
+const images = new WeakTexts<Uint8Array>()
+
+/** A text as bytes, which no driver writes to: a long one that is loaded again is not encoded again. */
+function encoded(text: string): Uint8Array {
+  const known = images.get(text)
+  if (known !== undefined) return known
+  const image = new TextEncoder().encode(text)
+  images.set(text, image)
   return image
 }
 
