@@ -2,12 +2,11 @@
  * Texts of PTX with all that was made of them. Modules of one text share it, whatever simulation they belong to: it is the same for all of them. Nothing
  * is kept for longer than a module has it and garbage collection leaves it.
  */
-import { WeakTexts } from '../foundation/base/weak-texts.js'
 import { factsOf, type KernelFacts, MOST_STATIC_SHARED } from './facts.js'
 import type { InStep } from './in-step.js'
 import { whyOperandsAreRefused } from './operand-rules.js'
 import { parseDeclarations, parsePtx } from './parser.js'
-import { type KernelProgram, type ProgramOptions, prepareProgram } from './program.js'
+import { checkProgram, type KernelProgram, type ProgramOptions, prepareProgram } from './program.js'
 import { whyFormsAreRefused } from './requirements.js'
 import type { Operand, PtxFunction, PtxText } from './syntax.js'
 
@@ -36,6 +35,8 @@ export class SharedText {
   readonly #facts = new Map<string, KernelFacts>()
   /** The refusals that are known: of kernels by their names, and of the whole text by none. */
   readonly #refusals = new Map<string | undefined, string | undefined>()
+  /** The shared memory of kernels that were checked, by their names; undefined for one that does not run. */
+  readonly #staticShared = new Map<string, number | undefined>()
   #overlarge: { readonly kernel: OverlargeKernel | undefined } | undefined
 
   /** @param isWhole Whether all bodies are read and checked, and not only those that are used, when they are used */
@@ -68,9 +69,14 @@ export class SharedText {
 
   /** The kernel with this name if it declares too much shared memory. */
   overlargeKernel(name: string): OverlargeKernel | undefined {
+    if (!this.#staticShared.has(name)) this.#staticShared.set(name, this.#staticSharedOf(name))
+    const staticSharedBytes = this.#staticShared.get(name) ?? 0
+    return staticSharedBytes > MOST_STATIC_SHARED ? { name, staticSharedBytes } : undefined
+  }
+
+  #staticSharedOf(name: string): number | undefined {
     try {
-      const staticSharedBytes = this.program(name, FOR_FACTS).shared.staticBytes
-      return staticSharedBytes > MOST_STATIC_SHARED ? { name, staticSharedBytes } : undefined
+      return checkProgram(this.parsed, name, FOR_FACTS)
     } catch (error) {
       if (error instanceof Error && 'code' in error && error.code === 'ERR_UNSUPPORTED') return undefined
       throw error
@@ -115,7 +121,10 @@ export class SharedText {
   }
 }
 
-const texts = new WeakTexts<SharedText>()
+const texts = new Map<string, WeakRef<SharedText>>()
+const collected = new FinalizationRegistry(({ text, shared }: { text: string; shared: WeakRef<SharedText> }) => {
+  if (texts.get(text) === shared) texts.delete(text)
+})
 
 /**
  * The text with what was made of it before.
@@ -123,10 +132,12 @@ const texts = new WeakTexts<SharedText>()
  * @throws ERR_COMPILATION, ERR_UNSUPPORTED, as `parsePtx` does
  */
 export function sharedText(text: string, isWhole = text.length <= MOST_READ_AT_ONCE): SharedText {
-  const known = texts.get(text)
+  const known = texts.get(text)?.deref()
   if (known?.isWhole === isWhole) return known
   const made = new SharedText(text, isWhole)
-  texts.set(text, made)
+  const shared = new WeakRef(made)
+  texts.set(text, shared)
+  collected.register(made, { text, shared })
   return made
 }
 

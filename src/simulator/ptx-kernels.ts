@@ -133,7 +133,7 @@ export class PtxModule implements ModuleCode {
     if (known !== undefined) return known
     if (!this.#module.kernels.includes(name)) throw cudaError('cuModuleGetFunction', CUresult.NOT_FOUND)
     if (!this.#module.isWhole) this.#check(name)
-    const { localBytes } = this.#module.facts(name)
+    const { localBytes } = refusedByLoader(() => this.#module.facts(name))
     if (localBytes > MOST_LOCAL) throw tooMuchLocalMemory(name, localBytes)
     // The kernel is compiled here and not at the first launch, so that a form that does not run is reported at once.
     this.#module.code(name, { inStep: this.parts.inStep })

@@ -24,7 +24,6 @@ import { checkMade, construct, implementation, LibraryObject } from '../../found
 import { types } from '../../foundation/base/node-modules.js'
 import { printable } from '../../foundation/base/printable.js'
 import { fromCaller } from '../../foundation/base/stack.js'
-import { WeakTexts } from '../../foundation/base/weak-texts.js'
 import { CUresult } from '../../foundation/driver/cuda-results.js'
 import type { DeviceAttribute } from '../../foundation/driver/device-attributes.js'
 import { LIMITS_OF_ANY } from '../../foundation/driver/driver-constants.js'
@@ -781,14 +780,15 @@ function imageOf(code: unknown): Uint8Array {
   return image
 }
 
-const images = new WeakTexts<Uint8Array>()
+/** The text that was loaded last, until a garbage collection: a long one that is loaded again is not encoded again. */
+let latest: WeakRef<{ readonly text: string; readonly image: Uint8Array }> | undefined
 
-/** A text as bytes, which no driver writes to: a long one that is loaded again is not encoded again. */
+/** A text as bytes, which no driver writes to. */
 function encoded(text: string): Uint8Array {
-  const known = images.get(text)
-  if (known !== undefined) return known
+  const known = latest?.deref()
+  if (known?.text === text) return known.image
   const image = new TextEncoder().encode(text)
-  images.set(text, image)
+  latest = new WeakRef({ text, image })
   return image
 }
 
