@@ -20,7 +20,8 @@ export class BlockMachine {
       if (address === undefined) throw new Error(`Nobody gave the variable '${name}' an address`)
       return address
     }
-    const module = new PtxModule(text, { memory: this.#memory, allocate })
+    // The text was checked where it was loaded: only what the kernel reaches is read here.
+    const module = new PtxModule(text, { memory: this.#memory, allocate }, false)
     const options = { recorded: true, ...(inStep === undefined ? {} : { inStep }) }
     module.code(kernel, options)
     // The memory of these addresses comes with each task. Until then they may belong to another simulation, for which this thread works, too.

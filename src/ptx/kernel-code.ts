@@ -1,4 +1,5 @@
 /** Compiled code of one kernel for one machine: WebAssembly modules, made when they are needed first. */
+import { keepPart, knownPart, NotedPlaces, type Places } from './compiled-parts.js'
 import type { Decoded } from './decoding.js'
 import { type DeviceMemory, OutOfMachineMemory, PAGE_BITS } from './device-memory.js'
 import { parseFormula } from './expression.js'
@@ -36,7 +37,7 @@ import {
   set,
   tee,
 } from './wasm-encoder.js'
-import { compileWasm, instantiateWasm, isValidWasm, type WasmFunction } from './web-assembly.js'
+import { compileWasm, instantiateWasm, isValidWasm, type WasmFunction, type WasmModule } from './web-assembly.js'
 
 /** The functions that compiled code calls; bound to the launch that runs. */
 export interface RunTime {
@@ -265,7 +266,13 @@ export class KernelCode {
   /** The locations of the latest marks; keys are the bits of the marks. */
   readonly #latest = new Map<number, number>()
 
+  /** Marks that were allocated for a part which was then not taken. */
+  #spare: { readonly waiting: number; readonly latest: number; readonly bits: number }[] = []
+
   #newPending(bits: number): { readonly waiting: number; readonly latest: number } {
+    const spare = this.#spare.findIndex((each) => each.bits === bits)
+    const [found] = spare < 0 ? [] : this.#spare.splice(spare, 1)
+    if (found !== undefined) return found
     const waiting = this.#zeros()
     const latest = this.#latest.get(bits) ?? this.#zeros()
     this.#pending.push({ at: waiting, bits })
@@ -296,7 +303,48 @@ export class KernelCode {
     return { number, window, range: window + WINDOW_BYTES }
   }
 
+  /** The places of the machine that are built into code. */
+  readonly #places: Places = {
+    addressOf: (name, decoded) => this.#addressOf(name, decoded),
+    residentAt: (name, decoded) => {
+      const block = this.memory.find(Number(this.#addressOf(name, decoded)))
+      return block !== undefined && this.memory.makeResident(block) ? block.base : undefined
+    },
+    site: (decoded) => this.#site(decoded),
+    pendingMarks: (bits) => this.#newPending(bits),
+    touchedTable: () => this.memory.touchedTable,
+  }
+
   #compile(stops: readonly Stop[]): void {
+    const { recorded, checked } = this.options
+    const first = this.#shuffle === undefined
+    const places = [this.windows, this.memory.maximumPages]
+    const key = [recorded, checked, first, ...places, ...stops.map(({ id }) => id)].join()
+    const { exports } = instantiateWasm(this.#known(key) ?? this.#written(key, stops, first), this.#imports)
+    if (first) this.#shuffle = exports['shuffle']
+    if (first) this.#blocks = exports['blocks']
+    this.#settle ??= exports['settle']
+    for (const { id } of stops) {
+      const compiled = exports[`e${id}`]
+      if (compiled !== undefined) this.#entries[id] = asEntry(compiled)
+    }
+  }
+
+  /** The module as it was compiled for another machine with the same places. */
+  #known(key: string): WasmModule | undefined {
+    const pending: { readonly waiting: number; readonly latest: number; readonly bits: number }[] = []
+    const pendingMarks: Places['pendingMarks'] = (bits) => {
+      const marks = this.#newPending(bits)
+      pending.push({ ...marks, bits })
+      return marks
+    }
+    const module = knownPart(this.program, key, { ...this.#places, pendingMarks })
+    if (module === undefined) this.#spare.push(...pending)
+    return module
+  }
+
+  #written(key: string, stops: readonly Stop[], first: boolean): WasmModule {
+    const places = new NotedPlaces(this.#places)
     const module = new ModuleBuilder(this.memory.maximumPages)
     const indices = new Map<string, number>()
     for (const [name, signature] of Object.entries(IMPORTS)) indices.set(name, module.import(name, signature))
@@ -334,7 +382,7 @@ export class KernelCode {
         if (name === 'note') return once(name, NOTE_SIGNATURE, () => writeNote(context.runtime('mark')))
         if (name === 'mark') return once(name, MARK_SIGNATURE, () => writeMark(context.runtime('touch')))
         if (name === 'touch') {
-          const write = (): Uint8Array => writeTouch(context.runtime('pageTouched'), this.memory.touchedTable)
+          const write = (): Uint8Array => writeTouch(context.runtime('pageTouched'), places.touchedTable())
           return once(name, TOUCH_SIGNATURE, write)
         }
         if (name === 'cover') return once(name, COVER_SIGNATURE, () => writeCover(context))
@@ -346,13 +394,10 @@ export class KernelCode {
       direct: (fn: PreparedFunction) =>
         once(`direct ${fn.fn.name}`, DIRECT_SIGNATURE, () => new FunctionWriter(context, fn, undefined).write()),
       directType: () => module.type(DIRECT_SIGNATURE),
-      addressOf: (name, decoded) => this.#addressOf(name, decoded),
-      residentAt: (name, decoded) => {
-        const block = this.memory.find(Number(this.#addressOf(name, decoded)))
-        return block !== undefined && this.memory.makeResident(block) ? block.base : undefined
-      },
-      site: (decoded) => this.#site(decoded),
-      pendingMarks: (bits) => this.#newPending(bits),
+      addressOf: (name, decoded) => places.addressOf(name, decoded),
+      residentAt: (name, decoded) => places.residentAt(name, decoded),
+      site: (decoded) => places.site(decoded),
+      pendingMarks: (bits) => places.pendingMarks(bits),
     }
     for (const stop of stops) {
       const index = module.declare(ENTRY_SIGNATURE, `e${stop.id}`)
@@ -361,7 +406,6 @@ export class KernelCode {
       }
       queue.push({ index, write: () => new FunctionWriter(context, stop.fn, stop).write() })
     }
-    const first = this.#shuffle === undefined
     if (first)
       queue.push({
         index: module.declare(SHUFFLE_SIGNATURE, 'shuffle'),
@@ -376,14 +420,9 @@ export class KernelCode {
       const mark = context.runtime('mark')
       module.define(module.declare(SETTLE_SIGNATURE, 'settle'), writeSettle(mark))
     }
-    const { exports } = instantiateWasm(compileWasm(module.encode()), this.#imports)
-    if (first) this.#shuffle = exports['shuffle']
-    if (first) this.#blocks = exports['blocks']
-    this.#settle ??= exports['settle']
-    for (const { id } of stops) {
-      const compiled = exports[`e${id}`]
-      if (compiled !== undefined) this.#entries[id] = asEntry(compiled)
-    }
+    const compiled = compileWasm(module.encode())
+    keepPart(program, key, compiled, places)
+    return compiled
   }
 }
 

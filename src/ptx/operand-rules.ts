@@ -30,9 +30,9 @@ const NARROW_SPECIAL =
   /^(?:(?:n?tid|n?ctaid)\.[xyzw]|laneid|n?warpid|n?smid|lanemask_..|clock|clock_hi|globaltimer_..|\w+_smem_size)$/
 const WIDE_SPECIAL = /^(?:clock64|globaltimer)$/
 
-/** The reason why an assembler refuses a text for the operands of one of its instructions; undefined if it does not. */
-export function whyOperandsAreRefused(text: PtxText): string | undefined {
-  for (const fn of text.functions.values()) {
+/** The reason why an assembler refuses functions of a text for the operands of one of their instructions; undefined if it does not. */
+export function whyOperandsAreRefused(text: PtxText, functions: Iterable<PtxFunction>): string | undefined {
+  for (const fn of functions) {
     const rules = new OperandRules(text, fn)
     for (const instruction of fn.body ?? []) {
       const why = rules.refusal(instruction)

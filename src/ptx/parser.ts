@@ -1,4 +1,5 @@
 /** Reads PTX text. Instructions are split into opcode and operands here; the table gives their meaning (forms.ts). */
+import { endOfBody, LineCounter } from './body-extent.js'
 import { canonicalOpcode } from './forms.js'
 import {
   bitsOf,
@@ -37,8 +38,82 @@ const KNOWN_LIMIT = 1 << 20
  * @throws ERR_COMPILATION, with the line, for text that is no PTX; ERR_UNSUPPORTED for 32-bit addresses
  */
 export function parsePtx(text: string): PtxText {
-  return new Parser(text).module()
+  return new Parser(text, new LineCounter(text), 0).module()
 }
+
+/**
+ * Reads the declarations of a module; the body of a function is read when it is looked at first, and what is wrong there is thrown then, each time.
+ * @param tell Called when a body is read
+ * @throws as `parsePtx` does, for what is wrong outside of bodies; where both throw, the error is the same
+ */
+export function parseDeclarations(text: string, tell: () => void): PtxText {
+  try {
+    return new Parser(text, new LineCounter(text), 0, tell).module()
+  } catch {
+    // A body that is wrong may be the cause, and only reading it tells.
+    return parsePtx(text)
+  }
+}
+
+/** The parts of a function that its body has. */
+interface Body {
+  readonly body: readonly Instruction[]
+  readonly registers: readonly Register[]
+  readonly variables: readonly Variable[]
+}
+
+/** A function whose body is read when it is looked at first. */
+class DeferredFunction implements PtxFunction {
+  readonly name: string
+  readonly entry: boolean
+  readonly line: number
+  readonly isDefined = true
+  readonly results: readonly Variable[]
+  readonly parameters: readonly Variable[]
+  readonly parameterRegisters: ReadonlyMap<string, Register>
+  readonly directives: ReadonlyMap<string, readonly number[]>
+  #read: (() => Body) | undefined
+  #body: Body | undefined
+  #failure: unknown
+
+  constructor(head: FunctionHead, read: () => Body) {
+    this.name = head.name
+    this.entry = head.entry
+    this.line = head.line
+    this.results = head.results
+    this.parameters = head.parameters
+    this.parameterRegisters = head.parameterRegisters
+    this.directives = head.directives
+    this.#read = read
+  }
+
+  get body(): readonly Instruction[] {
+    return this.#whole().body
+  }
+
+  get registers(): readonly Register[] {
+    return this.#whole().registers
+  }
+
+  get variables(): readonly Variable[] {
+    return this.#whole().variables
+  }
+
+  #whole(): Body {
+    const read = this.#read
+    this.#read = undefined
+    try {
+      this.#body ??= read?.()
+    } catch (error) {
+      // The scope has declarations of the body by now: it cannot be read again.
+      this.#failure = error
+    }
+    if (this.#body === undefined) throw this.#failure
+    return this.#body
+  }
+}
+
+type FunctionHead = Omit<PtxFunction, 'isDefined' | keyof Body>
 
 /** The register of this name that is visible in the scope; declares it with `make` if the name belongs to a range. */
 function lookUpRegister(scope: Scope, name: string, make: (type: string) => Register): Register | undefined {
@@ -85,10 +160,9 @@ class Parser {
   /** The token that comes next, '' at the end. */
   #next = ''
   #start = 0
-  #lineStarts: number[] | undefined
   #version = ''
   #target = ''
-  readonly #files = new Map<number, string>()
+  #files = new Map<number, string>()
   /** The source lines whose file is still a number: files are named at the end of the text, after the lines that mention them. */
   readonly #sources: { source: { file: string; line: number }; file: number }[] = []
   #source: SourceLine | undefined
@@ -99,14 +173,21 @@ class Parser {
   /** The first value of a constant expression, where it was read before the rest. */
   #given: Operand | undefined
 
-  constructor(private readonly text: string) {
+  /** @param tell Called when a body is read; all are read at once if it is undefined */
+  constructor(
+    private readonly text: string,
+    private readonly lines: LineCounter,
+    begin: number,
+    private readonly tell?: () => void,
+  ) {
+    this.#at = begin
     this.#advance()
   }
 
   module(): PtxText {
     while (!this.#is('')) this.#topLevel()
     if (this.#version === '') throw this.#error('PTX begins with .version, and this text has none')
-    for (const { source, file } of this.#sources) source.file = this.#files.get(file) ?? `file ${file}`
+    this.#nameFiles()
     return {
       version: this.#version,
       target: this.#target,
@@ -116,23 +197,24 @@ class Parser {
     }
   }
 
-  #lineOf(offset: number): number {
-    if (this.#lineStarts === undefined) {
-      this.#lineStarts = [0]
-      for (let at = this.text.indexOf('\n'); at >= 0; at = this.text.indexOf('\n', at + 1))
-        this.#lineStarts.push(at + 1)
-    }
-    let [low, high] = [0, this.#lineStarts.length]
-    while (high - low > 1) {
-      const middle = (low + high) >> 1
-      if ((this.#lineStarts[middle] ?? 0) <= offset) low = middle
-      else high = middle
-    }
-    return low + 1
+  #nameFiles(): void {
+    for (const { source, file } of this.#sources) source.file = this.#files.get(file) ?? `file ${file}`
+  }
+
+  /** Reads the body of a function from its opening brace on; the registers are those of its parameters. */
+  body(scope: Scope, registers: Register[], files: Map<number, string>): Body {
+    this.#registers = registers
+    this.#files = files
+    const body: Instruction[] = []
+    const variables: Variable[] = []
+    this.#expect('{')
+    this.#statements(scope, body, variables)
+    this.#nameFiles()
+    return { body, registers, variables }
   }
 
   #error(message: string): Error {
-    return ptxError('ERR_COMPILATION', message, { line: this.#lineOf(this.#start), source: this.#source })
+    return ptxError('ERR_COMPILATION', message, { line: this.lines.at(this.#start), source: this.#source })
   }
 
   #advance(): string {
@@ -214,7 +296,7 @@ class Parser {
       case '.address_size':
         this.#advance()
         if (this.#number() !== 64) {
-          const place = { line: this.#lineOf(this.#start) }
+          const place = { line: this.lines.at(this.#start) }
           throw ptxError('ERR_UNSUPPORTED', 'Only .address_size 64 is supported: compile for 64 bits', place)
         }
         return
@@ -313,7 +395,7 @@ class Parser {
 
   /** Reads `.space .align n .type name[..] = ..`, without the semicolon. In a list all variables have the same type. */
   #variable(scope: Scope | undefined, external: boolean): Variable[] {
-    const line = this.#lineOf(this.#start)
+    const line = this.lines.at(this.#start)
     const space = this.#advance().slice(1) as StateSpace
     let [alignment, type, vector] = [0, '', 1]
     let pointer: Variable['pointer']
@@ -443,7 +525,7 @@ class Parser {
     this.#expect('(')
     while (!this.#accept(')')) {
       if (this.#is('.reg')) {
-        const line = this.#lineOf(this.#start)
+        const line = this.lines.at(this.#start)
         this.#advance()
         const { type, vector } = this.#registerType()
         const name = this.#identifier()
@@ -467,7 +549,7 @@ class Parser {
   }
 
   #function(entry: boolean, external: boolean): void {
-    const line = this.#lineOf(this.#start)
+    const line = this.lines.at(this.#start)
     this.#advance()
     this.#registers = []
     this.#source = undefined
@@ -500,29 +582,42 @@ class Parser {
     if (directives.has('maxntid') && directives.has('reqntid'))
       throw this.#error(`'${name}' has both .maxntid and .reqntid: leave one out`)
     const known = this.#functions.get(name)
-    let body: Instruction[] | undefined
-    const variables: Variable[] = []
-    if (!this.#accept(';')) {
-      if (external) throw this.#error(`'${name}' is .extern, and has a body`)
-      if (known?.body !== undefined) throw this.#error(`'${name}' is defined twice`)
-      body = []
-      this.#expect('{')
-      this.#statements(scope, body, variables)
+    const head = { name, entry, line, results, parameters, parameterRegisters, directives }
+    if (this.#accept(';')) {
+      if (known !== undefined) return
+      const registers = this.#registers
+      this.#functions.set(name, { ...head, isDefined: false, body: undefined, registers, variables: [] })
+      return
     }
-    if (body === undefined && known !== undefined) return
-    this.#functions.set(name, {
-      name,
-      entry,
-      line,
-      results,
-      parameters,
-      body,
-      registers: this.#registers,
-      variables,
-      parameterRegisters,
-      directives,
-    })
+    if (external) throw this.#error(`'${name}' is .extern, and has a body`)
+    if (known?.isDefined === true) throw this.#error(`'${name}' is defined twice`)
+    this.#functions.set(name, this.#deferred(head, scope) ?? this.#defined(head, scope))
     this.#source = undefined
+  }
+
+  #defined(head: FunctionHead, scope: Scope): PtxFunction {
+    const body: Instruction[] = []
+    const variables: Variable[] = []
+    this.#expect('{')
+    this.#statements(scope, body, variables)
+    return { ...head, isDefined: true, body, registers: this.#registers, variables }
+  }
+
+  /** The function whose body begins here, which is read later; undefined if it has to be read now. */
+  #deferred(head: FunctionHead, scope: Scope): PtxFunction | undefined {
+    if (this.tell === undefined || !this.#is('{')) return undefined
+    const begin = this.#start
+    const end = endOfBody(this.text, begin)
+    if (end === undefined) return undefined
+    // The parser of the whole text is not kept for a body.
+    const { text, tell } = this
+    const [line, registers, files] = [this.lines.at(begin), this.#registers, this.#files]
+    this.#at = end
+    this.#advance()
+    return new DeferredFunction(head, () => {
+      tell()
+      return new Parser(text, new LineCounter(text, begin, line), begin).body(scope, registers, files)
+    })
   }
 
   #statements(outermost: Scope, body: Instruction[], variables: Variable[]): void {
@@ -637,7 +732,7 @@ class Parser {
   }
 
   #instructionOrLabel(scope: Scope, body: Instruction[]): void {
-    const line = this.#lineOf(this.#start)
+    const line = this.lines.at(this.#start)
     let guard: Instruction['guard']
     if (this.#accept('@')) {
       const negated = this.#accept('!')
@@ -843,6 +938,9 @@ class Parser {
 
   /** Reads a constant expression: PTX has C's operators on 64-bit integers. */
   #constant(): Operand {
+    // Most constants are one number, and no operator can follow.
+    if (this.#given === undefined && /\d/.test(this.#next[0] ?? '') && /[,;\]})]/.test(this.text[this.#at] ?? ''))
+      return this.#unary()
     const condition = this.#binary(0)
     if (!this.#is('?') || condition.kind !== 'integer') return condition
     this.#advance()

@@ -5,18 +5,22 @@
 import type { BlockResult, BlockRun, BlockTask, BlockWorkers, WorkerKernel } from './block-workers.js'
 import type { Decoded } from './decoding.js'
 import { DeviceMemory, OutOfMachineMemory } from './device-memory.js'
-import { factsOf, type KernelFacts, MOST_STATIC_SHARED, type ParameterFacts } from './facts.js'
+import { type KernelFacts, MOST_STATIC_SHARED, type ParameterFacts } from './facts.js'
 import { KernelFault, type KernelFinding } from './faults.js'
 import type { InStep } from './in-step.js'
 import { KernelCode } from './kernel-code.js'
 import { KernelLaunch } from './launch.js'
 import type { LaunchOptions } from './launch-options.js'
 import { FUNCTION_WINDOW, type LaunchConfiguration } from './layout.js'
-import { whyOperandsAreRefused } from './operand-rules.js'
-import { parsePtx } from './parser.js'
-import { functionNumber, type KernelProgram, type ProgramOptions, prepareProgram } from './program.js'
+import { functionNumber } from './program.js'
 import type { ByteRange, RecordedAccesses } from './recorded-accesses.js'
-import { whyFormsAreRefused } from './requirements.js'
+import {
+  DEFAULT_IN_STEP,
+  DEFAULT_STACK_BYTES,
+  type OverlargeKernel,
+  type SharedText,
+  sharedText,
+} from './shared-text.js'
 import { type PtxText, ptxError, type Variable } from './syntax.js'
 
 export {
@@ -35,6 +39,7 @@ export {
   type LaunchOptions,
   MOST_STATIC_SHARED,
   OutOfMachineMemory,
+  type OverlargeKernel,
   type ParameterFacts,
   type RecordedAccesses,
   type WorkerKernel,
@@ -66,28 +71,29 @@ export interface CodeOptions {
   readonly inStep?: InStep
 }
 
-const DEFAULT_STACK_BYTES = 16384
-const DEFAULT_IN_STEP: InStep = 'volatile'
-/** The program of a kernel as its code has it by default, so that facts and code share one. */
-const FOR_FACTS: ProgramOptions = { stackBytes: DEFAULT_STACK_BYTES, inStep: DEFAULT_IN_STEP }
-
 /**
- * A module of PTX that is loaded on a machine. The text is read at once; a kernel is compiled when it is used first, so that a form that is not
- * supported makes only those kernels unusable that can reach it.
+ * A module of PTX that is loaded on a machine. The text is read at once, the bodies of a long one when they are used first (shared-text.ts); a kernel
+ * is compiled when it is used first, so that a form that is not supported makes only those kernels unusable that can reach it.
  */
 export class PtxModule {
-  readonly #text: PtxText
+  readonly #shared: SharedText
   readonly #addresses = new Map<string, number>()
-  readonly #programs = new Map<string, KernelProgram>()
-  readonly #facts = new Map<string, KernelFacts>()
   readonly #codes = new Map<string, KernelCode>()
 
-  /** @throws ERR_COMPILATION for text that is no PTX; ERR_UNSUPPORTED for 32-bit addresses; each with `line` */
+  /**
+   * @param isWhole Whether all bodies are read now. Default: unless the text is long
+   * @throws ERR_COMPILATION for text that is no PTX; ERR_UNSUPPORTED for 32-bit addresses; each with `line`
+   */
   constructor(
     text: string,
     private readonly host: ModuleHost,
+    isWhole?: boolean,
   ) {
-    this.#text = withCode(() => parsePtx(text))
+    this.#shared = withCode(() => sharedText(text, isWhole))
+  }
+
+  get #text(): PtxText {
+    return this.#shared.parsed
   }
 
   /** The PTX version that the text gives, such as '8.7'. */
@@ -100,9 +106,26 @@ export class PtxModule {
     return this.#text.target
   }
 
-  /** The reason why an assembler refuses the text, since its own version or target lacks something that it uses; undefined if it does not. */
-  get refusal(): string | undefined {
-    return whyFormsAreRefused(this.#text) ?? whyOperandsAreRefused(this.#text)
+  /** Whether all bodies were read when the module was loaded, and not only those that are used, when they are used. */
+  get isWhole(): boolean {
+    return this.#shared.isWhole
+  }
+
+  /**
+   * The reason why an assembler refuses the text, or what a kernel reaches, if one is named, since the text's version or target lacks something that
+   * is used, or an operand cannot be where it is; undefined if it does not.
+   * @throws ERR_COMPILATION for a body that is no PTX
+   */
+  refusal(kernel?: string): string | undefined {
+    return withCode(() => this.#shared.refusal(kernel))
+  }
+
+  /**
+   * The first kernel, or the named one, that declares more shared memory than any GPU has; undefined if there is none.
+   * @throws ERR_COMPILATION for a kernel that is wrong
+   */
+  overlarge(kernel?: string): OverlargeKernel | undefined {
+    return withCode(() => (kernel === undefined ? this.#shared.overlarge() : this.#shared.overlargeKernel(kernel)))
   }
 
   /** The bytes of all variables in constant memory together. */
@@ -114,9 +137,7 @@ export class PtxModule {
 
   /** The names of the kernels. */
   get kernels(): readonly string[] {
-    return [...this.#text.functions.values()]
-      .filter(({ entry, body }) => entry && body !== undefined)
-      .map(({ name }) => name)
+    return this.#shared.kernels
   }
 
   /** The names of the variables in global and constant memory. */
@@ -131,12 +152,7 @@ export class PtxModule {
    * @throws ERR_UNSUPPORTED, ERR_COMPILATION, as `code` does
    */
   facts(kernel: string): KernelFacts {
-    let facts = this.#facts.get(kernel)
-    if (facts === undefined) {
-      facts = withCode(() => factsOf(this.#program(kernel, FOR_FACTS)))
-      this.#facts.set(kernel, facts)
-    }
-    return facts
+    return withCode(() => this.#shared.facts(kernel))
   }
 
   /**
@@ -152,7 +168,7 @@ export class PtxModule {
     const code = withCode(() => {
       const address = (variable: string, decoded: Decoded): bigint => BigInt(this.#addressOf(variable, decoded))
       return new KernelCode(
-        this.#program(kernel, { stackBytes, inStep }),
+        this.#shared.program(kernel, { stackBytes, inStep }),
         this.host.memory,
         { recorded, checked },
         address,
@@ -160,15 +176,6 @@ export class PtxModule {
     })
     this.#codes.set(key, code)
     return code
-  }
-
-  #program(kernel: string, options: ProgramOptions): KernelProgram {
-    const key = `${options.stackBytes},${options.inStep},${kernel}`
-    const known = this.#programs.get(key)
-    if (known !== undefined) return known
-    const program = prepareProgram(this.#text, kernel, options)
-    this.#programs.set(key, program)
-    return program
   }
 
   /** A launch, which does nothing until `run` is called. Throws as `code` does. */
@@ -233,16 +240,15 @@ export class PtxModule {
  * @throws ERR_COMPILATION, ERR_UNSUPPORTED, as `new PtxModule` does
  */
 export function readKernelFacts(text: string): ReadonlyMap<string, KernelFacts | Error> {
-  const parsed = withCode(() => parsePtx(text))
-  const names = [...parsed.functions.values()].filter(({ entry, body }) => entry && body !== undefined)
+  const shared = withCode(() => sharedText(text, true))
   const facts = (kernel: string): KernelFacts | Error => {
     try {
-      return withCode(() => factsOf(prepareProgram(parsed, kernel, FOR_FACTS)))
+      return withCode(() => shared.facts(kernel))
     } catch (error) {
       return error instanceof Error ? error : new Error(String(error))
     }
   }
-  return new Map(names.map(({ name }) => [name, facts(name)]))
+  return new Map(shared.kernels.map((name) => [name, facts(name)]))
 }
 
 /** Runs the compiler; an error of its own on strange text, such as a stack overflow, becomes an error of the text. */

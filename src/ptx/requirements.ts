@@ -3,7 +3,7 @@
  * forbids what it has, whatever the GPU. The numbers were found by giving each form of the table to ptxas 13.0.
  */
 import { isLater } from '../foundation/base/versions.js'
-import { type Instruction, inWords, type PtxText } from './syntax.js'
+import { type Instruction, inWords, type PtxFunction, type PtxText } from './syntax.js'
 
 /** A pattern of opcodes with their modifiers, the version that brought it (times ten), and its least target. */
 type Rule = readonly [pattern: RegExp, version: number, target: number]
@@ -165,8 +165,8 @@ export function requirementsOf(opcode: string, operands = 0): Requirements {
   return requirements
 }
 
-/** The reason why an assembler refuses a text for one of its forms; undefined if it does not. */
-export function whyFormsAreRefused({ version, target, functions }: PtxText): string | undefined {
+/** The reason why an assembler refuses functions of a text for one of their forms; undefined if it does not. */
+export function whyFormsAreRefused({ version, target }: PtxText, functions: Iterable<PtxFunction>): string | undefined {
   const [, digits = '0', kind = ''] = /^sm_(\d+)([af]?)$/.exec(target) ?? []
   const refusal = (instruction: Instruction, needs: Requirements): string | undefined => {
     const what = `'${instruction.opcode}' at ${inWords(instruction)}`
@@ -179,7 +179,7 @@ export function whyFormsAreRefused({ version, target, functions }: PtxText): str
     return undefined
   }
   const fitting = new Set<Requirements>()
-  for (const { body = [] } of functions.values()) {
+  for (const { body = [] } of functions) {
     for (const instruction of body) {
       const needs = requirementsOf(instruction.opcode, instruction.operands.length)
       if (fitting.has(needs)) continue

@@ -88,7 +88,9 @@ export interface PtxFunction extends Prototype {
   readonly name: string
   readonly entry: boolean
   readonly line: number
-  /** The instructions; undefined for a declaration. */
+  /** Whether the function has a body. To ask this reads none, as to look at the body may. */
+  readonly isDefined: boolean
+  /** The instructions; undefined for a declaration. The body of a large text is read when it, the registers or the variables are looked at first. */
   readonly body: readonly Instruction[] | undefined
   readonly registers: readonly Register[]
   /** The variables declared in the body. */
@@ -130,27 +132,28 @@ export function ptxError(code: 'ERR_COMPILATION' | 'ERR_UNSUPPORTED', message: s
   })
 }
 
-const WIDTHS: Readonly<Record<string, number>> = {
-  pred: 1,
-  e4m3x2: 16,
-  e5m2x2: 16,
-  e2m1x2: 8,
-  e2m3x2: 16,
-  e3m2x2: 16,
-  ue8m0x2: 16,
-  f16: 16,
-  bf16: 16,
-  f16x2: 32,
-  f32x2: 64,
-  bf16x2: 32,
-  tf32: 32,
-  e4m3: 8,
-  e5m2: 8,
-  u16x2: 32,
-  s16x2: 32,
-}
+/** The bits of the types of all instructions. */
+const WIDTHS: ReadonlyMap<string, number> = new Map([
+  ...['b', 's', 'u', 'f'].flatMap((kind) => [8, 16, 32, 64, 128].map((bits) => [`${kind}${bits}`, bits] as const)),
+  ['pred', 1],
+  ['e4m3x2', 16],
+  ['e5m2x2', 16],
+  ['e2m1x2', 8],
+  ['e2m3x2', 16],
+  ['e3m2x2', 16],
+  ['ue8m0x2', 16],
+  ['bf16', 16],
+  ['f16x2', 32],
+  ['f32x2', 64],
+  ['bf16x2', 32],
+  ['tf32', 32],
+  ['e4m3', 8],
+  ['e5m2', 8],
+  ['u16x2', 32],
+  ['s16x2', 32],
+])
 
 /** The bits of a type, such as 32 for 'u32'; 0 for a name that is no type. */
 export function bitsOf(type: string): number {
-  return WIDTHS[type] ?? Number(/^[bsuf](8|16|32|64|128)$/.exec(type)?.[1] ?? 0)
+  return WIDTHS.get(type) ?? 0
 }

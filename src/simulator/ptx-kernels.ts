@@ -26,6 +26,7 @@ import type * as Ptx from '../ptx/ptx.js'
 import { type ComputeCapability, NEWEST_PTX, whyTargetIsRefused } from './compute-capability.js'
 import { exactMemory } from './exact-memory.js'
 import { compareWithHost, type KernelCode, type ModuleCode } from './host-kernels.js'
+import { type ImageText, imageText } from './image-text.js'
 import { KernelWorkers } from './launch-workers.js'
 import type { SimDevice } from './machine/machine-state.js'
 import type { Computation, Slice } from './machine/slice.js'
@@ -76,7 +77,7 @@ export interface PtxParts {
 export class PtxModule implements ModuleCode {
   readonly #module: Ptx.PtxModule
   readonly #kernels = new Map<string, PtxKernel>()
-  readonly #text: string
+  readonly #image: ImageText
 
   /** Loads a module. Throws ERR_UNSUPPORTED for machine code, and the error of cuModuleLoadData for text that is no PTX. */
   constructor(
@@ -96,35 +97,47 @@ export class PtxModule implements ModuleCode {
       },
       release: (address) => variables.get(address)?.(),
     }
-    const end = image.indexOf(0)
-    this.#text = new TextDecoder().decode(end < 0 ? image : image.subarray(0, end))
-    this.#module = refusedByLoader(() => new (loadPtx().PtxModule)(this.#text, machine))
+    this.#image = imageText(image)
+    this.#module = refusedByLoader(() => new (loadPtx().PtxModule)(this.#image.text, machine))
     const { version, target, constantBytes } = this.#module
     if (isLater(version, NEWEST_PTX)) {
       const why = `The code is PTX ${version}, and drivers for CUDA 13 know PTX up to 9.x, this one, for 13.0, up to ${NEWEST_PTX}: compile it with an older toolkit`
       throw explained(cudaError(LOAD, CUresult.UNSUPPORTED_PTX_VERSION), why)
     }
-    const whyNot = whyTargetIsRefused(version, target, parts.computeCapability) ?? this.#module.refusal
+    const whyNot = whyTargetIsRefused(version, target, parts.computeCapability) ?? this.#refusalAtLoad()
     if (whyNot !== undefined) throw explained(cudaError(LOAD, CUresult.INVALID_PTX), whyNot)
     if (constantBytes > MOST_CONSTANT) {
       throw tooLarge(`The module has ${constantBytes} bytes of constant memory, and at most ${MOST_CONSTANT} fit`)
     }
-    for (const name of this.#module.kernels) refusedByLoader(() => this.#factsOf(name))
+    if (this.#module.isWhole) refuseTooMuchShared(refusedByLoader(() => this.#module.overlarge()))
+  }
+
+  #refusalAtLoad(): string | undefined {
+    return this.#module.isWhole ? refusedByLoader(() => this.#module.refusal()) : undefined
+  }
+
+  /** Checks a kernel of a long text, with all that it reaches, as all of a shorter one is checked when it is loaded. */
+  #check(name: string): void {
+    const whyNot = refusedByLoader(() => this.#module.refusal(name))
+    if (whyNot !== undefined) throw explained(cudaError(LOAD, CUresult.INVALID_PTX), whyNot)
+    refuseTooMuchShared(refusedByLoader(() => this.#module.overlarge(name)))
   }
 
   /**
    * Looks up a kernel.
-   * @throws ERR_UNSUPPORTED for a kernel that the simulator cannot run, and the error of `cuModuleGetFunction` if there is none
+   * @throws ERR_UNSUPPORTED for a kernel that the simulator cannot run, the error of `cuModuleGetFunction` if there is none, and that of
+   * cuModuleLoadData for one of a long text that is no PTX
    */
   kernel(name: string): PtxKernel {
     const known = this.#kernels.get(name)
     if (known !== undefined) return known
     if (!this.#module.kernels.includes(name)) throw cudaError('cuModuleGetFunction', CUresult.NOT_FOUND)
-    const { localBytes } = this.#module.facts(name)
+    if (!this.#module.isWhole) this.#check(name)
+    const { localBytes } = refusedByLoader(() => this.#module.facts(name))
     if (localBytes > MOST_LOCAL) throw tooMuchLocalMemory(name, localBytes)
     // The kernel is compiled here and not at the first launch, so that a form that does not run is reported at once.
     this.#module.code(name, { inStep: this.parts.inStep })
-    const kernel = new PtxKernel(name, this.#module, this.#text, this.host?.get(name), this.parts)
+    const kernel = new PtxKernel(name, this.#module, this.#image.text, this.host?.get(name), this.parts)
     this.#kernels.set(name, kernel)
     return kernel
   }
@@ -145,23 +158,6 @@ export class PtxModule implements ModuleCode {
       for (const kernel of this.#kernels.values()) kernel.close()
       this.#module.close()
     })
-  }
-
-  /**
-   * The facts about a kernel. A form that does not run makes only those kernels unusable that can reach it: they are refused when they are looked up.
-   */
-  #factsOf(name: string): void {
-    let bytes = 0
-    try {
-      bytes = this.#module.facts(name).staticSharedBytes
-    } catch (error) {
-      if (codeOf(error) !== 'ERR_UNSUPPORTED') throw error
-    }
-    const { MOST_STATIC_SHARED } = loadPtx()
-    if (bytes <= MOST_STATIC_SHARED) return
-    throw tooLarge(
-      `Kernel '${name}' declares ${bytes} bytes of shared memory, and at most ${MOST_STATIC_SHARED} fit: make it extern __shared__, with its size as config.sharedMemory`,
-    )
   }
 }
 
@@ -443,6 +439,14 @@ function textOf({ message, line, source }: Ptx.KernelFault): string {
 }
 
 const tooLarge = (why: string): Error => explained(cudaError(LOAD, CUresult.INVALID_PTX), why)
+
+function refuseTooMuchShared(kernel: Ptx.OverlargeKernel | undefined): void {
+  if (kernel === undefined) return
+  const { name, staticSharedBytes } = kernel
+  throw tooLarge(
+    `Kernel '${name}' declares ${staticSharedBytes} bytes of shared memory, and at most ${loadPtx().MOST_STATIC_SHARED} fit: make it extern __shared__, with its size as config.sharedMemory`,
+  )
+}
 
 const codeOf = (error: unknown): unknown => (error instanceof Error && 'code' in error ? error.code : undefined)
 

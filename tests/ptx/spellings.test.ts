@@ -86,7 +86,7 @@ const OTHERS: Readonly<Record<string, readonly string[]>> = {
 function verdictOf(text: string): 'taken' | 'refused' | 'not run' {
   try {
     const module = new Machine().load(text)
-    if (module.refusal !== undefined) return 'refused'
+    if (module.refusal() !== undefined) return 'refused'
     for (const name of module.kernels) {
       module.code(name)
       if (module.facts(name).whyNotRun !== undefined) return 'not run'

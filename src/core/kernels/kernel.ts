@@ -775,8 +775,20 @@ function imageOf(code: unknown): Uint8Array {
     const way = path.endsWith('.cu') ? 'Program.compile(source) compiles CUDA C++' : 'Module.load(await readFile(path))'
     throw invalidValue(`code is '${path}', which is a path and no code: ${way}`)
   }
-  const image = typeof code === 'string' ? new TextEncoder().encode(code) : bytesOf(code, 'code')
+  const image = typeof code === 'string' ? encoded(code) : bytesOf(code, 'code')
   if (image.length === 0) throw outOfRange('code.length', 'more than 0', 0)
+  return image
+}
+
+/** The text that was loaded last, until a garbage collection: a long one that is loaded again is not encoded again. */
+let latest: WeakRef<{ readonly text: string; readonly image: Uint8Array }> | undefined
+
+/** A text as bytes, which no driver writes to. */
+function encoded(text: string): Uint8Array {
+  const known = latest?.deref()
+  if (known?.text === text) return known.image
+  const image = new TextEncoder().encode(text)
+  latest = new WeakRef({ text, image })
   return image
 }
 
