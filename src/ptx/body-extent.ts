@@ -1,4 +1,4 @@
-/** Where the body of a function ends, found without reading its instructions. */
+/** The end of the body of a function, found without reading its instructions. */
 
 /** Braces, the beginnings of texts and comments, and declarations that are those of the module, though they stand in a body. */
 const MARK = /[{}"#]|\/[/*]|(?<![\w$%:])\.(?:global|const|extern|visible|weak|common|file)\b/g
@@ -50,7 +50,7 @@ function endOfLine(text: string, from: number): number {
 
 /** Counts the lines of a text from a place on, up to offsets that mostly grow. */
 export class LineCounter {
-  /** Where the line begins that was found last, and where it ends if that is known. */
+  /** The beginning of the line that was found last, and its end if that is known. */
   #begin: number
   #end = -1
   #line: number

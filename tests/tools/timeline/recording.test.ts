@@ -160,6 +160,9 @@ describe('recording on the simulator', () => {
         b.copy(buffer, pinned)
         await b.finished()
         buffer.close()
+        const other = device.alloc(64, { stream: a })
+        b.copy(other, pinned)
+        other.close()
         pinned.close()
       },
       { simulation },
@@ -171,7 +174,11 @@ describe('recording on the simulator', () => {
       [
         ['allocate', 0, undefined],
         ['wait', 1, 'allocate'],
-        // The free comes after work of another stream, so that it is in the order of none.
+        ['copy', 1, undefined],
+        ['free', 0, undefined],
+        ['allocate', 0, undefined],
+        ['wait', 1, 'allocate'],
+        // The second free comes after work of another stream that is not done, so that it is in the order of none.
         ['copy', 1, undefined],
       ],
     )
