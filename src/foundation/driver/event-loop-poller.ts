@@ -41,10 +41,18 @@ export class EventLoopPoller {
   }
 
   #schedule(): void {
-    this.#immediate ??= atNextTurn(this.#run)
+    this.#immediate ??= this.#atNextTurn()
     if (!this.keepsAlive()) this.#immediate.unref()
-    // Makes another one: on Bun an immediate that was unref'd may never run, even after ref(). The first one is left as it is.
-    else if (!this.#immediate.hasRef()) this.#immediate = atNextTurn(this.#run)
+    // Makes another one: on Bun an immediate that was unref'd may never run, even after ref(). The first one does nothing when it comes.
+    else if (!this.#immediate.hasRef()) this.#immediate = this.#atNextTurn()
+  }
+
+  #atNextTurn(): Turn {
+    const own: Turn = atNextTurn(() => {
+      // One that was replaced would go on beside the other, and the machine would have two turns in each of the event loop, then three.
+      if (this.#immediate === own) this.#run()
+    })
+    return own
   }
 
   readonly #run = (): void => {
