@@ -16,7 +16,7 @@ import {
 } from '../foundation/driver/kernel-driver.js'
 import type { KernelWork } from '../foundation/driver/queued-work.js'
 import { type TouchedMemory, touching } from '../foundation/driver/touched-memory.js'
-import type { Computation, Slice } from './machine/slice.js'
+import { type Computation, InParts, type Slice } from './machine/slice.js'
 import { LaunchFault, type Touch, type Work } from './machine/work.js'
 import { MemoryBlock } from './memory-blocks.js'
 import type { Queued, SimMemory } from './sim-memory.js'
@@ -239,29 +239,24 @@ function memoryFrom(pointer: Pointer, memory: SimMemory): Pick<TouchedMemory, 'p
 /** A host implementation that is run part by part. No other effect may come between: what it must not write is compared at its end. */
 class HostComputation implements Computation {
   readonly excludesOthers = true
-  readonly #parts: Iterator<unknown>
 
   constructor(
-    parts: Iterable<unknown>,
+    private readonly parts: InParts,
     private readonly end: () => void,
-  ) {
-    this.#parts = parts[Symbol.iterator]()
-  }
+  ) {}
 
   run(slice?: Slice): boolean {
+    // An error of the implementation ends it, too.
     let isOver = true
     surfacing(() => {
-      while (this.#parts.next().done !== true) {
-        isOver = slice?.isOver !== true
-        if (!isOver) return
-      }
+      isOver = this.parts.run(slice)
     })
     if (isOver) this.end()
     return isOver
   }
 
   drop(): void {
-    this.#parts.return?.()
+    this.parts.drop()
   }
 }
 
@@ -307,7 +302,7 @@ export class HostWork implements Work {
     const { parts } = this.call
     if (parts === undefined) return undefined
     const { bytes, end } = this.#begin()
-    return new HostComputation(parts(bytes), end)
+    return new HostComputation(new InParts(parts(bytes)[Symbol.iterator]()), end)
   }
 
   /** The bytes of all pieces, and the function that is to be called once the work is done: it refuses what must not have been written. */

@@ -79,7 +79,10 @@ class LaunchWorker {
     this.#worker.postMessage(request)
   }
 
-  /** Waits at most so many milliseconds until all requests are answered; returns whether they are, or the worker is lost. `patience` ends at `lostAt`. */
+  /**
+   * Waits at most so many milliseconds until all requests are answered; returns whether they are, or the worker is lost, as one counts that has not
+   * answered by `lostAt`.
+   */
   isDone(milliseconds: number, lostAt: number): boolean {
     const until = monotonicTime() + milliseconds
     for (;;) {

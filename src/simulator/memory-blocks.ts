@@ -12,8 +12,6 @@ const POISON = 0xdd
 const UNWRITTEN = 0xcd
 /** The bytes of unwritten memory that are filled at a time: the process gives a large block no more pages than are used. */
 const CHUNK = 2 ** 18
-/** The most bytes that are moved at a time: a view may not be as long as a block. */
-export const PIECE = 2 ** 26
 
 export abstract class MemoryBlock {
   /** The number of times that any block was prepared, read or written. */
@@ -99,16 +97,13 @@ export abstract class MemoryBlock {
   }
 
   fill(pointer: Pointer, value: number, width: FillWidth, count: number): void {
-    for (let done = 0; done < count; done += PIECE / width) {
-      const length = Math.min(PIECE / width, count - done)
-      const bytes = this.#view((pointer + done * width) as Pointer, length * width)
-      if (bytes === undefined) return
-      this.wrote((pointer + done * width) as Pointer, length * width)
-      const { buffer, byteOffset } = bytes
-      if (width === 1) bytes.fill(value)
-      else if (width === 2) new Uint16Array(buffer, byteOffset, length).fill(value)
-      else new Uint32Array(buffer, byteOffset, length).fill(value)
-    }
+    const bytes = this.#view(pointer, count * width)
+    if (bytes === undefined) return
+    this.wrote(pointer, count * width)
+    const { buffer, byteOffset } = bytes
+    if (width === 1) bytes.fill(value)
+    else if (width === 2) new Uint16Array(buffer, byteOffset, count).fill(value)
+    else new Uint32Array(buffer, byteOffset, count).fill(value)
   }
 
   #view(pointer: Pointer, byteLength: number): Uint8Array | undefined {

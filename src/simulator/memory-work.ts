@@ -8,12 +8,44 @@ import { type Computation, InParts } from './machine/slice.js'
 import type { Touch, Work } from './machine/work.js'
 import { DeviceMemory, type MemoryBlock } from './memory-blocks.js'
 
-/** The bytes that a copy or fill moves in one part: about a millisecond's worth. */
-const PART = 2 ** 22
-/** The bytes that could be copied while a copy goes on to another row. */
+/** The bytes that a copy or fill moves in one part: about a millisecond's worth, and less than a view may have. */
+export const PART = 2 ** 22
+/** The bytes that could be moved while the work goes on to another row. */
 const COST_OF_ROW = 256
 
-export class CopyEffect implements Work {
+/** Work that moves bytes row by row, and part by part where they are many. */
+abstract class Moving {
+  /** The number of rows, and the bytes of each. */
+  protected abstract readonly rows: number
+  protected abstract readonly rowLength: number
+
+  /** Moves so many bytes of a row, from the byte `at` of the row on. */
+  protected abstract move(row: number, at: number, length: number): void
+
+  effect(): void {
+    new InParts(this.#parts()).run()
+  }
+
+  compute(): Computation | undefined {
+    return this.rows * (this.rowLength + COST_OF_ROW) <= PART ? undefined : new InParts(this.#parts())
+  }
+
+  *#parts(): Generator<undefined, void> {
+    let moved = 0
+    for (let row = 0; row < this.rows; row += 1) {
+      for (let at = 0; at < this.rowLength; at += PART) {
+        const length = Math.min(PART, this.rowLength - at)
+        this.move(row, at, length)
+        moved += length + COST_OF_ROW
+        if (moved < PART) continue
+        moved = 0
+        yield
+      }
+    }
+  }
+}
+
+export class CopyEffect extends Moving implements Work {
   readonly what = 'copy'
   readonly name = 'copy'
   /** Objects that stay reachable until the copy is done. */
@@ -27,6 +59,7 @@ export class CopyEffect implements Work {
     readonly byteLength: number,
     readonly engine: number | undefined,
   ) {
+    super()
     this.held = [to.prepare(destination, byteLength), from.prepare(source, byteLength)]
   }
 
@@ -47,20 +80,14 @@ export class CopyEffect implements Work {
     return placesOf(this.to, this.from)
   }
 
-  effect(): void {
-    for (const _ of this.#parts());
+  protected readonly rows = 1
+
+  protected get rowLength(): number {
+    return this.byteLength
   }
 
-  compute(): Computation | undefined {
-    return this.byteLength <= PART ? undefined : new InParts(this.#parts())
-  }
-
-  *#parts(): Generator<undefined, void> {
-    for (let done = 0; done < this.byteLength; done += PART) {
-      const bytes = this.from.read((this.source + done) as Pointer, Math.min(PART, this.byteLength - done))
-      this.to.write((this.destination + done) as Pointer, bytes)
-      yield
-    }
+  protected move(_row: number, at: number, length: number): void {
+    this.to.write((this.destination + at) as Pointer, this.from.read((this.source + at) as Pointer, length))
   }
 }
 
@@ -71,7 +98,7 @@ interface RowsAt {
   readonly rows: MemoryRows
 }
 
-export class RowsEffect implements Work {
+export class RowsEffect extends Moving implements Work {
   readonly what = 'copy'
   readonly name = 'copy'
   readonly byteLength: number
@@ -83,6 +110,7 @@ export class RowsEffect implements Work {
     private readonly from: RowsAt,
     readonly engine: number | undefined,
   ) {
+    super()
     this.byteLength = bytesIn(to.rows)
     this.held = [to, from].map(({ block, pointer, rows }) => block.prepare(pointer, extentOf(rows)))
   }
@@ -104,32 +132,24 @@ export class RowsEffect implements Work {
     return placesOf(this.to.block, this.from.block)
   }
 
-  effect(): void {
-    for (const _ of this.#parts());
+  protected get rows(): number {
+    return this.to.rows.matrices * this.to.rows.rows
   }
 
-  compute(): Computation | undefined {
-    return this.byteLength <= PART ? undefined : new InParts(this.#parts())
+  protected get rowLength(): number {
+    return this.to.rows.rowLength
   }
 
-  *#parts(): Generator<undefined, void> {
+  protected move(row: number, at: number, length: number): void {
     const { to, from } = this
-    let copied = 0
-    const at = ({ pointer, rows }: RowsAt, matrix: number, row: number): Pointer =>
-      (pointer + matrix * rows.matrixDistance + row * rows.rowDistance) as Pointer
-    for (let matrix = 0; matrix < to.rows.matrices; matrix += 1) {
-      for (let row = 0; row < to.rows.rows; row += 1) {
-        to.block.write(at(to, matrix, row), from.block.read(at(from, matrix, row), to.rows.rowLength))
-        copied += to.rows.rowLength + COST_OF_ROW
-        if (copied < PART) continue
-        copied = 0
-        yield
-      }
-    }
+    const matrix = Math.floor(row / to.rows.rows)
+    const place = ({ pointer, rows }: RowsAt): Pointer =>
+      (pointer + matrix * rows.matrixDistance + (row - matrix * to.rows.rows) * rows.rowDistance + at) as Pointer
+    to.block.write(place(to), from.block.read(place(from), length))
   }
 }
 
-export class FillEffect implements Work {
+export class FillEffect extends Moving implements Work {
   readonly what = 'fill'
   readonly name = 'fill'
   readonly engine = undefined
@@ -142,6 +162,7 @@ export class FillEffect implements Work {
     private readonly block: MemoryBlock,
     private readonly fill: FillWork,
   ) {
+    super()
     this.byteLength = fill.count * fill.width
     this.held = block.prepare(fill.pointer, extentOfFill(fill))
   }
@@ -160,32 +181,17 @@ export class FillEffect implements Work {
     return rows === undefined ? 'fill' : `fill of rows ${[width, ...Object.values(rows)]}`
   }
 
-  effect(): void {
-    for (const _ of this.#parts());
+  protected get rows(): number {
+    return this.fill.rows?.rows ?? 1
   }
 
-  compute(): Computation | undefined {
-    return this.byteLength <= PART ? undefined : new InParts(this.#parts())
+  protected get rowLength(): number {
+    return this.fill.rows?.rowLength ?? this.byteLength
   }
 
-  *#parts(): Generator<undefined, void> {
-    const { pointer, value, width, count, rows } = this.fill
-    if (rows === undefined) {
-      for (let done = 0; done < count; done += PART / width) {
-        const length = Math.min(PART / width, count - done)
-        this.block.fill((pointer + done * width) as Pointer, value, width, length)
-        yield
-      }
-      return
-    }
-    let filled = 0
-    for (let row = 0; row < rows.rows; row += 1) {
-      this.block.fill((pointer + row * rows.rowDistance) as Pointer, value, width, rows.rowLength / width)
-      filled += rows.rowLength + COST_OF_ROW
-      if (filled < PART) continue
-      filled = 0
-      yield
-    }
+  protected move(row: number, at: number, length: number): void {
+    const { pointer, value, width, rows } = this.fill
+    this.block.fill((pointer + row * (rows?.rowDistance ?? 0) + at) as Pointer, value, width, length / width)
   }
 }
 

@@ -224,7 +224,7 @@ export class PtxKernel implements KernelCode {
     const held = touches.map(({ pointer }) => this.parts.memory.heldAt(pointer as Pointer))
     const parameters = this.#parametersOf(args, types)
     const compare = this.host === undefined ? undefined : compareWithHost(this.host, work, this.parts.memory)
-    const begin = (): Computation => this.#begin(shape, parameters, observer, touches)
+    const begin = (): Computation => asFaults(() => this.#begin(shape, parameters, observer, touches))
     const effect = new PtxWork(kernel.name, touches, held, begin, compare)
     return { nanoseconds: kernel.nanoseconds ?? this.#durationOf(shape, multiprocessors), work: effect }
   }
@@ -348,7 +348,7 @@ class LaunchComputation implements Computation {
     let isComplete = false
     let rests = false
     try {
-      rests = slice === undefined ? this.launch.run() === 'more' : !this.#runIn(slice)
+      rests = asFaults(() => (slice === undefined ? this.launch.run() === 'more' : !this.#runIn(slice)))
       isComplete = !rests
     } finally {
       if (!rests) this.ended(isComplete)
@@ -394,24 +394,18 @@ class PtxWork implements Work {
 
   effect(): void {
     const check = this.compare?.()
-    surfaced(() => this.begin().run())
+    this.begin().run()
     check?.()
   }
 
   compute(): Computation | undefined {
     // What a host implementation is compared with must not change between the parts.
-    if (this.compare !== undefined) return undefined
-    const computation = surfaced(this.begin)
-    return {
-      excludesOthers: computation.excludesOthers,
-      run: (slice) => surfaced(() => computation.run(slice)),
-      drop: () => computation.drop(),
-    }
+    return this.compare === undefined ? this.begin() : undefined
   }
 }
 
-/** Runs code of a launch, whose faults are those of the machine. */
-function surfaced<R>(run: () => R): R {
+/** Runs a part of a launch. Faults of the kernel become those of the machine. */
+function asFaults<R>(run: () => R): R {
   try {
     return run()
   } catch (error) {

@@ -141,7 +141,7 @@ function launch(
   const run = machine.prepare(module, kernel, { ...options, workers }, values)
   let error = ''
   try {
-    run.run()
+    while (run.run() === 'more') {}
   } catch (thrown) {
     error = String(thrown)
   }
@@ -204,6 +204,27 @@ test('a launch with a schedule, and one whose kernel may wait for other blocks, 
   assert.equal(none.runs, 0)
   const text = ROUNDS.replace('ld.global.u32 %r11', 'ld.volatile.global.u32 %r11')
   assert.equal(launch(text, 'rounds', SHAPE, rounds(0), (each) => new Parts(2, each)).runs, 0)
+})
+
+test('workers that are at work when a part of the launch is over are asked again in the next one', () => {
+  let pending = 0
+  class Slow extends Parts {
+    override run(task: BlockTask): BlockRun {
+      const { results } = super.run(task)
+      let asked = 0
+      return {
+        results: (milliseconds) => {
+          asked += 1
+          pending = asked
+          return asked <= 3 ? 'pending' : results(milliseconds)
+        },
+      }
+    }
+  }
+  const alone = launch(ROUNDS, 'rounds', SHAPE, rounds(0), () => undefined)
+  const spread = launch(ROUNDS, 'rounds', SHAPE, rounds(0), (each) => new Slow(2, each))
+  assert.deepEqual({ ...spread, runs: 1 }, { ...alone, runs: 1 })
+  assert.deepEqual([spread.runs, pending], [1, 4])
 })
 
 test('a kernel with atomics or fences of global memory runs on one core, and one that allocates', () => {

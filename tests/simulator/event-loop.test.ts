@@ -7,6 +7,7 @@ import { after, before, describe, it } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import { type Device, type DeviceBuffer, defineKernel, Module, Stream } from 'cuda-streams'
 import { Cublas } from 'cuda-streams/cublas'
+import { Sanitizer } from 'cuda-streams/sanitizer'
 import { type Simulation, simulate } from 'cuda-streams/sim'
 import { clock } from '../../src/foundation/base/event-loop.js'
 
@@ -262,6 +263,48 @@ for (const seed of [0, 5]) {
         warnings[0] ?? '',
         new RegExp(`^CUDA_STREAMS_EVENT_LOOP_HELD: .* for 2\\.5 s while it did all of 'kernel ${name}'`),
       )
+      simulation.close()
+    })
+
+    for (const isOrdered of [true, false]) {
+      it(`the sanitizer sees ${isOrdered ? 'that launches are in order' : 'the race of two launches'}, of which one comes between the parts of the other`, async () => {
+        const { simulation, device, stream, data, launch } = open(seed)
+        using sanitizer = Sanitizer.start({ device, mode: 'collect' })
+        const other = new Stream({ device })
+        const own = device.alloc(4 * THREADS, { stream: other })
+        other.fill(own, 0)
+        launch()
+        const first = stream.finished()
+        for (let nth = 0; nth < 3; nth += 1) await turn()
+        launch(other, own, 10)
+        other.synchronize()
+        if (isOrdered) other.wait(stream)
+        launch(other, data, 7)
+        await Promise.all([first, other.finished()])
+        assert.deepEqual(await numbersIn(other, own), new Set([grown(0, 10)]))
+        assert.deepEqual(
+          sanitizer.reports.map(({ kind }) => kind),
+          isOrdered ? [] : ['race'],
+        )
+        simulation.close()
+      })
+    }
+
+    it('rows let it turn, and long rows do', async () => {
+      const { simulation, device, stream } = open(seed)
+      for (const [rows, rowLength] of [
+        [2, 2 ** 25],
+        [2 ** 19, 64],
+      ] as const) {
+        const pitch = rowLength + 64
+        const [from, to] = [0, 1].map(() => device.alloc(rows * pitch, { stream }))
+        assert.ok(from && to)
+        stream.fill(from, 1).fill(to, 2)
+        stream.copy(to, from, { shape: [rows, rowLength], destinationStrides: [pitch], sourceStrides: [pitch] })
+        assert.ok((await turnsUntil(stream.finished())) > 5)
+        const bytes = await stream.download(to)
+        assert.ok(bytes.every((byte, at) => byte === (at % pitch < rowLength ? 1 : 2)))
+      }
       simulation.close()
     })
 

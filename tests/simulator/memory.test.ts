@@ -6,7 +6,7 @@ import { type Device, type DeviceBuffer, defineKernel, type PinnedBuffer, Stream
 import { explore, simulate } from 'cuda-streams/sim'
 import { collectingUncaught } from '../../src/foundation/base/uncaught.js'
 import { machineMemory } from '../../src/simulator/limits.js'
-import { PIECE } from '../../src/simulator/memory-blocks.js'
+import { PART } from '../../src/simulator/memory-work.js'
 import { refused, rejected } from '../conformance/expect.js'
 
 const GIB = 2 ** 30
@@ -150,7 +150,7 @@ describe('the memory of the machine', () => {
 describe('memory', () => {
   it('is filled and copied whole, however long it is', async () => {
     const { device, stream } = machine()
-    const length = PIECE + 12
+    const length = PART + 12
     const [from, to] = [device.alloc(length, { stream }), device.alloc(length, { stream })]
     for (const [value, width] of [
       [0x11, 1],

@@ -124,7 +124,8 @@ export class HostWaits {
 
   #turn(): TurnResult {
     if (this.#abandoned) return 'idle'
-    if (this.machine.turn()) return 'soon'
+    const before = this.#pending
+    if (this.machine.turn()) return this.#pending < before ? 'delivered' : 'soon'
     if (this.machine.standsForOthers) return 'later'
     if (this.#pending === 0) this.#pendingSince = undefined
     else this.#pendingSince ??= monotonicTime()

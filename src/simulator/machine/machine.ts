@@ -409,6 +409,11 @@ export class Machine implements Steps {
     return true
   }
 
+  /** The slice of the turn of the event loop that is under way, or one for a call that the program makes. */
+  get #sliceOfNow(): Slice {
+    return this.#slice ?? new Slice()
+  }
+
   /** Lets things happen in a turn of the event loop. Returns false if nothing can. */
   turn(): boolean {
     const slice = new Slice()
@@ -428,7 +433,7 @@ export class Machine implements Steps {
       operation.settle = settle
       this.waitsPending += 1
       if (!operation.over) return
-      this.computeResults(operation, this.#slice ?? new Slice())
+      this.computeResults(operation, this.#sliceOfNow)
       this.#owed.add(operation)
       this.scheduler.settleLater(operation)
     })
@@ -848,7 +853,7 @@ export class Machine implements Steps {
       if (operation.stream.unfinished === 0) this.#leaveTail(operation.stream)
       if (operation.work !== undefined && this.#late !== undefined) {
         this.#late.putOff(operation)
-        if (this.#late.isFull) this.#doAllEffects(this.#slice ?? new Slice())
+        if (this.#late.isFull) this.#doAllEffects(this.#sliceOfNow)
       }
       operation.letGo(this.#letGo, ending)
     }
@@ -871,7 +876,7 @@ export class Machine implements Steps {
     const putsOff = this.#late !== undefined && device.fault === 0 && operation.owesEffect
     if (!putsOff && device.fault === 0) this.#effect(operation)
     if (operation.settle !== undefined) {
-      this.computeResults(operation, this.#slice ?? new Slice())
+      this.computeResults(operation, this.#sliceOfNow)
       this.#owed.add(operation)
       this.scheduler.settleLater(operation)
     }

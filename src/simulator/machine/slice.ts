@@ -31,7 +31,7 @@ export interface Computation {
 export class InParts implements Computation {
   readonly excludesOthers = false
 
-  constructor(private readonly parts: Iterator<unknown, void>) {}
+  constructor(private readonly parts: Iterator<unknown>) {}
 
   run(slice?: Slice): boolean {
     while (this.parts.next().done !== true) if (slice?.isOver === true) return false

@@ -164,7 +164,7 @@ export class TimedScheduler implements Scheduler {
     for (let step = 0; step < STEPS_PER_TURN; step += 1) {
       const next = this.#running.peek()
       if (!this.#isComputed(next, slice)) return true
-      if (!this.#advance()) return false
+      if (!this.#arriveNext()) return false
       if (this.#due.length > 0 || this.#settled.length > 0 || slice.isOver) break
     }
     return true
@@ -233,11 +233,15 @@ export class TimedScheduler implements Scheduler {
     for (const operation of settled) this.steps.settle(operation)
   }
 
-  /** Moves time to the next end of an operation. Returns false if none runs. */
+  /** Moves time to the next end of an operation, for which all is computed at once. Returns false if none runs. */
   #advance(): boolean {
-    const first = this.#running.peek()
-    this.steps.computeBefore(first)
+    this.steps.computeBefore(this.#running.peek())
     this.#stands = false
+    return this.#arriveNext()
+  }
+
+  /** Moves time to the next end of an operation, for which all is computed. Returns false if none runs. */
+  #arriveNext(): boolean {
     const next = this.#running.shift()
     if (next === undefined) return false
     this.now = Math.max(this.now, next.time)
