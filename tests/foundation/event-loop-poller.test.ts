@@ -1,5 +1,6 @@
-/** The poller of a driver: one turn in each turn of the event loop, however often something is queued meanwhile. */
+/** The poller of a driver: one turn in each turn of the event loop, however often something is queued meanwhile, and one before the process ends. */
 import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
 import { test } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import { EventLoopPoller } from '../../src/foundation/driver/event-loop-poller.js'
@@ -28,3 +29,27 @@ test('there is one turn in each of the event loop, though what is queued keeps t
   await turn()
   await turn()
 })
+
+for (const [found, turns] of [
+  ['delivered', 2],
+  ['soon', 1],
+] as const) {
+  test(`what is queued after a turn that found '${found}' has ${turns - 1} more before a process ends for which nothing is pending`, () => {
+    const program = `
+      import { EventLoopPoller } from '${new URL('../../src/foundation/driver/event-loop-poller.js', import.meta.url)}'
+      let turns = 0
+      const turn = () => {
+        turns += 1
+        if (turns > 1) return 'idle'
+        queueMicrotask(() => poller.wake())
+        return '${found}'
+      }
+      const poller = new EventLoopPoller(turn, { sleep() {}, cancel() {} }, () => turns === 0)
+      poller.wake()
+      process.on('exit', () => console.log(turns))`
+    const { stdout, stderr } = spawnSync(process.execPath, ['--input-type=module', '--eval', program], {
+      encoding: 'utf8',
+    })
+    assert.deepEqual([stdout.trim(), stderr], [String(turns), ''])
+  })
+}

@@ -4,8 +4,11 @@
  */
 import { atNextTurn, type Turn } from '../base/event-loop.js'
 
-/** What a turn found. 'soon': something happened or soon will. 'later': nothing happened. 'idle': nothing is pending. */
-export type TurnResult = 'soon' | 'later' | 'idle'
+/**
+ * What a turn found. 'delivered': a promise was settled or a host function ran, after which the program goes on. 'soon': something else happened or soon
+ * will. 'later': nothing happened. 'idle': nothing is pending.
+ */
+export type TurnResult = 'delivered' | 'soon' | 'later' | 'idle'
 
 /** Decides how long the poller waits between two turns that found nothing. */
 export interface BackOff {
@@ -20,6 +23,8 @@ export interface BackOff {
 export class EventLoopPoller {
   #immediate: Turn | undefined
   #sleeping = false
+  /** Whether another turn comes before the process ends: what the program queues as it goes on has one, as it has while others wait. */
+  #owesTurn = false
 
   /** `keepsAlive` returns whether what is pending must keep the process running. It is called at every turn. */
   constructor(
@@ -42,7 +47,7 @@ export class EventLoopPoller {
 
   #schedule(): void {
     this.#immediate ??= this.#atNextTurn()
-    if (!this.keepsAlive()) this.#immediate.unref()
+    if (!(this.#owesTurn || this.keepsAlive())) this.#immediate.unref()
     // Makes another one: on Bun an immediate that was unref'd may never run, even after ref(). The first one does nothing when it comes.
     else if (!this.#immediate.hasRef()) this.#immediate = this.#atNextTurn()
   }
@@ -59,8 +64,9 @@ export class EventLoopPoller {
     this.#immediate = undefined
     this.#stopSleeping()
     const result = this.turn()
-    if (this.#immediate !== undefined) return
-    if (result === 'soon') this.#schedule()
+    this.#owesTurn = result === 'delivered'
+    if (this.#immediate !== undefined && !this.#owesTurn) return
+    if (result === 'delivered' || result === 'soon') this.#schedule()
     else if (result === 'later') {
       this.#sleeping = true
       this.backOff.sleep(this.#wakeUp)
