@@ -149,8 +149,9 @@ export class SimMemory implements MemoryDriver {
     const on = this.registry.peekStream(stream)
     if (on === undefined) throw cudaError(call, CUresult.INVALID_HANDLE)
     const { pool, byteLength } = block
+    const uses = after.flatMap(({ event }) => this.registry.peekEvent(event)?.record ?? [])
     // As on a GPU: if all that it comes after is done, it is a free in the order of the stream, which waits for what the stream waits for.
-    if (after.some(({ event }) => this.registry.peekEvent(event)?.record?.over === false)) {
+    if (uses.some(({ over }) => !over)) {
       this.#freeBeside(block, stream, after, call)
       return
     }
@@ -161,7 +162,8 @@ export class SimMemory implements MemoryDriver {
     // The pool is notified before the free is queued, since on an idle stream the free is over at once.
     pool?.free(byteLength, on)
     try {
-      this.queue.enqueue(stream, SimOperationKind.INSTANT, 0, call, work)
+      // The effects of uses that are over may be put off: they come before.
+      this.queue.enqueue(stream, SimOperationKind.INSTANT, 0, call, work, uses)
     } catch (error) {
       pool?.notFreed(byteLength, on)
       throw error

@@ -24,6 +24,7 @@ export class SimQueue {
   /**
    * Queues an operation; in a stream that captures it becomes a node of the graph.
    * @param amount The virtual nanoseconds that it takes; for a fault, the CUresult that it ends in
+   * @param after Operations of other streams that it comes after, too, outside of a capture
    */
   enqueue(
     handle: StreamHandle,
@@ -31,6 +32,7 @@ export class SimQueue {
     amount: number,
     call = 'cuLaunchKernelEx',
     work?: Work,
+    after?: readonly SimOperation[],
   ): SimOperation {
     const stream = this.registry.liveStream(handle, call)
     const fails = kind === SimOperationKind.FAULT ? amount : 0
@@ -39,7 +41,7 @@ export class SimQueue {
       return this.machine.marker(stream, [])
     }
     this.captures.refuseImplicit(stream, call)
-    return this.machine.enqueue(stream, kind, amount, work, fails)
+    return this.machine.enqueue(stream, kind, amount, work, fails, after)
   }
 
   /**

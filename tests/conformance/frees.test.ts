@@ -233,6 +233,23 @@ onEveryBackend('a close', (bench) => {
     }
   })
 
+  test('M17 what has used memory has used it when a close whose uses are done frees it', async () => {
+    const { stream, between } = await streams()
+    using pool = new MemoryPool({ device })
+    using copy = device.alloc(LENGTH, { stream: between })
+    for (let round = 1; round <= 10; round += 1) {
+      const buffer = device.alloc(LENGTH, { stream, pool })
+      stream.fill(buffer, round)
+      between.wait(stream).copy(copy, buffer)
+      // Calls take time, and none of them asks whether the copy is done.
+      for (let nth = 0; nth < 100 * round; nth += 1) stream.record()
+      buffer.close()
+      device.alloc(LENGTH, { stream, pool }).close()
+      const bytes = await between.download(copy)
+      assert.ok(bytes.every((byte) => byte === round))
+    }
+  })
+
   test('M17 a program that lets the other stream go on after the close ends', async () => {
     const { stream: a, held: b } = await streams()
     using flags = device.alloc(4, { interprocess: true })

@@ -51,8 +51,8 @@ interface Queued {
   /** The CUresult of the fault that the operation ends in; 0 if it does not. */
   readonly fails?: number
   readonly host?: HostFunction
-  /** An operation of another stream that this one comes after, too. */
-  readonly after?: SimOperation | undefined
+  /** The operations of other streams that this one comes after, too. */
+  readonly after?: readonly SimOperation[]
   /** Whether CUDA takes the operation for work, which waits for the null stream's. */
   readonly isWork?: boolean
 }
@@ -111,21 +111,31 @@ export class Machine implements Steps {
     if (this.scheduler.putsOff) this.#late = new LateEffects((operation, slice) => this.#effect(operation, slice))
   }
 
-  /** Queues work behind all that is in the stream. `fails` is the CUresult of the fault that the work ends in, or 0. */
-  enqueue(stream: SimStream, kind: SimOperationKind, nanoseconds: number, work?: Work, fails = 0): SimOperation {
-    const operation = this.#queue(stream, kind, { nanoseconds, work, fails })
+  /**
+   * Queues work behind all that is in the stream, and behind `after`, operations of other streams. `fails` is the CUresult of the fault that the work
+   * ends in, or 0.
+   */
+  enqueue(
+    stream: SimStream,
+    kind: SimOperationKind,
+    nanoseconds: number,
+    work?: Work,
+    fails = 0,
+    after = NOTHING,
+  ): SimOperation {
+    const operation = this.#queue(stream, kind, { nanoseconds, work, fails, after })
     if (this.#explores && work !== undefined) this.scheduler.handedOver(operation)
     return operation
   }
 
   enqueueRecord(stream: SimStream, after?: SimOperation): SimOperation {
-    return this.#queue(stream, SimOperationKind.INSTANT, { after })
+    return this.#queue(stream, SimOperationKind.INSTANT, { after: after === undefined ? NOTHING : [after] })
   }
 
   /** Queues a wait for a record. On a blocking stream the wait does not wait for the null stream: only work does. */
   enqueueWait(stream: SimStream, record: SimOperation): void {
     const isWork = stream === stream.device.nullStream
-    this.#queue(stream, SimOperationKind.INSTANT, { after: record, isWork })
+    this.#queue(stream, SimOperationKind.INSTANT, { after: [record], isWork })
   }
 
   /** @param work What the host function does to memory, if it is a copy of the library's own */
@@ -641,14 +651,14 @@ export class Machine implements Steps {
   #queue(
     stream: SimStream,
     kind: SimOperationKind,
-    { nanoseconds = 0, work, fails = 0, host, after, isWork = true }: Queued,
+    { nanoseconds = 0, work, fails = 0, host, after = NOTHING, isWork = true }: Queued,
   ): SimOperation {
     this.passValues()
     this.#changes += 1
     try {
       const operation = this.#operation(kind, stream, nanoseconds, work, fails)
       operation.host = host
-      this.#append(operation, after === undefined ? NOTHING : [after], isWork)
+      this.#append(operation, after, isWork)
       // The event loop has to turn for an operation, but not for a record or wait that is over at once.
       if (!operation.isOverAtOnce) this.onWork()
       this.#commit(operation)
