@@ -28,6 +28,7 @@ import { Blocking } from './waiting/blocking.js'
 import { CallsOnThreads } from './waiting/calls-on-threads.js'
 import { EventPool } from './waiting/event-pool.js'
 import { Completions, Promises } from './waiting/promises.js'
+import { UsualWaits } from './waiting/usual-waits.js'
 import { ValueWaits } from './waiting/value-waits.js'
 
 export { absence, noDriver } from './libcuda/libcuda.js'
@@ -71,11 +72,15 @@ export function openCudaDriver(): Driver | undefined {
   )
   const dependencies = new Dependencies((stream) => driver.streams.isBlocking(stream))
   const captures = new Captures(libcuda, registry, spinWait)
-  const eventWaits = new Completions<EventHandle>(library)
-  const backOff = new BackOffTimer({
-    functions: [addressOf('cuEventQuery'), addressOf('cuThreadExchangeStreamCaptureMode')],
-    awaited: () => promises.awaited,
-  })
+  const usualWaits = new UsualWaits()
+  const eventWaits = new Completions<EventHandle>(library, usualWaits)
+  const backOff = new BackOffTimer(
+    {
+      functions: [addressOf('cuEventQuery'), addressOf('cuThreadExchangeStreamCaptureMode')],
+      awaited: () => promises.awaited,
+    },
+    usualWaits,
+  )
   const poller: EventLoopPoller = new EventLoopPoller(
     () => promises.turn(),
     backOff,
@@ -88,7 +93,7 @@ export function openCudaDriver(): Driver | undefined {
     { ...libcuda, pool, spares, registry },
     (stream) => !isNullStream(stream) && driver.streams.isCapturing(stream),
   )
-  const parts = { ...libcuda, ...pending, valueWaits, pool, backOff, spinWait, deadlockAfter }
+  const parts = { ...libcuda, ...pending, valueWaits, usualWaits, pool, backOff, spinWait, deadlockAfter }
   const hostFunctions = new PendingHostFunctions(parts)
   const blocking = new Blocking({ ...parts, hostFunctions })
   const promises = new Promises({ ...parts, hostFunctions })

@@ -8,13 +8,20 @@ import type { ContextHandle, EventHandle } from '../../foundation/driver/handle-
 import type { StreamRecord } from '../handles/stream-records.js'
 import type { HostFunctionParts, PendingHostFunctions } from '../host-functions/pending-host-functions.js'
 import type { Library } from '../libcuda/libcuda.js'
+import type { Awaited } from './back-off-timer.js'
 import type { EventPool } from './event-pool.js'
+import type { UsualWaits } from './usual-waits.js'
 import type { ValueWaits } from './value-waits.js'
+
+/** The most groups whose waits are settled in one turn of the event loop. */
+const MOST_GROUPS = 64
 
 interface Wait {
   readonly event: EventHandle
   readonly release: ((event: EventHandle) => void) | undefined
   settle: Settle | undefined
+  /** The time, as of `clock.now()`, at which it began. */
+  readonly begun: number
 }
 
 /** The answer whether what is waited for has completed. `error` is why it never will. */
@@ -30,12 +37,17 @@ export class Completions<Group extends object | number> {
   /** The number of promises that are not settled. */
   pending = 0
   readonly #groups = new Map<Group, Wait[]>()
+  /** The groups that are still to be polled in this round. */
+  #round = this.#groups.entries()
 
-  constructor(private readonly library: Pick<Library, 'cuEventQuery'>) {}
+  constructor(
+    private readonly library: Pick<Library, 'cuEventQuery'>,
+    private readonly usual: UsualWaits,
+  ) {}
 
   /** Waits for an event. The waits of one group end in the order in which they were added. */
   add(group: Group, event: EventHandle, settle: Settle, release?: (event: EventHandle) => void): Cancel {
-    const wait: Wait = { event, settle, release }
+    const wait: Wait = { event, settle, release, begun: monotonicTime() }
     const waits = this.#groups.get(group)
     if (waits === undefined) this.#groups.set(group, [wait])
     else waits.push(wait)
@@ -66,9 +78,9 @@ export class Completions<Group extends object | number> {
     return this.#groups.has(group)
   }
 
-  /** The event of each group that has to be done first. */
-  get next(): readonly EventHandle[] {
-    return [...this.#groups.values()].flatMap(([first]) => (first === undefined ? [] : [first.event]))
+  /** The wait of each group that has to end first. */
+  get next(): readonly Pick<Wait, 'event' | 'begun'>[] {
+    return [...this.#groups.values()].flatMap(([first]) => first ?? [])
   }
 
   query(event: EventHandle): Answer {
@@ -77,18 +89,30 @@ export class Completions<Group extends object | number> {
     return { done: true, error: result === 0 ? undefined : cudaError('cuEventQuery', result) }
   }
 
-  /** Settles the waits that have ended. Returns false when none had. */
+  /**
+   * Settles waits that have ended. Returns false when none had. Once those of MOST_GROUPS have, the others are left to the next call, which goes on
+   * with them: what a program does after a thousand waits must not hold the event loop in one piece.
+   */
   poll(): boolean {
-    let progress = false
-    for (const [group, waits] of this.#groups) {
+    let settled = 0
+    for (let left = this.#groups.size; left > 0 && settled < MOST_GROUPS; left -= 1) {
+      const [group, waits] = this.#next()
       const { count, error } = this.#ended(waits)
       if (count === 0) continue
       const isAll = count === waits.length
       if (isAll) this.#groups.delete(group)
       for (const wait of isAll ? waits : waits.splice(0, count)) this.#settle(wait, error)
-      progress = true
+      settled += 1
     }
-    return progress
+    return settled > 0
+  }
+
+  /** The group behind the one before; the first behind the last. Must be called while there is one. */
+  #next(): readonly [Group, Wait[]] {
+    const next = this.#round.next()
+    if (next.done !== true) return next.value
+    this.#round = this.#groups.entries()
+    return this.#next()
   }
 
   /**
@@ -118,6 +142,7 @@ export class Completions<Group extends object | number> {
     if (settle === undefined) return
     wait.settle = undefined
     this.pending -= 1
+    this.usual.ended(monotonicTime() - wait.begun)
     settle(error)
   }
 }
@@ -128,6 +153,7 @@ export interface WaitingParts extends HostFunctionParts {
   readonly pool: EventPool
   readonly eventWaits: Completions<EventHandle>
   readonly valueWaits: ValueWaits
+  readonly usualWaits: UsualWaits
   /** How the event loop sleeps between two turns. */
   readonly backOff: BackOff
   /** Called again and again while JavaScript blocks. Spares the core after a while. */
@@ -172,7 +198,7 @@ export class Promises {
   #wasIdle = true
 
   constructor(private readonly parts: WaitingParts) {
-    this.#streams = new Completions(parts.library)
+    this.#streams = new Completions(parts.library, parts.usualWaits)
   }
 
   streamFinished(stream: StreamRecord, record: (event: EventHandle) => void, settle: Settle): Cancel {
@@ -228,11 +254,12 @@ export class Promises {
     }
   }
 
-  /** The events that all waits are for; undefined if something else may happen before one of them is done. */
-  get awaited(): readonly EventHandle[] | undefined {
+  /** What all waits are for; undefined if something else may happen before one of their events is done. */
+  get awaited(): Awaited | undefined {
     const { hostFunctions, eventWaits } = this.parts
     if (this.#later.length > 0 || hostFunctions.pending) return undefined
-    return [...this.#streams.next, ...eventWaits.next]
+    const waits = [...this.#streams.next, ...eventWaits.next]
+    return { events: waits.map(({ event }) => event), begun: waits.length === 1 ? waits[0]?.begun : undefined }
   }
 
   /** Handles one turn of the event loop: runs host functions that are ready, and settles promises that have ended. */

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { BackOffTimer } from '../../../src/cuda/waiting/back-off-timer.js'
+import { UsualWaits } from '../../../src/cuda/waiting/usual-waits.js'
 import { withoutFakeTimers } from '../../helpers/run-time.js'
 
 /** As it is before the test puts a fake one in its place. */
@@ -48,4 +49,30 @@ test('what awaits a wake-up goes on, each time and though nothing else happens',
   })
   assert.equal(await Promise.race([waits(), late]), 'all went on')
   clearTimeout(limit)
+})
+
+test('the event loop polls for a wait at first, and sleeps at once if the two waits before were long', () => {
+  const usual = new UsualWaits()
+  const timer = new BackOffTimer({ functions: [0, 0], awaited: () => ({ events: [1, 2] as never }) }, usual)
+  const rows: readonly (readonly [milliseconds: number, polls: boolean])[] = [
+    [10, true],
+    [10, false],
+    [0.02, true],
+    [1, true],
+    [3, false],
+  ]
+  assert.equal(timer.polls, true, 'nothing is known')
+  for (const [milliseconds, polls] of rows) {
+    usual.ended(milliseconds)
+    assert.equal(timer.polls, polls, `after one of ${milliseconds} ms`)
+  }
+})
+
+test('a wait is expected to take as long as the last one where the last two were alike', () => {
+  const usual = new UsualWaits()
+  const lengths = [4, 4.5, 5.9, 8, 2, 2].map((milliseconds) => {
+    usual.ended(milliseconds)
+    return usual.length
+  })
+  assert.deepEqual(lengths, [0, 4.5, 5.9, 0, 0, 2])
 })

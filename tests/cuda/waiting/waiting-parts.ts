@@ -9,6 +9,7 @@ import { Blocking } from '../../../src/cuda/waiting/blocking.js'
 import { CallsOnThreads } from '../../../src/cuda/waiting/calls-on-threads.js'
 import { EventPool } from '../../../src/cuda/waiting/event-pool.js'
 import { Completions, Promises, type WaitingParts } from '../../../src/cuda/waiting/promises.js'
+import { UsualWaits } from '../../../src/cuda/waiting/usual-waits.js'
 import { type BackOff, EventLoopPoller } from '../../../src/foundation/driver/event-loop-poller.js'
 import type { EventHandle } from '../../../src/foundation/driver/handle-types.js'
 
@@ -38,7 +39,8 @@ function withRecords(pool: object): object {
 export function waitingOf(fake: Fake) {
   const { registry, spinWait = () => {}, backOff = { sleep: () => {}, cancel: () => {} }, library = {} } = fake
   const captures = new Captures({ library } as never, registry, spinWait)
-  const eventWaits = new Completions<EventHandle>(library as never)
+  const usualWaits = new UsualWaits()
+  const eventWaits = new Completions<EventHandle>(library as never, usualWaits)
   const poller: EventLoopPoller = new EventLoopPoller(
     () => promises.turn(),
     backOff,
@@ -57,6 +59,7 @@ export function waitingOf(fake: Fake) {
     backOff,
     captures,
     eventWaits,
+    usualWaits,
     poller,
   }
   const hostFunctions = new PendingHostFunctions(given as unknown as HostFunctionParts)

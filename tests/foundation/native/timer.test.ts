@@ -5,6 +5,8 @@ import { once } from 'node:events'
 import { test } from 'node:test'
 import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads'
 import { BackOffTimer } from '../../../src/cuda/waiting/back-off-timer.js'
+import { UsualWaits } from '../../../src/cuda/waiting/usual-waits.js'
+import { monotonicTime } from '../../../src/foundation/base/event-loop.js'
 import type { EventHandle } from '../../../src/foundation/driver/handle-types.js'
 import { layer } from '../../../src/foundation/native/layer.js'
 import { NativeMemory } from '../../../src/foundation/native/native-memory.js'
@@ -32,7 +34,7 @@ function child(program: string): { readonly status: number | null; readonly stdo
 if (!isMainThread) {
   if (typeof workerData === 'object') {
     const { functions, event }: { readonly functions: readonly [number, number]; readonly event: number } = workerData
-    const timer = new BackOffTimer({ functions, awaited: () => [event as EventHandle] })
+    const timer = new BackOffTimer({ functions, awaited: () => ({ events: [event as EventHandle] }) })
     const again = (): void => timer.sleep(again)
     again()
   } else if (workerData === 'ends')
@@ -143,7 +145,7 @@ if (!isMainThread) {
     for (const { int32 } of events) int32[0] = NOT_READY
     const timer = new BackOffTimer({
       functions: [library.find('query') ?? 0, library.find('exchange') ?? 0],
-      awaited: () => events.map(({ address }) => address as EventHandle),
+      awaited: () => ({ events: events.map(({ address }) => address as EventHandle) }),
     })
     const wait = async (until: () => boolean): Promise<void> => {
       while (!until()) await new Promise<void>((resolve) => timer.sleep(resolve))
@@ -208,7 +210,7 @@ if (!isMainThread) {
     { functions }: BlockingQueries,
     event: NativeMemory,
   ): { readonly timer: BackOffTimer; done: boolean } {
-    const timer = new BackOffTimer({ functions, awaited: () => [event.address as EventHandle] })
+    const timer = new BackOffTimer({ functions, awaited: () => ({ events: [event.address as EventHandle] }) })
     const waiting = { timer, done: false }
     const again = (): void => {
       if (event.int32[0] === 0) waiting.done = true
@@ -257,7 +259,7 @@ if (!isMainThread) {
       const library = SharedLibrary.open(${queries})
       const event = new NativeMemory(8)
       event.int32[0] = ${BLOCKED}
-      const timer = new BackOffTimer({ functions: [library.find('query'), library.find('exchange')], awaited: () => [event.address] })
+      const timer = new BackOffTimer({ functions: [library.find('query'), library.find('exchange')], awaited: () => ({ events: [event.address] }) })
       const again = () => timer.sleep(again)
       again()
       const inside = new NativeMemory(8, library.find('inside'))
@@ -274,7 +276,7 @@ if (!isMainThread) {
     const address = (nth: number): number => events[nth]?.address ?? 0
     const timer = new BackOffTimer({
       functions: queries.functions,
-      awaited: () => [address(current) as EventHandle],
+      awaited: () => ({ events: [address(current) as EventHandle] }),
     })
     const again = (): void => timer.sleep(again)
     for (let round = 0; round < 100; round += 1) {
@@ -292,48 +294,63 @@ if (!isMainThread) {
     timer.cancel()
   })
 
-  test('an event is queried more often around the time that the last wait took', {
+  test('an event is queried often around the time that the waits before it took, and seldom before then', {
     skip: skip || (process.platform === 'win32' && 'no sleep of Windows is that short'),
     timeout: 60_000,
   }, async () => {
-    // The event is done so many nanoseconds after its first query, of which the last tenth is counted.
+    // The event is done so many nanoseconds after its first query. The queries of the last tenth are counted, and those before.
     const source = `
       #include <time.h>
-      long long begin, duration; _Atomic(long long) late_queries, done;
+      long long begin, duration; _Atomic(long long) early, late, done;
       static long long now(void) { struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t); return t.tv_sec * 1000000000LL + t.tv_nsec; }
       int query(void *event) {
         (void)event; if (begin == 0) begin = now();
         long long waited = now() - begin;
-        if (waited > duration * 9 / 10 && waited < duration) late_queries++;
         if (waited >= duration) done = 1;
+        else if (waited > duration * 9 / 10) late++;
+        else early++;
         return waited < duration ? 600 : 0;
       }
       int exchange(int *mode) { (void)mode; return 0; }`
     const library = SharedLibrary.open(compiled('expected', source))
     const word = (name: string): NativeMemory => new NativeMemory(8, library.find(name))
-    const [begin, duration, lateQueries, done] = [word('begin'), word('duration'), word('late_queries'), word('done')]
-    duration.setPointer(0, 50 * MILLISECOND)
-    const timer = new BackOffTimer({
-      functions: [library.find('query') ?? 0, library.find('exchange') ?? 0],
-      awaited: () => [begin.address as EventHandle],
-    })
-    const queriesOfWait = async (): Promise<number> => {
-      begin.setPointer(0, 0)
-      lateQueries.setPointer(0, 0)
-      done.setPointer(0, 0)
+    const [begin, duration, early, late, done] = [
+      word('begin'),
+      word('duration'),
+      word('early'),
+      word('late'),
+      word('done'),
+    ]
+    const usual = new UsualWaits()
+    let begun = 0
+    const timer = new BackOffTimer(
+      {
+        functions: [library.find('query') ?? 0, library.find('exchange') ?? 0],
+        awaited: () => ({ events: [begin.address as EventHandle], begun }),
+      },
+      usual,
+    )
+    const waitFor = async (milliseconds: number): Promise<{ readonly early: number; readonly late: number }> => {
+      duration.setPointer(0, milliseconds * MILLISECOND)
+      for (const each of [begin, early, late, done]) each.setPointer(0, 0)
+      begun = monotonicTime()
       // The clock of another run time may begin with its process.
       while (done.pointerAt(0) === 0) await new Promise<void>((resolve) => timer.sleep(resolve))
       timer.cancel()
-      return lateQueries.pointerAt(0)
+      usual.ended(milliseconds)
+      return { early: early.pointerAt(0), late: late.pointerAt(0) }
     }
-    const mostAtFirst = (5 * MILLISECOND) / (500 * MICROSECOND)
-    assert.ok((await queriesOfWait()) < 2 * mostAtFirst)
+    const SELDOM = 12
     // On a busy machine the thread may sleep longer than it asks for.
-    while ((await queriesOfWait()) < 2 * mostAtFirst);
-    // What takes as long as half of it is not expected, and the next one like it is.
-    duration.setPointer(0, 100 * MILLISECOND)
-    await queriesOfWait()
-    while ((await queriesOfWait()) < 2 * mostAtFirst);
+    for (let milliseconds = 50; (await waitFor(milliseconds)).early <= 3 * SELDOM; milliseconds = 150 - milliseconds);
+    for (const milliseconds of [50, 100]) {
+      for (let nth = 0; nth < 2; nth += 1) await waitFor(milliseconds)
+      for (let often = false; !often; ) {
+        const queries = await waitFor(milliseconds)
+        assert.ok(queries.early <= SELDOM, `${queries.early} queries before the end was expected`)
+        often = queries.late > SELDOM
+      }
+    }
   })
 
   test('a process is ended by a signal while it sleeps', { skip }, async () => {
