@@ -97,33 +97,101 @@ export function writeFactors({ type, alpha, beta }: MatrixShape): readonly [alph
   return [address, address + 8]
 }
 
-/** Computes C from the bytes of A, B and C, as cuBLAS does: slow and plain, a row at a time. */
+/** Computes C from the bytes of A, B and C, as cuBLAS does: plain, a row at a time. */
 function* multiply(shape: GemmShape, [bytesA, bytesB, bytesC]: readonly Uint8Array[]): Generator<undefined, void> {
   if (bytesA === undefined || bytesB === undefined || bytesC === undefined) return
   const { type, m, n, k, transposeA, transposeB, alpha, beta } = shape
   const [a, b, c] = [dataViewOf(bytesA), dataViewOf(bytesB), dataViewOf(bytesC)]
   const { get, set } = FLOAT_ACCESS[type]
   const round = roundingOf(type)
+  const { columns, row, sums, sum } = type === 'f64' ? sumsOfDoubles(k, n) : sumsOfFloats(k, n)
   for (let batch = 0; batch < shape.batchCount; batch += 1) {
     const inA = placesIn(shape, shape.a, batch, transposeA)
     const inB = placesIn(shape, shape.b, batch, transposeB)
     const inC = placesIn(shape, shape.c, batch, false)
-    // A function of its own: engines do not optimize a generator while it runs.
-    const multiplyRow = (row: number): void => {
+    // Functions of their own: engines do not optimize a generator while it runs.
+    const readColumn = (column: number): void => {
+      for (let i = 0; i < k; i += 1) columns[column * k + i] = get(b, inB(i, column))
+    }
+    const multiplyRow = (nth: number): void => {
+      for (let i = 0; i < k; i += 1) row[i] = get(a, inA(nth, i))
+      sum()
       for (let column = 0; column < n; column += 1) {
-        let sum = 0
-        for (let i = 0; i < k; i += 1) sum = round(sum + round(get(a, inA(row, i)) * get(b, inB(i, column))))
-        const at = inC(row, column)
+        const at = inC(nth, column)
         // If beta is 0 the old C is not read: it may be anything, NaN included.
         const old = beta === 0 ? 0 : round(beta * get(c, at))
-        set(c, at, round(round(alpha * sum) + old))
+        set(c, at, round(round(alpha * (sums[column] ?? 0)) + old))
       }
     }
-    for (let row = 0; row < m; row += 1) {
-      multiplyRow(row)
+    for (let column = 0; column < n; column += 1) {
+      readColumn(column)
+      yield
+    }
+    for (let nth = 0; nth < m; nth += 1) {
+      multiplyRow(nth)
       yield
     }
   }
+}
+
+/** A row of A and the columns of B, one behind the other, and what makes the sums of their products: each in the order of `i`. */
+interface Sums {
+  readonly columns: Float32Array | Float64Array
+  readonly row: Float32Array | Float64Array
+  readonly sums: Float32Array | Float64Array
+  readonly sum: () => void
+}
+
+/*
+ * Both are written out, for typed arrays of one kind each, and make four sums at a time, which do not wait for each other: a multiplication and an
+ * addition take 0.5 ns, and 30 where one function sees both kinds.
+ */
+
+function sumsOfFloats(k: number, n: number): Sums {
+  const [columns, row, sums] = [new Float32Array(k * n), new Float32Array(k), new Float32Array(n)]
+  const { fround } = Math
+  const sum = (): void => {
+    for (let column = 0; column < n; column += 4) {
+      const [at, last] = [column * k, (n - 1) * k]
+      const [at1, at2, at3] = [Math.min(at + k, last), Math.min(at + 2 * k, last), Math.min(at + 3 * k, last)]
+      let [sum0, sum1, sum2, sum3] = [fround(0), fround(0), fround(0), fround(0)]
+      for (let i = 0; i < k; i += 1) {
+        const value = row[i] ?? 0
+        sum0 = fround(sum0 + fround(value * (columns[at + i] ?? 0)))
+        sum1 = fround(sum1 + fround(value * (columns[at1 + i] ?? 0)))
+        sum2 = fround(sum2 + fround(value * (columns[at2 + i] ?? 0)))
+        sum3 = fround(sum3 + fround(value * (columns[at3 + i] ?? 0)))
+      }
+      sums[column] = sum0
+      sums[column + 1] = sum1
+      sums[column + 2] = sum2
+      sums[column + 3] = sum3
+    }
+  }
+  return { columns, row, sums, sum }
+}
+
+function sumsOfDoubles(k: number, n: number): Sums {
+  const [columns, row, sums] = [new Float64Array(k * n), new Float64Array(k), new Float64Array(n)]
+  const sum = (): void => {
+    for (let column = 0; column < n; column += 4) {
+      const [at, last] = [column * k, (n - 1) * k]
+      const [at1, at2, at3] = [Math.min(at + k, last), Math.min(at + 2 * k, last), Math.min(at + 3 * k, last)]
+      let [sum0, sum1, sum2, sum3] = [0, 0, 0, 0]
+      for (let i = 0; i < k; i += 1) {
+        const value = row[i] ?? 0
+        sum0 += value * (columns[at + i] ?? 0)
+        sum1 += value * (columns[at1 + i] ?? 0)
+        sum2 += value * (columns[at2 + i] ?? 0)
+        sum3 += value * (columns[at3 + i] ?? 0)
+      }
+      sums[column] = sum0
+      sums[column + 1] = sum1
+      sums[column + 2] = sum2
+      sums[column + 3] = sum3
+    }
+  }
+  return { columns, row, sums, sum }
 }
 
 /** Rounds as sums are. */
