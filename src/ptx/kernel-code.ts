@@ -3,8 +3,9 @@ import type { Decoded } from './decoding.js'
 import { type DeviceMemory, OutOfMachineMemory, PAGE_BITS } from './device-memory.js'
 import { parseFormula } from './expression.js'
 import { hardwareFma, softwareFma } from './forms.js'
-import { FunctionWriter } from './function-writer.js'
+import { continuationSignature, FunctionWriter } from './function-writer.js'
 import { HELPERS, signatureOf } from './helpers.js'
+import type { LaneUse } from './lane-shapes.js'
 import {
   BLOCK,
   FRAME,
@@ -23,7 +24,7 @@ import {
 } from './layout.js'
 import { NUMBERS } from './numbers.js'
 import type { KernelProgram, PreparedFunction, Stop } from './program.js'
-import { DIRECT_SIGNATURE, ENTRY_SIGNATURE, type ModuleContext, writeHelper } from './value-writer.js'
+import { DIRECT_SIGNATURE, ENTRY_SIGNATURE, type ModuleContext, writeHelper, writeLaneHelper } from './value-writer.js'
 import {
   call,
   EACH_BYTE,
@@ -65,6 +66,8 @@ export interface RunTime {
 export interface CodeOptions {
   readonly recorded: boolean
   readonly checked: boolean
+  /** Whether threads run as lanes of SIMD: where that takes less time, wherever they can, or never. */
+  readonly lanes: LaneUse
 }
 
 export type Entry = (block: number, from: number, to: number) => number
@@ -91,6 +94,9 @@ const IMPORTS: Readonly<Record<string, Signature>> = {
   malloc: { parameters: [I, I, I, I, I], results: [] },
   free: { parameters: [I, I, I, I, I], results: [] },
 }
+
+/** The windows of an instruction: for its thread, for a row, for lanes together, and for lanes one by one. */
+const WINDOWS = 4
 
 let hardware: boolean | undefined
 
@@ -126,13 +132,35 @@ function detectFma(): boolean {
   }
 }
 
+let simd: boolean | undefined
+
+/** Whether the run time has the instructions of SIMD. */
+function hasLanes(): boolean {
+  if (simd !== undefined) return simd
+  const module = new ModuleBuilder()
+  const body = new FunctionBody([I])
+  body.write(0, 'i32x4.splat', 'i32x4.extract_lane_0')
+  module.define(module.declare({ parameters: [I], results: [I] }, 'same'), body.encode())
+  simd = isValidWasm(module.encode())
+  return simd
+}
+
+/** The type of a helper for lanes: it has one if all of its values have the same width, and a formula. */
+function laneSignatureOf(name: string): Signature | undefined {
+  const helper = HELPERS[name]
+  if (helper?.formula === undefined) return undefined
+  const widths = new Set([...helper.parameters.map(({ type }) => type), helper.result].map((type) => type.slice(1)))
+  if (widths.size > 1) return undefined
+  return { parameters: helper.parameters.map(() => 'v128'), results: ['v128'] }
+}
+
 export class KernelCode {
   readonly sites: Decoded[] = []
   readonly #siteOf = new Map<Decoded, number>()
   readonly #entries: (Entry | undefined)[] = []
   readonly #imports: Record<string, unknown>
   readonly #fma: boolean
-  /** The location of the windows, two for each instruction of the program. */
+  /** The location of the windows, four for each instruction of the program. */
   readonly windows: number
   readonly windowBytes: number
   #generation = 0
@@ -156,7 +184,7 @@ export class KernelCode {
     if (options.recorded) memory.record()
     let instructions = 1
     for (const fn of program.functions.values()) instructions += fn.instructions
-    this.windowBytes = 2 * instructions * WINDOW_BYTES
+    this.windowBytes = WINDOWS * instructions * WINDOW_BYTES
     const windows = memory.allocate(this.windowBytes)
     if (windows === undefined) throw new OutOfMachineMemory('the code of a kernel')
     this.windows = windows
@@ -286,14 +314,16 @@ export class KernelCode {
     return address
   }
 
-  #site(decoded: Decoded): { number: number; window: number; range: number } {
+  #site(decoded: Decoded): ReturnType<ModuleContext['site']> {
     let number = this.#siteOf.get(decoded)
     if (number === undefined) {
       number = this.sites.push(decoded) - 1
       this.#siteOf.set(decoded, number)
     }
-    const window = this.windows + 2 * number * WINDOW_BYTES
-    return { number, window, range: window + WINDOW_BYTES }
+    const window = this.windows + WINDOWS * number * WINDOW_BYTES
+    const [range, lanes, alone] = [1, 2, 3].map((each) => window + each * WINDOW_BYTES)
+    if (range === undefined || lanes === undefined || alone === undefined) throw new Error('A site has four windows')
+    return { number, window, range, lanes, alone }
   }
 
   #compile(stops: readonly Stop[]): void {
@@ -325,6 +355,16 @@ export class KernelCode {
         const signature = signatureOf(helper)
         return { index: once(`$${name}`, signature, () => writeHelper(name, context)), signature }
       },
+      laneHelper: (name) => {
+        const signature = laneSignatureOf(name)
+        if (signature === undefined) return undefined
+        return once(`$${name} of lanes`, signature, () => writeLaneHelper(name, context))
+      },
+      lanes: hasLanes() ? options.lanes : 'never',
+      continuation: (fn, block, entry) =>
+        once(`rest ${fn.fn.name} ${block} ${entry}`, continuationSignature(fn, block), () =>
+          new FunctionWriter(context, fn, undefined, { block, entry }).write(),
+        ),
       formula: (text) => parseFormula(this.#fma ? hardwareFma(text) : softwareFma(text)),
       runtime: (name) => {
         if (name === 'find') return once(name, FIND_SIGNATURE, () => writeFind(context, indices.get('resolve') ?? 0))

@@ -9,6 +9,7 @@ import { factsOf, type KernelFacts, MOST_STATIC_SHARED, type ParameterFacts } fr
 import { KernelFault, type KernelFinding } from './faults.js'
 import type { InStep } from './in-step.js'
 import { KernelCode } from './kernel-code.js'
+import type { LaneUse } from './lane-shapes.js'
 import { KernelLaunch } from './launch.js'
 import type { LaunchOptions } from './launch-options.js'
 import { FUNCTION_WINDOW, type LaunchConfiguration } from './layout.js'
@@ -56,6 +57,8 @@ export interface CodeOptions {
   readonly recorded?: boolean
   /** Finds races within shared memory. */
   readonly checked?: boolean
+  /** Runs threads as lanes of SIMD: where that takes less time, wherever they can, or never. Default: 'paying'; tests compare all. */
+  readonly lanes?: LaneUse
   /**
    * The stack of a thread, in bytes, for kernels whose functions call each other in a circle or through pointers. Default:
    * 16384; others have what they need.
@@ -67,6 +70,7 @@ export interface CodeOptions {
 
 const DEFAULT_STACK_BYTES = 16384
 const DEFAULT_IN_STEP: InStep = 'volatile'
+const DEFAULT_LANES: LaneUse = 'paying'
 /** The program of a kernel as its code has it by default, so that facts and code share one. */
 const FOR_FACTS: ProgramOptions = { stackBytes: DEFAULT_STACK_BYTES, inStep: DEFAULT_IN_STEP }
 
@@ -144,8 +148,9 @@ export class PtxModule {
    * exist, and for code that is wrong; OutOfMachineMemory
    */
   code(kernel: string, options: CodeOptions = {}): KernelCode {
-    const { recorded = false, checked = false, stackBytes = DEFAULT_STACK_BYTES, inStep = DEFAULT_IN_STEP } = options
-    const key = `${recorded},${checked},${stackBytes},${inStep},${kernel}`
+    const { recorded = false, checked = false, lanes = DEFAULT_LANES } = options
+    const { stackBytes = DEFAULT_STACK_BYTES, inStep = DEFAULT_IN_STEP } = options
+    const key = `${recorded},${checked},${lanes},${stackBytes},${inStep},${kernel}`
     const known = this.#codes.get(key)
     if (known !== undefined) return known
     const code = withCode(() => {
@@ -153,7 +158,7 @@ export class PtxModule {
       return new KernelCode(
         this.#program(kernel, { stackBytes, inStep }),
         this.host.memory,
-        { recorded, checked },
+        { recorded, checked, lanes },
         address,
       )
     })
