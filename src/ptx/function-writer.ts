@@ -30,11 +30,68 @@ const REST_PARAMETERS: readonly LocalType[] = ['i32', 'i32', 'i32', 'i32']
 const EARLY = 256
 const MOST_MISSES = 6
 
+/** The registers that an entry has to do with: the others that live at its start stay where they are saved. */
+interface EntryRegisters {
+  /** The registers that the entry reads or writes. */
+  readonly used: ReadonlySet<number>
+  /** The registers that are saved when the entry begins, and that it leaves as they are. */
+  readonly kept: ReadonlySet<number>
+}
+
+/** The beginning of an entry: its block, and whether its threads begin there, so that nothing is saved yet. */
+export interface EntryPlace {
+  readonly block: number
+  readonly isStart: boolean
+}
+
+const registersOfEntries = new WeakMap<PreparedFunction, Map<string, EntryRegisters>>()
+
+function entryRegisters(fn: PreparedFunction, { block, isStart }: EntryPlace): EntryRegisters {
+  const known = registersOfEntries.get(fn) ?? new Map<string, EntryRegisters>()
+  registersOfEntries.set(fn, known)
+  const key = `${block},${isStart}`
+  let found = known.get(key)
+  if (found === undefined) {
+    found = findEntryRegisters(fn, { block, isStart })
+    known.set(key, found)
+  }
+  return found
+}
+
+function findEntryRegisters({ fn, flow, live }: PreparedFunction, { block, isStart }: EntryPlace): EntryRegisters {
+  const [used, written] = [new Set<number>(), new Set<number>()]
+  const add = (decoded: Decoded): void => {
+    const { reads, writes } = accessesOf(decoded)
+    for (const { id } of [...reads, ...writes]) used.add(id)
+    for (const { id } of writes) written.add(id)
+  }
+  for (const id of regionFrom(flow, block).order) {
+    const each = flow.blocks[id]
+    if (each === undefined) continue
+    if (each.receives !== undefined) add(each.receives)
+    for (const decoded of each.instructions) add(decoded)
+    const { terminator } = each
+    if (terminator.kind === 'branch') used.add(terminator.register.id)
+    if (terminator.kind === 'switch' && terminator.index.kind === 'register') used.add(terminator.index.register.id)
+    if ('at' in terminator) for (const { id } of accessesOf(terminator.at).reads) used.add(id)
+  }
+  const saved = live[block] ?? new Set<number>()
+  // What a function returns is read where it ends, and is not looked for there.
+  if (isStart || !fn.entry) return { used: new Set([...used, ...saved]), kept: new Set() }
+  return { used, kept: new Set([...saved].filter((id) => !written.has(id))) }
+}
+
+/** The registers that a continuation takes: those that live at its block, but for those that stay saved. */
+function continued(fn: PreparedFunction, block: number, entry: EntryPlace): readonly number[] {
+  const { used, kept } = entryRegisters(fn, entry)
+  return [...(fn.live[block] ?? [])].filter((id) => used.has(id) || !kept.has(id))
+}
+
 const shapesOf = new WeakMap<PreparedFunction, LaneShapes>()
 
 /** The type of the function with the code from a block on, for one thread. */
-export function continuationSignature(fn: PreparedFunction, block: number): Signature {
-  const registers = [...(fn.live[block] ?? [])].map((id) => fn.facts.types[id] ?? 'i32')
+export function continuationSignature(fn: PreparedFunction, block: number, entry: EntryPlace): Signature {
+  const registers = continued(fn, block, entry).map((id) => fn.facts.types[id] ?? 'i32')
   return { parameters: [...REST_PARAMETERS, ...registers], results: ['i32'] }
 }
 
@@ -73,10 +130,10 @@ export class FunctionWriter {
     readonly fn: PreparedFunction,
     private readonly stop: Stop | undefined,
     /** The block at which a function begins that is the rest of an entry for one thread, and that at which the entry begins. */
-    private readonly rest?: { readonly block: number; readonly entry: number },
+    private readonly rest?: { readonly block: number; readonly entry: EntryPlace },
   ) {
     const role = stop !== undefined ? 'entry' : rest === undefined ? 'direct' : 'continuation'
-    const parameters = rest === undefined ? undefined : continuationSignature(fn, rest.block).parameters
+    const parameters = rest === undefined ? undefined : continuationSignature(fn, rest.block, rest.entry).parameters
     this.#values = new ValueWriter(context, fn, role, parameters)
     this.#fuel = this.#values.body.local('i32')
     this.#state = this.#values.body.local('i32')
@@ -86,9 +143,14 @@ export class FunctionWriter {
   /** Writes the function; returns its encoded body. */
   write(): Uint8Array {
     if (this.stop !== undefined) this.#writeEntry(this.stop)
-    else if (this.rest !== undefined) this.#writeRest(this.rest.block)
+    else if (this.rest !== undefined) this.#writeRest(this.rest.block, this.rest.entry)
     else this.#writeDirect()
     return this.#values.body.encode()
+  }
+
+  get #entry(): EntryPlace | undefined {
+    if (this.stop === undefined) return this.rest?.entry
+    return { block: this.stop.block, isStart: this.stop.kind === 'start' || this.stop.kind === 'enter' }
   }
 
   get #isDirect(): boolean {
@@ -98,7 +160,7 @@ export class FunctionWriter {
   // Functions -----------------------------------------------------------------------------------------------------------
 
   /** Writes the code from a block on, for one thread that other lanes have parted from; returns the state in which the thread stops. */
-  #writeRest(block: number): void {
+  #writeRest(block: number, entry: EntryPlace): void {
     const { body } = this.#values
     const spent = body.local('i64')
     this.#spent = spent
@@ -107,7 +169,7 @@ export class FunctionWriter {
       this.#values.row = body.place()
     }
     body.write(REST_PARAMETERS.length - 1, set(this.#fuel))
-    for (const [index, id] of [...(this.fn.live[block] ?? [])].entries()) {
+    for (const [index, id] of continued(this.fn, block, entry).entries()) {
       body.write(REST_PARAMETERS.length + index, set(this.#values.localOfId(id)))
     }
     body.block()
@@ -269,7 +331,7 @@ export class FunctionWriter {
       body.write(i32(0), set(failed))
       for (const id of this.fn.live[stop.block] ?? []) {
         const offset = this.fn.frame.saved.get(id)
-        if (offset !== undefined) lanes.restore(id, offset, failed)
+        if (offset !== undefined && this.#isUsed(id)) lanes.restore(id, offset, failed)
       }
       body.get(failed)
       body.brIf(1)
@@ -336,6 +398,8 @@ export class FunctionWriter {
     if (lanes === undefined) throw new Error('There are no lanes')
     const { threadBytes } = this.context.program
     const states = this.#states
+    const entry = this.#entry
+    if (entry === undefined) throw new Error('Only an entry has lanes')
     const goOn = (target: number, lane: number): void => {
       const loop = from !== undefined && this.#isCounted(from, target) ? this.#loopWeights.get(target) : undefined
       const block = this.fn.flow.blocks[target]
@@ -358,8 +422,8 @@ export class FunctionWriter {
       }
       body.write(this.#values.block, frame, i32(lane * threadBytes), 'i32.add', thread, i32(lane), 'i32.add')
       fuel()
-      for (const id of this.fn.live[target] ?? []) lanes.pushLane(id, lane)
-      body.call(this.context.continuation(this.fn, target, this.stop?.block ?? 0))
+      for (const id of continued(this.fn, target, entry)) lanes.pushLane(id, lane)
+      body.call(this.context.continuation(this.fn, target, entry))
       body.set(this.#state)
       if (states !== undefined) body.write(this.#values.block, memory('i64.load', BLOCK.handed), set(spentByLane))
     }
@@ -567,11 +631,21 @@ export class FunctionWriter {
     }
   }
 
+  #isUsed(id: number): boolean {
+    const entry = this.#entry
+    return entry === undefined || entryRegisters(this.fn, entry).used.has(id)
+  }
+
+  #isKept(id: number): boolean {
+    const entry = this.#entry
+    return entry !== undefined && entryRegisters(this.fn, entry).kept.has(id)
+  }
+
   #restore(block: number): void {
     for (const id of this.fn.live[block] ?? []) {
       const register = this.fn.fn.registers[id]
       const offset = this.fn.frame.saved.get(id)
-      if (register === undefined || offset === undefined) continue
+      if (register === undefined || offset === undefined || !this.#isUsed(id)) continue
       this.#values.body.get(this.#values.stack)
       this.#loadRegister(register, offset)
     }
@@ -581,6 +655,7 @@ export class FunctionWriter {
     for (const id of this.fn.live[block] ?? []) {
       const register = this.fn.fn.registers[id]
       const offset = this.fn.frame.saved.get(id)
+      if (this.#isKept(id)) continue
       if (this.#lanes !== undefined && offset !== undefined) this.#lanes.save(id, offset)
       else if (register !== undefined && offset !== undefined) this.#storeRegister(register, this.#values.stack, offset)
     }
@@ -619,7 +694,7 @@ export class FunctionWriter {
 
   #writeRegion(entry: number): void {
     const region = regionFrom(this.fn.flow, entry)
-    const counted = this.rest === undefined ? region : regionFrom(this.fn.flow, this.rest.entry)
+    const counted = this.rest === undefined ? region : regionFrom(this.fn.flow, this.rest.entry.block)
     this.#counted = counted
     const predecessors = this.#predecessorsIn(counted)
     for (const loop of counted.loops) this.#loopWeights.set(loop, this.#weigh(counted, loop, predecessors))

@@ -362,7 +362,7 @@ export class KernelCode {
       },
       lanes: hasLanes() ? options.lanes : 'never',
       continuation: (fn, block, entry) =>
-        once(`rest ${fn.fn.name} ${block} ${entry}`, continuationSignature(fn, block), () =>
+        once(`rest ${fn.fn.name} ${block} ${entry.block},${entry.isStart}`, continuationSignature(fn, block, entry), () =>
           new FunctionWriter(context, fn, undefined, { block, entry }).write(),
         ),
       formula: (text) => parseFormula(this.#fma ? hardwareFma(text) : softwareFma(text)),
