@@ -311,6 +311,7 @@ export class FunctionWriter {
     const { body, frame, thread } = this.#values
     const { threadBytes } = this.context.program
     const lanes = new LaneWriter(this.#values, this.#instructions, shapes)
+    this.context.tellLanes()
     this.#lanes = lanes
     this.#instructions.addresses.lanes = shapes
     this.#states = states

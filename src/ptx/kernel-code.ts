@@ -170,6 +170,8 @@ export class KernelCode {
   readonly variables = new Map<string, number>()
   /** Whether all blocks have to run on one core: they may need what others write, as the text says or as other cores have found. */
   runsAlone: boolean
+  /** Whether threads run as lanes in some of the code that was compiled so far. */
+  hasLanes = false
 
   /** @throws ERR_UNSUPPORTED, ERR_COMPILATION, and OutOfMachineMemory */
   constructor(
@@ -360,10 +362,15 @@ export class KernelCode {
         if (signature === undefined) return undefined
         return once(`$${name} of lanes`, signature, () => writeLaneHelper(name, context))
       },
+      tellLanes: () => {
+        this.hasLanes = true
+      },
       lanes: hasLanes() ? options.lanes : 'never',
       continuation: (fn, block, entry) =>
-        once(`rest ${fn.fn.name} ${block} ${entry.block},${entry.isStart}`, continuationSignature(fn, block, entry), () =>
-          new FunctionWriter(context, fn, undefined, { block, entry }).write(),
+        once(
+          `rest ${fn.fn.name} ${block} ${entry.block},${entry.isStart}`,
+          continuationSignature(fn, block, entry),
+          () => new FunctionWriter(context, fn, undefined, { block, entry }).write(),
         ),
       formula: (text) => parseFormula(this.#fma ? hardwareFma(text) : softwareFma(text)),
       runtime: (name) => {

@@ -39,8 +39,14 @@ export interface ModuleContext {
   /** The function that computes a helper for lanes, whose values all have the same width; undefined for any other helper. */
   laneHelper(name: string): number | undefined
   readonly lanes: LaneUse
+  /** Tells that threads run as lanes in the code. */
+  readonly tellLanes: () => void
   /** The function with the code from a block on of an entry, for one thread whose registers it takes as parameters. */
-  continuation(fn: PreparedFunction, block: number, entry: { readonly block: number; readonly isStart: boolean }): number
+  continuation(
+    fn: PreparedFunction,
+    block: number,
+    entry: { readonly block: number; readonly isStart: boolean },
+  ): number
   formula(text: string): Formula
   /** The index of a function of the run time, imported or written once in each module. */
   runtime(name: string): number

@@ -7,6 +7,7 @@ import { test } from 'node:test'
 import type { Triple } from '../../src/ptx/faults.js'
 import type { LaneUse } from '../../src/ptx/lane-shapes.js'
 import { runs } from '../helpers/effort.js'
+import { faultOf } from './faults.js'
 import { Machine, randomNumbers } from './machine.js'
 
 /** The words that a thread reads, and those that it writes. */
@@ -413,4 +414,85 @@ test('random kernels make the same with threads as lanes and with one after the 
       assert.fail(`Seed ${seed}: ${error}\n${text}`)
     }
   }
+})
+
+const HEADER = '.version 8.0\n.target sm_80\n.address_size 64\n'
+
+test('lanes that part in a long loop use up their turns one by one, and count what threads count', () => {
+  // Thread t goes round 30 000 * (t % 6) + 10 times: lanes part, and most threads stop within the loop more than once.
+  const text = `${HEADER}.visible .entry k(.param .u64 a, .param .u64 b, .param .u32 n, .param .u32 m)
+{
+.reg .b32 %r<10>; .reg .b64 %rd<6>; .reg .pred %p<3>;
+ld.param.u64 %rd1, [b]; mov.u32 %r1, %tid.x; rem.u32 %r2, %r1, 6; mad.lo.u32 %r3, %r2, 30000, 10; mov.u32 %r4, %r1;
+AGAIN: mad.lo.u32 %r4, %r4, 1664525, 1013904223; xor.b32 %r4, %r4, %r3;
+and.b32 %r5, %r3, 64; setp.ne.u32 %p2, %r5, 0; @%p2 bra NEXT;
+add.u32 %r4, %r4, %r1;
+NEXT: sub.u32 %r3, %r3, 1; setp.ne.u32 %p1, %r3, 0; @%p1 bra AGAIN;
+mul.wide.u32 %rd2, %r1, 64; add.u64 %rd3, %rd1, %rd2; st.global.u32 [%rd3], %r4; ret;
+}
+`
+  for (const budget of [undefined, 50_000]) {
+    const shape = { grid: [1, 1, 1], block: [38, 1, 1], budget } as const
+    const [one, lanes] = (['never', 'always'] as const).map((each) =>
+      outcome(text, each, shape, new Uint32Array(4), [0, 0]),
+    )
+    assert.deepEqual(lanes, one)
+  }
+})
+
+test('the fault of a lane names its thread and address, and what the lanes before it wrote is there', () => {
+  // Thread 13 reads where no memory is, by an address that does not grow evenly.
+  const text = `${HEADER}.visible .entry k(.param .u64 a, .param .u64 b, .param .u32 n, .param .u32 m)
+{
+.reg .b32 %r<10>; .reg .b64 %rd<8>; .reg .pred %p<3>;
+ld.param.u64 %rd1, [a]; ld.param.u64 %rd2, [b]; mov.u32 %r1, %tid.x; setp.eq.u32 %p1, %r1, 13; selp.b32 %r2, 1000000, %r1, %p1;
+xor.b32 %r2, %r2, 1; mul.wide.u32 %rd3, %r2, 4; add.u64 %rd4, %rd1, %rd3; ld.global.u32 %r3, [%rd4];
+mul.wide.u32 %rd5, %r1, 64; add.u64 %rd6, %rd2, %rd5; st.global.u32 [%rd6], %r3; ret;
+}
+`
+  const faults = (['never', 'always'] as const).map((lanes) => {
+    const machine = new Machine()
+    const module = machine.load(text)
+    const out = new Uint32Array(32 * WRITTEN)
+    const [a, b] = [machine.put(Uint32Array.from({ length: 64 }, (_, at) => 100 + at)), machine.put(out)]
+    const fault = faultOf(() => machine.run(module, 'k', { block: 32, lanes }, [a, b, 0, 0]))
+    const written = machine.get(b, out).filter((_, at) => at % WRITTEN === 0)
+    return {
+      fault: [fault.code, fault.message, fault.thread, fault.address, fault.line],
+      written: [...written.slice(0, 12)],
+    }
+  })
+  assert.deepEqual(faults[1], faults[0])
+  assert.deepEqual(faults[0]?.fault[2], [13, 0, 0])
+  assert.deepEqual(
+    faults[0]?.written,
+    Array.from({ length: 12 }, (_, at) => 100 + (at ^ 1)),
+  )
+})
+
+test('threads run as lanes by themselves only where it pays', () => {
+  // A kernel of arithmetic has instructions of SIMD; one that only adds atomically has none, as its threads have an order.
+  const machine = new Machine()
+  const kernel = (body: string): string => `${HEADER}.visible .entry k(.param .u64 a)
+{
+.reg .b32 %r<10>; .reg .b64 %rd<6>; .reg .f32 %f<8>;
+ld.param.u64 %rd1, [a]; mov.u32 %r1, %tid.x; mul.wide.u32 %rd2, %r1, 4; add.u64 %rd3, %rd1, %rd2;
+${body}
+ret;
+}
+`
+  const runsAsLanes = (body: string, lanes?: LaneUse): boolean =>
+    machine.load(kernel(body)).code('k', lanes === undefined ? {} : { lanes }).hasLanes
+  const sum =
+    'ld.global.f32 %f1, [%rd3]; sqrt.rn.f32 %f2, %f1; mul.f32 %f3, %f2, %f2; add.f32 %f4, %f3, %f1; st.global.f32 [%rd3], %f4;'
+  assert.equal(runsAsLanes(sum), true)
+  assert.equal(runsAsLanes(sum, 'never'), false)
+  assert.equal(runsAsLanes(`${sum} red.global.add.u32 [%rd1], 1;`, 'always'), false)
+  assert.equal(runsAsLanes('ld.global.u32 %r2, [%rd3]; st.global.u32 [%rd3], %r2;'), true)
+  assert.equal(
+    runsAsLanes(
+      'ld.global.u32 %r2, [%rd3]; rem.u32 %r3, 1234567, %r2; mul.wide.u32 %rd4, %r3, 4; add.u64 %rd5, %rd1, %rd4; st.global.u32 [%rd5], %r2;',
+    ),
+    false,
+  )
 })
