@@ -45,7 +45,7 @@ export class LaneShapes {
     const { uniform, strided } = fn.uniform
     this.#hasLocal = localBytes > 0 || fn.fn.body?.some(({ opcode }) => opcode.startsWith('alloca')) === true
     for (const id of uniform.keys()) this.#shapes.set(id, 0)
-    for (const [id, { stride }] of strided) this.#shapes.set(id, stride)
+    for (const [id, { stride }] of strided) this.#shapes.set(id, this.#isInteger(id) ? stride : 'lanes')
     for (const id of fn.live[0] ?? []) this.#join(id, 0)
     while (this.#pass(fn.flow)) {}
   }
@@ -95,6 +95,11 @@ export class LaneShapes {
       return isShared || !this.#hasLocal
     }
     return true
+  }
+
+  /** Whether a register is an integer in WebAssembly, to which a stride can be added. */
+  #isInteger(id: number): boolean {
+    return this.fn.facts.types[id] === 'i32' || this.fn.facts.types[id] === 'i64'
   }
 
   #join(id: number, shape: LaneShape): boolean {
@@ -147,7 +152,7 @@ export class LaneShapes {
       const shape = this.ofOperand(operand)
       return typeof shape === 'number' ? shape : undefined
     })
-    return stride ?? 'lanes'
+    return stride !== undefined && this.#isInteger(register.id) ? stride : 'lanes'
   }
 
   /** Whether lanes can run a block: it has nothing whose order among threads matters beyond one instruction, and calls nothing. */
