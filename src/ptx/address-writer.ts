@@ -46,7 +46,8 @@ export class AddressWriter {
   groupAccesses(instructions: readonly Decoded[]): void {
     const { recorded, checked } = this.writer.context
     this.#groups.clear()
-    if (recorded || checked) return
+    // Accesses of shared memory are not recorded, so that those of lanes are checked together all the same.
+    if (checked || (recorded && this.lanes === undefined)) return
     const open = new Map<string, AccessGroup>()
     for (const decoded of instructions) {
       const meaning = decoded.form.meaning
@@ -68,7 +69,7 @@ export class AddressWriter {
     if (decoded.instruction.guard !== undefined || operand?.kind !== 'address' || operand.base.kind !== 'register')
       return
     const space = this.spaceOf(decoded, operand)
-    if (space !== 'global' && space !== 'shared') return
+    if (space !== 'shared' && (space !== 'global' || this.writer.context.recorded)) return
     const { T: type = 'b32', vec = 'v1' } = decoded.modifiers
     const bytes = (Math.max(8, bitsOf(type)) / 8) * Number(vec.slice(1))
     const size = BigInt(bytes)
@@ -547,6 +548,12 @@ export class AddressWriter {
     body.if()
     body.call(this.writer.context.runtime('flush'))
     body.end()
+  }
+
+  /** Whether lanes may make an access of a range together: nothing is recorded for it, as the whole range has been marked. */
+  isFreeInRange(decoded: Decoded): boolean {
+    const range = this.ranges?.of(decoded)
+    return range !== undefined && (range.shadow === undefined || (this.ranges?.isMarked === true && range.isWhole))
   }
 
   /** The distance of an access from the least one of its range; undefined unless it was checked for all threads of the row. */

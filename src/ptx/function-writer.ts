@@ -6,7 +6,7 @@
 import { type Block, edgesWithin, functionCalledBy, type Region, regionFrom } from './control-flow.js'
 import { accessesOf, type Decoded, registersOf } from './decoding.js'
 import { InstructionWriter } from './instruction-writer.js'
-import { LANES, LaneShapes } from './lane-shapes.js'
+import { type AccessCost, LANES, LaneShapes } from './lane-shapes.js'
 import { LaneWriter } from './lane-writer.js'
 import { BLOCK, EXITED, FRAME, LOCAL_WINDOW, MIXED, SLICE, SPIN_TURNS } from './layout.js'
 import { mayWait, type PreparedFunction, type Stop } from './program.js'
@@ -295,7 +295,7 @@ export class FunctionWriter {
   /** What lanes have in common, if threads from this stop on are to run as lanes. */
   #lanesFor({ block }: Stop, ranges: RowRanges | undefined): LaneShapes | undefined {
     const { lanes, recorded, checked, program } = this.context
-    if (lanes === 'never' || recorded || checked || !this.fn.fn.entry || this.#values.usesAlloca) return undefined
+    if (lanes === 'never' || checked || !this.fn.fn.entry || this.#values.usesAlloca) return undefined
     const region = regionFrom(this.fn.flow, block)
     if (!region.reducible) return undefined
     let shapes = shapesOf.get(this.fn)
@@ -303,7 +303,12 @@ export class FunctionWriter {
       shapes = new LaneShapes(this.fn, program.localBytes)
       shapesOf.set(this.fn, shapes)
     }
-    return shapes.pays(region, lanes, (decoded) => ranges?.of(decoded) !== undefined) ? shapes : undefined
+    const costOf = (decoded: Decoded): AccessCost => {
+      const range = ranges?.of(decoded)
+      if (range !== undefined && (!recorded || range.isWhole)) return 'free'
+      return recorded && !/^shared/.test(decoded.modifiers['space'] ?? '') ? 'recorded' : 'checked'
+    }
+    return shapes.pays(region, lanes, costOf) ? shapes : undefined
   }
 
   /** Writes a loop that runs threads as lanes as long as there are enough of them up to `end`; the others are left. */

@@ -18,6 +18,9 @@ export const LANES = 4
 /** The choice whether threads run as lanes: where that takes less time, wherever they can, or never. */
 export type LaneUse = 'paying' | 'always' | 'never'
 
+/** The cost of an access: it was checked for the whole row, it is checked when it is made, or it is recorded besides, lane by lane. */
+export type AccessCost = 'free' | 'checked' | 'recorded'
+
 /** The amount by which a value grows from one lane to the next, 0 if it is the same for all; or that each lane has its own. */
 export type LaneShape = number | 'lanes'
 
@@ -178,7 +181,7 @@ export class LaneShapes {
   }
 
   /** Whether lanes are likely to run a region in less time than threads one after the other. */
-  pays(region: Region, use: LaneUse, isChecked: (decoded: Decoded) => boolean): boolean {
+  pays(region: Region, use: LaneUse, costOf: (decoded: Decoded) => AccessCost): boolean {
     const { flow } = this.fn
     const depths = loopDepths(flow, region)
     let [lanes, scalar] = [12, 0]
@@ -201,7 +204,7 @@ export class LaneShapes {
       }
       const rounds = ROUNDS ** Math.min(3, depths.get(id) ?? 0)
       for (const decoded of block.instructions) {
-        const cost = this.#cost(decoded, isChecked(decoded))
+        const cost = this.#cost(decoded, costOf(decoded))
         lanes += rounds * cost.lanes
         scalar += rounds * LANES * cost.scalar
       }
@@ -220,7 +223,7 @@ export class LaneShapes {
     return true
   }
 
-  #cost(decoded: Decoded, isChecked: boolean): { readonly lanes: number; readonly scalar: number } {
+  #cost(decoded: Decoded, access: AccessCost): { readonly lanes: number; readonly scalar: number } {
     const { meaning } = decoded.form
     if (meaning.kind === 'nothing') return { lanes: 0, scalar: 0 }
     const [target] = accessesOf(decoded).writes
@@ -228,11 +231,12 @@ export class LaneShapes {
     const isCommon = target !== undefined && this.of(target.id) !== 'lanes'
     const code = meaning.kind === 'code' ? meaning.code : 'formula'
     if (code === 'load' || code === 'store') {
-      const scalar = isChecked ? 2 : 6
+      const scalar = access === 'free' ? 2 : 6
       if (isCommon) return { lanes: scalar, scalar }
       const address = decoded.operands['a']
       const shape = this.ofOperand(address)
-      const isEven = typeof shape === 'number' && !(shape === 0 && !this.isCommon(decoded, address))
+      const isEven =
+        access !== 'recorded' && typeof shape === 'number' && !(shape === 0 && !this.isCommon(decoded, address))
       return { lanes: isEven ? scalar + 3 : LANES * (scalar + 2), scalar }
     }
     if (meaning.kind !== 'formula') return { lanes: isCommon ? 1 : 2, scalar: 1 }

@@ -780,6 +780,7 @@ export class LaneWriter {
     const size = bytes * items.length
     const offset = addresses.offsetInRange(decoded)
     if (offset !== undefined && typeof shape === 'number') {
+      if (!addresses.isFreeInRange(decoded)) return false
       const local = addresses.locateInRange(decoded, size, 0)
       // Offsets in instructions are not negative: where addresses fall along the row, the last lane's is the least.
       const fall = Math.max(0, -shape) * (LANES - 1)
@@ -800,7 +801,8 @@ export class LaneWriter {
       addresses.leaveGroup(decoded)
       return true
     }
-    if (items.length !== 1 || address.base.kind !== 'register') return false
+    const isRecorded = this.writer.context.recorded && space !== 'shared'
+    if (isRecorded || items.length !== 1 || address.base.kind !== 'register') return false
     // Lanes whose addresses happen to lie beside each other access memory together.
     const base = address.base.register
     const [first = 0, second] = this.localsOf(base)

@@ -359,12 +359,13 @@ interface Shape {
   readonly grid: Triple
   readonly block: Triple
   readonly budget: number | undefined
+  readonly recorded?: boolean
 }
 
 function outcome(
   text: string,
   lanes: LaneUse,
-  { grid, block, budget }: Shape,
+  { grid, block, budget, recorded = false }: Shape,
   data: Uint32Array,
   rest: readonly number[],
 ) {
@@ -378,12 +379,11 @@ function outcome(
     [b, out.byteLength],
   ] as const)
     machine.memory.use(begin, bytes)
-  const launch = machine.run(module, 'k', { grid, block, lanes, ...(budget === undefined ? {} : { budget }) }, [
-    a,
-    b,
-    ...rest,
-  ])
-  return { memory: machine.get(b, out), statistics: launch.statistics, effort: launch.effort }
+  const launch = machine.prepare(module, 'k', { grid, block, lanes, recorded }, [a, b, ...rest])
+  if (recorded) launch.accesses()
+  while (launch.run(budget) === 'more') {}
+  const accesses = recorded ? launch.accesses() : undefined
+  return { memory: machine.get(b, out), statistics: launch.statistics, effort: launch.effort, accesses }
 }
 
 test('random kernels make the same with threads as lanes and with one after the other', () => {
@@ -404,7 +404,12 @@ test('random kernels make the same with threads as lanes and with one after the 
     ])
     const grid: Triple = [1 + generator.below(3), 1, 1]
     const threads = grid[0] * block[0] * block[1]
-    const shape = { grid, block, budget: random() < 0.3 ? 100 + generator.below(20_000) : undefined }
+    const shape = {
+      grid,
+      block,
+      recorded: random() < 0.3,
+      budget: random() < 0.3 ? 100 + generator.below(20_000) : undefined,
+    }
     const data = inputs(random, Math.max(1024, threads * READ + 64))
     const rest = [generator.below(threads + 20), generator.below(4)]
     try {
