@@ -13,7 +13,13 @@ export interface Places {
   /** A variable's location in WebAssembly's memory; undefined if that is full. */
   residentAt(name: string, decoded: Decoded): number | undefined
   /** The number of an instruction that accesses memory, and the locations of its windows. */
-  site(decoded: Decoded): { readonly number: number; readonly window: number; readonly range: number }
+  site(decoded: Decoded): {
+    readonly number: number
+    readonly window: number
+    readonly range: number
+    readonly lanes: number
+    readonly alone: number
+  }
   /** Locations of marks. */
   pendingMarks(bits: number): { readonly waiting: number; readonly latest: number }
   /** The location of the table of touched pages. */

@@ -271,7 +271,9 @@ test('random kernels over rows do the same with and without a check of each acce
     const block: Triple = [1 + below(20), 1 + below(4), 1 + below(2)]
     const grid: Triple = [1 + below(3), 1 + below(3), 1]
     const shift = random() < 0.1 ? 2 : 0
-    const { fault } = compare(text, { grid, block }, [64 + below(800), 64 + below(800)], [below(300), below(20)], shift)
+    // Many of these threads write to one place, so that their order shows: they do not run as lanes.
+    const options = { grid, block, lanes: 'never' } as const
+    const { fault } = compare(text, options, [64 + below(800), 64 + below(800)], [below(300), below(20)], shift)
     if (fault !== undefined) faults++
   }
   assert.ok(faults > 32 && faults < 288, `${faults} of 320 ended with a fault`)
