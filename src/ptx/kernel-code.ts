@@ -345,6 +345,9 @@ export class KernelCode {
     site: (decoded) => this.#site(decoded),
     pendingMarks: (bits) => this.#newPending(bits),
     touchedTable: () => this.memory.touchedTable,
+    tellLanes: () => {
+      this.hasLanes = true
+    },
   }
 
   #compile(stops: readonly Stop[]): void {
@@ -410,9 +413,7 @@ export class KernelCode {
         if (signature === undefined) return undefined
         return once(`$${name} of lanes`, signature, () => writeLaneHelper(name, context))
       },
-      tellLanes: () => {
-        this.hasLanes = true
-      },
+      tellLanes: () => places.tellLanes(),
       lanes: hasLanes() ? options.lanes : 'never',
       continuation: (fn, block, entry) =>
         once(

@@ -4,6 +4,7 @@
  */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { compiling } from '../../src/ptx/compiled-parts.js'
 import type { Triple } from '../../src/ptx/faults.js'
 import type { LaneUse } from '../../src/ptx/lane-shapes.js'
 import { runs } from '../helpers/effort.js'
@@ -473,6 +474,31 @@ mul.wide.u32 %rd5, %r1, 64; add.u64 %rd6, %rd2, %rd5; st.global.u32 [%rd6], %r3;
     faults[0]?.written,
     Array.from({ length: 12 }, (_, at) => 100 + (at ^ 1)),
   )
+})
+
+test('code that another machine has compiled tells whether it has lanes, and is not taken for code without them', () => {
+  const text = `${HEADER}.visible .entry k(.param .u64 a)
+{
+.reg .b32 %r<3>; .reg .b64 %rd<4>; .reg .f32 %f<4>;
+ld.param.u64 %rd1, [a]; mov.u32 %r1, %tid.x; mul.wide.u32 %rd2, %r1, 4; add.u64 %rd3, %rd1, %rd2;
+ld.global.f32 %f1, [%rd3]; sqrt.rn.f32 %f2, %f1; mul.f32 %f3, %f2, %f2; st.global.f32 [%rd3], %f3; ret;
+}
+`
+  // Modules are kept, so that their text and all that was compiled of it stays.
+  const modules = (['paying', 'paying', 'never', 'never', 'paying'] as const).map((lanes) => {
+    const before = compiling.parts
+    const module = new Machine().load(text)
+    const { hasLanes } = module.code('k', { lanes })
+    return { module, seen: [hasLanes, compiling.parts - before] }
+  })
+  const seen = modules.map((each) => each.seen)
+  assert.deepEqual(
+    seen.map(([hasLanes]) => hasLanes),
+    [true, true, false, false, true],
+  )
+  const compiled = seen.map(([, parts]) => parts)
+  assert.deepEqual([compiled[1], compiled[3], compiled[4]], [0, 0, 0], 'known parts are taken')
+  assert.equal(compiled[0], compiled[2], 'each kind is compiled once')
 })
 
 test('threads run as lanes by themselves only where it pays', () => {
