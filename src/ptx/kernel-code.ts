@@ -171,6 +171,8 @@ export class KernelCode {
   readonly variables = new Map<string, number>()
   /** Whether all blocks have to run on one core: they may need what others write, as the text says or as other cores have found. */
   runsAlone: boolean
+  /** The milliseconds that the code has run on this thread so far, in launches for which that is measured. */
+  computed = 0
   /** Whether threads run as lanes in some of the code that was compiled so far. */
   hasLanes = false
 
