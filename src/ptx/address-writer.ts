@@ -1,4 +1,5 @@
 import { accessesOf, type Decoded, errorAt, operandOf } from './decoding.js'
+import { LANES, type LaneShapes } from './lane-shapes.js'
 import { BLOCK, BOUNCE_END, FRAME, LAUNCH, LOCAL_WINDOW, NO_WINDOW, SHADOW, SHARED_WINDOW } from './layout.js'
 import type { RowRanges } from './row-ranges.js'
 import { bitsOf, type Operand, type Variable } from './syntax.js'
@@ -12,6 +13,8 @@ interface AccessGroup {
   readonly bytes: number
   least: bigint
   most: bigint
+  /** The distance of the access of the last lane from that of the first, in code for several threads. */
+  readonly reach: number
   /** The local with the location of the access at the least offset, or 0 if each access must be checked by itself. */
   local: number
 }
@@ -31,6 +34,10 @@ export class AddressWriter {
   readonly #groups = new Map<Decoded, AccessGroup>()
   /** The accesses that were checked for all threads of the row. */
   ranges: RowRanges | undefined
+  /** What lanes have in common, in code for several threads at once: then one check is for all of them. */
+  lanes: LaneShapes | undefined
+  /** Whether an access is checked by itself, for one lane after the other. */
+  isAlone = false
 
   /**
    * Finds accesses of a block of code that can be checked together: they have the same register and the same width, and nothing in between changes
@@ -38,7 +45,9 @@ export class AddressWriter {
    */
   groupAccesses(instructions: readonly Decoded[]): void {
     const { recorded, checked } = this.writer.context
-    if (recorded || checked) return
+    this.#groups.clear()
+    // Accesses of shared memory are not recorded, so that those of lanes are checked together all the same.
+    if (checked || (recorded && this.lanes === undefined)) return
     const open = new Map<string, AccessGroup>()
     for (const decoded of instructions) {
       const meaning = decoded.form.meaning
@@ -49,6 +58,8 @@ export class AddressWriter {
         for (const key of open.keys()) if (key.endsWith(`/${id}`)) open.delete(key)
       }
     }
+    // Lanes are several accesses already.
+    if (this.lanes !== undefined) return
     for (const [decoded, group] of this.#groups) if (group.members.length < 2) this.#groups.delete(decoded)
   }
 
@@ -58,10 +69,12 @@ export class AddressWriter {
     if (decoded.instruction.guard !== undefined || operand?.kind !== 'address' || operand.base.kind !== 'register')
       return
     const space = this.spaceOf(decoded, operand)
-    if (space !== 'global' && space !== 'shared') return
+    if (space !== 'shared' && (space !== 'global' || this.writer.context.recorded)) return
     const { T: type = 'b32', vec = 'v1' } = decoded.modifiers
     const bytes = (Math.max(8, bitsOf(type)) / 8) * Number(vec.slice(1))
     const size = BigInt(bytes)
+    const stride = this.lanes?.ofOperand(operand.base) ?? 0
+    if (stride === 'lanes' || stride < 0 || stride % bytes !== 0) return
     const key = `${space}/${bytes}/${((operand.offset % size) + size) % size}/${operand.base.register.id}`
     const known = open.get(key)
     const least = known === undefined || operand.offset < known.least ? operand.offset : known.least
@@ -74,7 +87,10 @@ export class AddressWriter {
       return
     }
     const { offset } = operand
-    const group: AccessGroup = { members: [decoded], space, bytes, least: offset, most: offset, local: -1 }
+    const group: AccessGroup = {
+      ...{ members: [decoded], space, bytes, least: offset, most: offset, local: -1 },
+      reach: (LANES - 1) * stride,
+    }
     open.set(key, group)
     this.#groups.set(decoded, group)
   }
@@ -103,7 +119,7 @@ export class AddressWriter {
     const body = this.#body
     const result = body.temporary('i32')
     if (operand.kind !== 'address') throw errorAt('Expected an address in brackets', decoded)
-    const group = this.#groups.get(decoded)
+    const group = this.#groupOf(decoded)
     if (group !== undefined) {
       this.#enterGroup(group, operand, decoded)
       body.get(group.local)
@@ -131,15 +147,30 @@ export class AddressWriter {
     return result
   }
 
+  #groupOf(decoded: Decoded): AccessGroup | undefined {
+    return this.isAlone ? undefined : this.#groups.get(decoded)
+  }
+
   /** Writes the common check of a group before its first access. */
   #enterGroup(group: AccessGroup, operand: Extract<Operand, { kind: 'address' }>, decoded: Decoded): void {
-    if (group.members[0] !== decoded) return
+    // The first of its accesses may be made by lanes one by one.
+    if (group.local >= 0) return
+    const { bytes, least, most, reach } = group
+    group.local = this.#body.temporary('i32')
+    this.#locateSpan({ ...operand, offset: least }, group.space, bytes, Number(most - least) + reach, decoded)
+    this.#body.set(group.local)
+  }
+
+  /** Pushes the location of an access, or 0 unless it is aligned and lies in one block with the `span` bytes behind it. */
+  #locateSpan(
+    first: Extract<Operand, { kind: 'address' }>,
+    space: 'global' | 'shared',
+    bytes: number,
+    span: number,
+    decoded: Decoded,
+  ): void {
     const body = this.#body
-    const { bytes, least, most } = group
-    const span = Number(most - least)
-    group.local = body.temporary('i32')
-    const first = { ...operand, offset: least }
-    if (group.space === 'shared') {
+    if (space === 'shared') {
       const address = body.temporary('i32')
       const limit = this.writer.uniform(`shared/${bytes}/${span}`, 'i32', () => this.#sharedLimit(bytes, span))
       const shared = this.writer.blockCell('shared')
@@ -155,7 +186,6 @@ export class AddressWriter {
         limit,
         'i32.lt_u',
         'select',
-        set(group.local),
       )
       body.release('i32', address)
       return
@@ -167,9 +197,43 @@ export class AddressWriter {
     body.else()
     body.write(address, i32(window), i32(bytes), i32(span), call(this.writer.context.runtime('lookup')))
     body.end()
-    body.set(group.local)
     body.release('i64', distance)
     body.release('i64', address)
+  }
+
+  /** The local with the location of the least access of a group, or 0; undefined if the access is in no group. The caller leaves the group. */
+  locateGroup(decoded: Decoded, operand: Extract<Operand, { kind: 'address' }>): number | undefined {
+    const group = this.#groupOf(decoded)
+    if (group === undefined) return undefined
+    this.#enterGroup(group, operand, decoded)
+    return group.local
+  }
+
+  offsetInGroup(decoded: Decoded, { offset }: Extract<Operand, { kind: 'address' }>): number {
+    return Number(offset - (this.#groups.get(decoded)?.least ?? offset))
+  }
+
+  leaveGroup(decoded: Decoded): void {
+    const group = this.#groups.get(decoded)
+    if (group !== undefined) this.#leaveGroup(group, decoded)
+  }
+
+  /** Pushes the location of the first lane's access, or 0 unless those of all lanes can be made beside it. */
+  locateBeside(
+    operand: Extract<Operand, { kind: 'address' }>,
+    isShared: boolean,
+    bytes: number,
+    decoded: Decoded,
+  ): void {
+    this.#locateSpan(operand, isShared ? 'shared' : 'global', bytes, (LANES - 1) * bytes, decoded)
+  }
+
+  /**
+   * The location of the window for an access. Code for lanes has windows of its own, as a window holds how much lies behind an access.
+   */
+  #windowOf(decoded: Decoded): number {
+    const site = this.writer.context.site(decoded)
+    return this.isAlone ? site.alone : this.lanes !== undefined ? site.lanes : site.window
   }
 
   #pushInGroup(group: AccessGroup, operand: Extract<Operand, { kind: 'address' }>): void {
@@ -180,7 +244,7 @@ export class AddressWriter {
   }
 
   #leaveGroup(group: AccessGroup, decoded: Decoded): void {
-    if (group.members.at(-1) === decoded) this.#body.release('i32', group.local)
+    if (group.members.at(-1) === decoded && group.local >= 0) this.#body.release('i32', group.local)
   }
 
   /** Pushes the number of accesses that fit into shared memory with `span` bytes behind the first. */
@@ -371,7 +435,7 @@ export class AddressWriter {
     distance: number,
   ): number {
     const body = this.#body
-    const { window } = this.writer.context.site(decoded)
+    const window = this.#windowOf(decoded)
     this.writer.push(operand, 'u64')
     body.write(tee(address), i32(0), memory('i64.load', window), 'i64.sub', tee(distance))
     if (bytes > 1) {
@@ -466,7 +530,7 @@ export class AddressWriter {
     const site = this.writer.context.site(decoded)
     body.write(
       i32(site.number),
-      i32(window ?? site.window),
+      i32(window ?? this.#windowOf(decoded)),
       i32(bytes),
       i32(access),
       this.writer.block,
@@ -484,6 +548,12 @@ export class AddressWriter {
     body.if()
     body.call(this.writer.context.runtime('flush'))
     body.end()
+  }
+
+  /** Whether lanes may make an access of a range together: nothing is recorded for it, as the whole range has been marked. */
+  isFreeInRange(decoded: Decoded): boolean {
+    const range = this.ranges?.of(decoded)
+    return range !== undefined && (range.shadow === undefined || (this.ranges?.isMarked === true && range.isWhole))
   }
 
   /** The distance of an access from the least one of its range; undefined unless it was checked for all threads of the row. */
@@ -521,7 +591,7 @@ export class AddressWriter {
   ): void {
     const body = this.#body
     const [address, distance, to] = [body.temporary('i64'), body.temporary('i64'), body.temporary('i32')]
-    const group = this.#groups.get(decoded)
+    const group = this.#groupOf(decoded)
     if (group !== undefined) {
       this.#enterGroup(group, operand, decoded)
       body.get(group.local)

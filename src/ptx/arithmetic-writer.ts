@@ -13,25 +13,8 @@ export class ArithmeticWriter {
     return this.writer.body
   }
 
-  /** Writes lop3: any function of three bits by its table, f(a, b, c) from f(0, b, c) and f(1, b, c). */
   lop3(decoded: Decoded): void {
-    const table = operandOf(decoded, 'e')
-    if (table.kind !== 'integer') throw errorAt('The table of lop3 must be a constant', decoded)
-    const bits = Number(BigInt.asUintN(8, table.value))
-    const ofC = (two: number): string => ['0', '(i32.xor c -1)', 'c', '-1'][two & 3] ?? '0'
-    const choose = (name: string, zero: string, one: string): string => {
-      if (zero === one) return zero
-      if (zero === '0' && one === '-1') return name
-      if (zero === '-1' && one === '0') return `(i32.xor ${name} -1)`
-      if (zero === '0') return `(i32.and ${name} ${one})`
-      if (one === '0') return `(i32.and (i32.xor ${name} -1) ${zero})`
-      if (one === '-1') return `(i32.or ${name} ${zero})`
-      if (zero === '-1') return `(i32.or (i32.xor ${name} -1) ${one})`
-      if (one === `(i32.xor ${zero} -1)` || zero === `(i32.xor ${one} -1)`) return `(i32.xor ${name} ${zero})`
-      return `(i32.xor ${zero} (i32.and ${name} (i32.xor ${zero} ${one})))`
-    }
-    const ofB = (four: number): string => choose('b', ofC(four), ofC(four >> 2))
-    this.writer.formula(choose('a', ofB(bits), ofB(bits >> 4)), decoded)
+    this.writer.formula(lop3Formula(decoded), decoded)
     const target = operandOf(decoded, 'd')
     if (decoded.modifiers['B'] === undefined) {
       this.writer.pop(target, 'b32')
@@ -179,4 +162,25 @@ export class ArithmeticWriter {
     this.writer.formula(bits === 16 ? both : `(i32.or ${both} (i32.shl c ${2 * bits}))`, decoded)
     this.writer.pop(operandOf(decoded, 'd'), 'b32')
   }
+}
+
+/** The formula of lop3: any function of three bits by its table, f(a, b, c) from f(0, b, c) and f(1, b, c). */
+export function lop3Formula(decoded: Decoded): string {
+  const table = operandOf(decoded, 'e')
+  if (table.kind !== 'integer') throw errorAt('The table of lop3 must be a constant', decoded)
+  const bits = Number(BigInt.asUintN(8, table.value))
+  const ofC = (two: number): string => ['0', '(i32.xor c -1)', 'c', '-1'][two & 3] ?? '0'
+  const choose = (name: string, zero: string, one: string): string => {
+    if (zero === one) return zero
+    if (zero === '0' && one === '-1') return name
+    if (zero === '-1' && one === '0') return `(i32.xor ${name} -1)`
+    if (zero === '0') return `(i32.and ${name} ${one})`
+    if (one === '0') return `(i32.and (i32.xor ${name} -1) ${zero})`
+    if (one === '-1') return `(i32.or ${name} ${zero})`
+    if (zero === '-1') return `(i32.or (i32.xor ${name} -1) ${one})`
+    if (one === `(i32.xor ${zero} -1)` || zero === `(i32.xor ${one} -1)`) return `(i32.xor ${name} ${zero})`
+    return `(i32.xor ${zero} (i32.and ${name} (i32.xor ${zero} ${one})))`
+  }
+  const ofB = (four: number): string => choose('b', ofC(four), ofC(four >> 2))
+  return choose('a', ofB(bits), ofB(bits >> 4))
 }

@@ -13,11 +13,19 @@ export interface Places {
   /** A variable's location in WebAssembly's memory; undefined if that is full. */
   residentAt(name: string, decoded: Decoded): number | undefined
   /** The number of an instruction that accesses memory, and the locations of its windows. */
-  site(decoded: Decoded): { readonly number: number; readonly window: number; readonly range: number }
+  site(decoded: Decoded): {
+    readonly number: number
+    readonly window: number
+    readonly range: number
+    readonly lanes: number
+    readonly alone: number
+  }
   /** Locations of marks. */
   pendingMarks(bits: number): { readonly waiting: number; readonly latest: number }
   /** The location of the table of touched pages. */
   touchedTable(): number
+  /** Notes that threads run as lanes in the code. */
+  tellLanes(): void
 }
 
 /** A question to a machine with the answer that is built in. Answers have an effect, and so are asked for in the same order. */
@@ -66,6 +74,11 @@ export class NotedPlaces implements Places {
     const table = this.places.touchedTable()
     this.#note((of) => String(of.touchedTable()), String(table))
     return table
+  }
+
+  tellLanes(): void {
+    this.places.tellLanes()
+    this.#note((of) => String(of.tellLanes()), String(undefined))
   }
 
   #note(ask: Question['ask'], answer: string): void {

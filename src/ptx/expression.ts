@@ -19,7 +19,7 @@ export interface Environment {
   push(name: string): void
   /** The value of an operand that the text gives as an integer. */
   constant(name: string): bigint | undefined
-  helper(name: string): { readonly index: number; readonly signature: Signature }
+  helper(name: string): { readonly index: number; readonly signature: Signature<ValueType> }
   /** Writes a part of the formula where it is computed once for many threads; returns the local, or undefined if it cannot. */
   shared?(names: readonly string[], type: ValueType, write: () => void): number | undefined
 }

@@ -4,17 +4,96 @@
  */
 
 import { type Block, edgesWithin, functionCalledBy, liveAtStart, type Region, regionFrom } from './control-flow.js'
-import { accessesOf, type Decoded } from './decoding.js'
+import { accessesOf, type Decoded, registersOf } from './decoding.js'
 import { InstructionWriter } from './instruction-writer.js'
+import { type AccessCost, LANES, LaneShapes } from './lane-shapes.js'
+import { LaneWriter } from './lane-writer.js'
 import { BLOCK, EXITED, FRAME, LOCAL_WINDOW, MIXED, SLICE, SPIN_TURNS } from './layout.js'
 import { mayWait, type PreparedFunction, type Stop } from './program.js'
 import { type RowGuard, rowGuardOf } from './row-guard.js'
-import { RowRanges } from './row-ranges.js'
+import { checkWidened, RowRanges } from './row-ranges.js'
 import { type Operand, ptxError, type Register } from './syntax.js'
 import { type ModuleContext, ValueWriter } from './value-writer.js'
-import { i32, i64, memory, set, tee } from './wasm-encoder.js'
+import { i32, i64, type LocalType, memory, type Signature, set, tee } from './wasm-encoder.js'
 
-type Label = { readonly kind: 'block' | 'loop' | 'threads' | 'end' | 'other'; readonly block: number }
+type Label = { readonly kind: 'block' | 'loop' | 'threads' | 'end' | 'handed' | 'other'; readonly block: number }
+
+/** The locals in which an entry compares the states of its threads. */
+interface States {
+  readonly first: number
+  readonly different: number
+}
+
+/** The parameters of a continuation before the registers: the block's cells, the frame, the thread, and the fuel that it has left. */
+const REST_PARAMETERS: readonly LocalType[] = ['i32', 'i32', 'i32', 'i32']
+/** The share of a turn below which lanes that part have run together in vain, and how often in a row they may. */
+const EARLY = 256
+const MOST_MISSES = 6
+
+/** The registers that an entry has to do with: the others that live at its start stay where they are saved. */
+interface EntryRegisters {
+  /** The registers that the entry reads or writes. */
+  readonly used: ReadonlySet<number>
+  /** The registers that are saved when the entry begins, and that it leaves as they are. */
+  readonly kept: ReadonlySet<number>
+}
+
+/** The beginning of an entry: its block, and whether its threads begin there, so that nothing is saved yet. */
+export interface EntryPlace {
+  readonly block: number
+  readonly isStart: boolean
+}
+
+const registersOfEntries = new WeakMap<PreparedFunction, Map<string, EntryRegisters>>()
+
+function entryRegisters(fn: PreparedFunction, { block, isStart }: EntryPlace): EntryRegisters {
+  const known = registersOfEntries.get(fn) ?? new Map<string, EntryRegisters>()
+  registersOfEntries.set(fn, known)
+  const key = `${block},${isStart}`
+  let found = known.get(key)
+  if (found === undefined) {
+    found = findEntryRegisters(fn, { block, isStart })
+    known.set(key, found)
+  }
+  return found
+}
+
+function findEntryRegisters({ fn, flow, live }: PreparedFunction, { block, isStart }: EntryPlace): EntryRegisters {
+  const [used, written] = [new Set<number>(), new Set<number>()]
+  const add = (decoded: Decoded): void => {
+    const { reads, writes } = accessesOf(decoded)
+    for (const { id } of [...reads, ...writes]) used.add(id)
+    for (const { id } of writes) written.add(id)
+  }
+  for (const id of regionFrom(flow, block).order) {
+    const each = flow.blocks[id]
+    if (each === undefined) continue
+    if (each.receives !== undefined) add(each.receives)
+    for (const decoded of each.instructions) add(decoded)
+    const { terminator } = each
+    if (terminator.kind === 'branch') used.add(terminator.register.id)
+    if (terminator.kind === 'switch' && terminator.index.kind === 'register') used.add(terminator.index.register.id)
+    if ('at' in terminator) for (const { id } of accessesOf(terminator.at).reads) used.add(id)
+  }
+  const saved = live[block] ?? new Set<number>()
+  // What a function returns is read where it ends, and is not looked for there.
+  if (isStart || !fn.entry) return { used: new Set([...used, ...saved]), kept: new Set() }
+  return { used, kept: new Set([...saved].filter((id) => !written.has(id))) }
+}
+
+/** The registers that a continuation takes: those that live at its block, but for those that stay saved. */
+function continued(fn: PreparedFunction, block: number, entry: EntryPlace): readonly number[] {
+  const { used, kept } = entryRegisters(fn, entry)
+  return [...(fn.live[block] ?? [])].filter((id) => used.has(id) || !kept.has(id))
+}
+
+const shapesOf = new WeakMap<PreparedFunction, LaneShapes>()
+
+/** The type of the function with the code from a block on, for one thread. */
+export function continuationSignature(fn: PreparedFunction, block: number, entry: EntryPlace): Signature {
+  const registers = continued(fn, block, entry).map((id) => fn.facts.types[id] ?? 'i32')
+  return { parameters: [...REST_PARAMETERS, ...registers], results: ['i32'] }
+}
 
 /** The cost of one turn of a loop: `weight` is taken from the thread's own turn, `instructions` is added to those of the launch. */
 interface LoopWeight {
@@ -41,13 +120,25 @@ export class FunctionWriter {
   #limit: number | undefined
   #loopWeights = new Map<number, LoopWeight>()
   #counts = false
+  /** Writes the code of several threads at once; undefined in code for one. */
+  #lanes: LaneWriter | undefined
+  /** The locals in which lanes note their states, if they may stop. */
+  #states: States | undefined
+  /** The local that counts how often lanes have parted early. */
+  #misses = 0
+  /** The region of the entry, whose loops are counted; the rest of an entry may begin within a loop, and have other loops. */
+  #counted: Region | undefined
 
   constructor(
     readonly context: ModuleContext,
     readonly fn: PreparedFunction,
     private readonly stop: Stop | undefined,
+    /** The block at which a function begins that is the rest of an entry for one thread, and that at which the entry begins. */
+    private readonly rest?: { readonly block: number; readonly entry: EntryPlace },
   ) {
-    this.#values = new ValueWriter(context, fn, stop !== undefined)
+    const role = stop !== undefined ? 'entry' : rest === undefined ? 'direct' : 'continuation'
+    const parameters = rest === undefined ? undefined : continuationSignature(fn, rest.block, rest.entry).parameters
+    this.#values = new ValueWriter(context, fn, role, parameters)
     this.#fuel = this.#values.body.local('i32')
     this.#state = this.#values.body.local('i32')
     this.#instructions = new InstructionWriter(this.#values)
@@ -55,12 +146,47 @@ export class FunctionWriter {
 
   /** Writes the function; returns its encoded body. */
   write(): Uint8Array {
-    if (this.stop === undefined) this.#writeDirect()
-    else this.#writeEntry(this.stop)
+    if (this.stop !== undefined) this.#writeEntry(this.stop)
+    else if (this.rest !== undefined) this.#writeRest(this.rest.block, this.rest.entry)
+    else this.#writeDirect()
     return this.#values.body.encode()
   }
 
+  get #entry(): EntryPlace | undefined {
+    if (this.stop === undefined) return this.rest?.entry
+    return { block: this.stop.block, isStart: this.stop.kind === 'start' || this.stop.kind === 'enter' }
+  }
+
+  get #isDirect(): boolean {
+    return this.stop === undefined && this.rest === undefined
+  }
+
   // Functions -----------------------------------------------------------------------------------------------------------
+
+  /** Writes the code from a block on, for one thread that other lanes have parted from; returns the state in which the thread stops. */
+  #writeRest(block: number, entry: EntryPlace): void {
+    const { body } = this.#values
+    const spent = body.local('i64')
+    this.#spent = spent
+    if (this.#hasRows) {
+      this.#values.tids()
+      this.#values.row = body.place()
+    }
+    body.write(REST_PARAMETERS.length - 1, set(this.#fuel))
+    for (const [index, id] of continued(this.fn, block, entry).entries()) {
+      body.write(REST_PARAMETERS.length + index, set(this.#values.localOfId(id)))
+    }
+    body.block()
+    this.#labels.push({ kind: 'end', block: -1 })
+    this.#writeRegion(block)
+    this.#labels.pop()
+    body.end()
+    if (this.context.program.stopsThreads) {
+      body.write(this.#values.block, spent, i32(SLICE), this.#fuel, 'i32.sub', 'i64.extend_i32_s', 'i64.add')
+      body.write(memory('i64.store', BLOCK.handed))
+    }
+    body.get(this.#state)
+  }
 
   #writeDirect(): void {
     const { body } = this.#values
@@ -151,8 +277,13 @@ export class FunctionWriter {
     const stops = this.context.program.stopsThreads
     const end = this.#openRows()
     const ranges = stop.kind === 'start' ? this.#rangesOf(stop) : undefined
-    const threads = (): void => this.#writeThreads(stop, end, stops ? { first, different } : undefined)
-    if (ranges === undefined) threads()
+    const states = stops ? { first, different } : undefined
+    const shapes = this.#lanesFor(stop, ranges)
+    const threads = (asLanes = false): void => {
+      if (asLanes && shapes !== undefined) this.#writeLanes(stop, end, states, shapes)
+      this.#writeThreads(stop, end, states, asLanes && shapes !== undefined)
+    }
+    if (ranges === undefined) threads(true)
     else this.#writeTwice(ranges, end, threads)
     this.#closeRows()
     if (this.#counts) {
@@ -165,18 +296,185 @@ export class FunctionWriter {
     } else body.i32(EXITED)
   }
 
+  /** What lanes have in common, if threads from this stop on are to run as lanes. */
+  #lanesFor({ block }: Stop, ranges: RowRanges | undefined): LaneShapes | undefined {
+    const { lanes, recorded, checked, program } = this.context
+    if (lanes === 'never' || checked || !this.fn.fn.entry || this.#values.usesAlloca) return undefined
+    const region = regionFrom(this.fn.flow, block)
+    if (!region.reducible) return undefined
+    let shapes = shapesOf.get(this.fn)
+    if (shapes === undefined) {
+      shapes = new LaneShapes(this.fn, program.localBytes)
+      shapesOf.set(this.fn, shapes)
+    }
+    const costOf = (decoded: Decoded): AccessCost => {
+      const range = ranges?.of(decoded)
+      if (range !== undefined && (!recorded || range.isWhole)) return 'free'
+      return recorded && !/^shared/.test(decoded.modifiers['space'] ?? '') ? 'recorded' : 'checked'
+    }
+    return shapes.pays(region, lanes, costOf) ? shapes : undefined
+  }
+
+  /** Writes a loop that runs threads as lanes as long as there are enough of them up to `end`; the others are left. */
+  #writeLanes(stop: Stop, end: number, states: States | undefined, shapes: LaneShapes): void {
+    const { body, frame, thread } = this.#values
+    const { threadBytes } = this.context.program
+    const lanes = new LaneWriter(this.#values, this.#instructions, shapes)
+    this.context.tellLanes()
+    this.#lanes = lanes
+    this.#instructions.addresses.lanes = shapes
+    this.#states = states
+    const failed = body.local('i32')
+    this.#misses = body.local('i32')
+    body.block()
+    this.#labels.push({ kind: 'other', block: -1 })
+    this.#checkWidened(shapes, stop.block, end)
+    body.loop()
+    this.#labels.push({ kind: 'threads', block: -1 })
+    body.write(end, thread, 'i32.sub', i32(LANES), 'i32.lt_s', this.#misses, i32(MOST_MISSES), 'i32.gt_s', 'i32.or')
+    body.brIf(1)
+    if (states !== undefined) body.write(i32(SLICE), set(this.#fuel))
+    if (stop.kind === 'start') {
+      this.#clearUndefined(stop.block)
+      for (const id of this.fn.live[stop.block] ?? []) lanes.clear(id)
+    } else {
+      body.write(i32(0), set(failed))
+      for (const id of this.fn.live[stop.block] ?? []) {
+        const offset = this.fn.frame.saved.get(id)
+        if (offset !== undefined && this.#isUsed(id)) lanes.restore(id, offset, failed)
+      }
+      body.get(failed)
+      body.brIf(1)
+    }
+    body.block()
+    this.#labels.push({ kind: 'handed', block: -1 })
+    body.block()
+    this.#labels.push({ kind: 'end', block: -1 })
+    this.#writeRegion(stop.block)
+    this.#labels.pop()
+    body.end()
+    if (states !== undefined) for (let lane = 0; lane < LANES; lane++) this.#noteLane(lane, states)
+    if (this.#counts && this.#spent !== undefined) {
+      const spent = this.#spent
+      body.write(spent, i32(SLICE), this.#fuel, 'i32.sub', i32(LANES), 'i32.mul', 'i64.extend_i32_s')
+      body.write('i64.add', set(spent))
+    }
+    body.write(this.#misses, this.#misses, i32(0), 'i32.ne', 'i32.sub', set(this.#misses))
+    this.#labels.pop()
+    body.end()
+    body.write(frame, i32(LANES * threadBytes), 'i32.add', set(frame), thread, i32(LANES), 'i32.add', set(thread))
+    if (this.#values.row !== undefined) {
+      const [x = 0] = this.#values.tids()
+      body.write(x, i32(LANES), 'i32.add', set(x))
+    }
+    if (states !== undefined) this.#endAtLimit(end)
+    body.br(0)
+    this.#labels.pop()
+    body.end()
+    this.#labels.pop()
+    body.end()
+    this.#lanes = undefined
+    this.#instructions.addresses.lanes = undefined
+  }
+
+  /** Writes checks that what is taken to grow evenly along a row does not wrap there: if it does, no threads of the row run as lanes. */
+  #checkWidened(shapes: LaneShapes, block: number, end: number): void {
+    const widened = shapes.widened(regionFrom(this.fn.flow, block))
+    if (widened.length === 0) return
+    const { body, thread } = this.#values
+    const last = body.temporary('i32')
+    body.write(end, thread, 'i32.sub', i32(1), 'i32.sub', set(last))
+    this.#values.atFirst(() => {
+      for (const each of widened) checkWidened(this.#values, each, last)
+    })
+    body.release('i32', last)
+  }
+
+  /** Stores the state in which a lane stopped, and compares it with that of the first thread. */
+  #noteLane(lane: number, { first, different }: States): void {
+    const { body, frame, thread } = this.#values
+    const at = FRAME.state + lane * this.context.program.threadBytes
+    body.write(frame, this.#state, memory('i32.store', at))
+    if (lane === 0) {
+      body.write(this.#state, first, thread, 1, 'i32.eq', 'select', set(first))
+    }
+    body.write(different, first, this.#state, 'i32.xor', 'i32.or', set(different))
+  }
+
+  /** Lets each lane go on by itself: those of which `bits` has a bit at the first block, the others at the second one. */
+  #handOver(from: number | undefined, targets: readonly number[], bits?: number): void {
+    const { body, frame, thread } = this.#values
+    const lanes = this.#lanes
+    if (lanes === undefined) throw new Error('There are no lanes')
+    const { threadBytes } = this.context.program
+    const states = this.#states
+    const entry = this.#entry
+    if (entry === undefined) throw new Error('Only an entry has lanes')
+    const goOn = (target: number, lane: number): void => {
+      const loop = from !== undefined && this.#isCounted(from, target) ? this.#loopWeights.get(target) : undefined
+      const block = this.fn.flow.blocks[target]
+      const ends = block?.instructions.length === 0 && /^(?:return|exit)$/.test(block.terminator.kind)
+      const fuel = (): void => {
+        body.get(this.#fuel)
+        if (loop !== undefined) body.write(i32(loop.weight), 'i32.sub')
+      }
+      if (loop !== undefined && this.#spent !== undefined && loop.weight !== loop.instructions) {
+        body.write(this.#spent, i64(BigInt(loop.weight - loop.instructions)), 'i64.sub', set(this.#spent))
+      }
+      if (ends) {
+        if (states !== undefined) {
+          body.i32(SLICE)
+          fuel()
+          body.write('i32.sub', 'i64.extend_i32_s', set(spentByLane))
+        }
+        body.write(i32(EXITED), set(this.#state))
+        return
+      }
+      body.write(this.#values.block, frame, i32(lane * threadBytes), 'i32.add', thread, i32(lane), 'i32.add')
+      fuel()
+      for (const id of continued(this.fn, target, entry)) lanes.pushLane(id, lane)
+      body.call(this.context.continuation(this.fn, target, entry))
+      body.set(this.#state)
+      if (states !== undefined) body.write(this.#values.block, memory('i64.load', BLOCK.handed), set(spentByLane))
+    }
+    const spentByLane = body.temporary('i64')
+    const [target = 0, next = target] = targets
+    for (let lane = 0; lane < LANES; lane++) {
+      if (bits === undefined) goOn(target, lane)
+      else {
+        body.write(bits, i32(1 << lane), 'i32.and')
+        body.if()
+        goOn(target, lane)
+        body.else()
+        goOn(next, lane)
+        body.end()
+      }
+      if (states === undefined) continue
+      this.#noteLane(lane, states)
+      if (this.#spent !== undefined) body.write(this.#spent, spentByLane, 'i64.add', set(this.#spent))
+    }
+    body.release('i64', spentByLane)
+    // Where lanes part early again and again, threads do not run as lanes any more.
+    const misses = this.#misses
+    body.write(misses, i32(2))
+    if (states !== undefined) body.write(i32(0), this.#fuel, i32(SLICE - EARLY), 'i32.gt_s', 'select')
+    body.write('i32.add', set(misses))
+    this.#branch('handed', -1)
+  }
+
   /** Writes the code that each thread runs, from the current thread to the one at `end`. */
-  #writeThreads(
-    stop: Stop,
-    end: number,
-    states: { readonly first: number; readonly different: number } | undefined,
-  ): void {
+  #writeThreads(stop: Stop, end: number, states: States | undefined, mayBeEmpty: boolean): void {
     const { body } = this.#values
     const { threadBytes } = this.context.program
     const { frame, thread } = this.#values
     const inRow = this.#values.row === undefined || states !== undefined ? undefined : body.local('i32')
     const [x = 0] = inRow === undefined ? [] : this.#values.tids()
     if (inRow !== undefined) body.write(x, end, thread, 'i32.sub', 'i32.add', set(inRow))
+    if (mayBeEmpty) {
+      body.write(thread, end, 'i32.lt_u')
+      body.if()
+      this.#labels.push({ kind: 'other', block: -1 })
+    }
     const reads = (): number => body.readsOf(frame) + body.readsOf(thread)
     const before = reads()
     body.loop()
@@ -216,6 +514,10 @@ export class FunctionWriter {
     body.brIf(0)
     this.#labels.pop()
     body.end()
+    if (mayBeEmpty) {
+      this.#labels.pop()
+      body.end()
+    }
     if (isCounted) return
     body.write(frame, end, thread, 'i32.sub', i32(threadBytes), 'i32.mul', 'i32.add', set(frame), end, set(thread))
   }
@@ -248,7 +550,7 @@ export class FunctionWriter {
   }
 
   /** Writes the code of the threads twice: with checks, and without them for rows that were checked as a whole. */
-  #writeTwice(ranges: RowRanges, end: number, threads: () => void): void {
+  #writeTwice(ranges: RowRanges, end: number, threads: (asLanes?: boolean) => void): void {
     const { body, thread } = this.#values
     const count = body.temporary('i32')
     body.write(end, thread, 'i32.sub', set(count))
@@ -264,7 +566,7 @@ export class FunctionWriter {
       this.#passes = ranges.guard
     }
     ranges.mark(end)
-    threads()
+    threads(true)
     ranges.isMarked = false
     if (ranges.guard !== undefined) {
       this.#passes = undefined
@@ -339,11 +641,21 @@ export class FunctionWriter {
     }
   }
 
+  #isUsed(id: number): boolean {
+    const entry = this.#entry
+    return entry === undefined || entryRegisters(this.fn, entry).used.has(id)
+  }
+
+  #isKept(id: number): boolean {
+    const entry = this.#entry
+    return entry !== undefined && entryRegisters(this.fn, entry).kept.has(id)
+  }
+
   #restore(block: number): void {
     for (const id of this.fn.live[block] ?? []) {
       const register = this.fn.fn.registers[id]
       const offset = this.fn.frame.saved.get(id)
-      if (register === undefined || offset === undefined) continue
+      if (register === undefined || offset === undefined || !this.#isUsed(id)) continue
       this.#values.body.get(this.#values.stack)
       this.#loadRegister(register, offset)
     }
@@ -353,7 +665,9 @@ export class FunctionWriter {
     for (const id of this.fn.live[block] ?? []) {
       const register = this.fn.fn.registers[id]
       const offset = this.fn.frame.saved.get(id)
-      if (register !== undefined && offset !== undefined) this.#storeRegister(register, this.#values.stack, offset)
+      if (this.#isKept(id)) continue
+      if (this.#lanes !== undefined && offset !== undefined) this.#lanes.save(id, offset)
+      else if (register !== undefined && offset !== undefined) this.#storeRegister(register, this.#values.stack, offset)
     }
   }
 
@@ -390,9 +704,11 @@ export class FunctionWriter {
 
   #writeRegion(entry: number): void {
     const region = regionFrom(this.fn.flow, entry)
-    const predecessors = this.#predecessorsIn(region)
-    for (const loop of region.loops) this.#loopWeights.set(loop, this.#weigh(region, loop, predecessors))
-    if (region.loops.size > 0) this.#counts = true
+    const counted = this.rest === undefined ? region : regionFrom(this.fn.flow, this.rest.entry.block)
+    this.#counted = counted
+    const predecessors = this.#predecessorsIn(counted)
+    for (const loop of counted.loops) this.#loopWeights.set(loop, this.#weigh(counted, loop, predecessors))
+    if (counted.loops.size > 0) this.#counts = true
     if (region.reducible) this.#nest(region, entry)
     else this.#dispatch(region)
   }
@@ -461,6 +777,11 @@ export class FunctionWriter {
 
   #tree(region: Region, id: number, tasks: (() => void)[]): void {
     const { body } = this.#values
+    const content = this.fn.flow.blocks[id]
+    if (this.#lanes !== undefined && content !== undefined && !this.#lanes.shapes.canRun(content)) {
+      this.#handOver(undefined, [id])
+      return
+    }
     const behind = (region.children.get(id) ?? []).filter((child) => region.merges.has(child))
     const isLoop = region.loops.has(id)
     const steps: (() => void)[] = []
@@ -468,9 +789,9 @@ export class FunctionWriter {
       steps.push(() => {
         body.loop()
         this.#labels.push({ kind: 'loop', block: id })
-        this.#turn(id)
       })
     }
+    if (this.#counted?.loops.has(id)) steps.push(() => this.#turn(id))
     // The block that comes last must be the outermost block of WebAssembly.
     const outermostFirst = [...behind].sort((a, b) => (region.position.get(b) ?? 0) - (region.position.get(a) ?? 0))
     for (const merge of outermostFirst) {
@@ -512,6 +833,10 @@ export class FunctionWriter {
           this.#go(region, id, terminator.next, tasks)
           return
         }
+        if (this.#lanes?.shapes.of(terminator.register.id) === 'lanes') {
+          this.#branchOfLanes(region, id, terminator, tasks)
+          return
+        }
         this.#values.pushRegister(terminator.register)
         if (terminator.negated) body.op('i32.eqz')
         body.if()
@@ -537,6 +862,48 @@ export class FunctionWriter {
     }
   }
 
+  /** Writes a branch of lanes: they take it together, or part. */
+  #branchOfLanes(
+    region: Region,
+    id: number,
+    { register, negated, target, next }: Extract<Block['terminator'], { kind: 'branch' }>,
+    tasks: (() => void)[],
+  ): void {
+    const { body } = this.#values
+    const all = (1 << LANES) - 1
+    const bits = body.temporary('i32')
+    this.#lanes?.pushMask(register)
+    body.op('i32x4.bitmask')
+    if (negated) body.write(i32(all), 'i32.xor')
+    body.write(tee(bits), i32(all), 'i32.eq')
+    const open = (): void => {
+      body.if()
+      this.#labels.push({ kind: 'other', block: -1 })
+    }
+    const close = (): void => {
+      this.#labels.pop()
+      body.end()
+    }
+    open()
+    const steps = [
+      () => this.#go(region, id, target, tasks),
+      () => {
+        body.else()
+        body.write(bits, 'i32.eqz')
+        open()
+      },
+      () => this.#go(region, id, next, tasks),
+      () => {
+        body.else()
+        this.#handOver(id, [target, next], bits)
+        body.release('i32', bits)
+        close()
+        close()
+      },
+    ]
+    for (const step of steps.reverse()) tasks.push(step)
+  }
+
   /** Writes a `brx`: targets that only this branch reaches get a block of WebAssembly each, to the others it branches. */
   #switch(region: Region, id: number, index: Operand, targets: readonly number[], tasks: (() => void)[]): void {
     const { body } = this.#values
@@ -560,10 +927,15 @@ export class FunctionWriter {
     for (const step of steps.reverse()) tasks.push(step)
   }
 
+  /** Whether a branch begins another round of a loop of the entry. */
+  #isCounted(from: number, target: number): boolean {
+    const { position, loops } = this.#counted ?? {}
+    return loops?.has(target) === true && (position?.get(target) ?? 0) <= (position?.get(from) ?? 0)
+  }
+
   #go(region: Region, from: number, target: number, tasks: (() => void)[]): void {
-    const backwards = (region.position.get(target) ?? 0) <= (region.position.get(from) ?? 0)
-    if (backwards) {
-      this.#pay(from, target)
+    if (this.#isCounted(from, target)) this.#pay(from, target)
+    if ((region.position.get(target) ?? 0) <= (region.position.get(from) ?? 0)) {
       this.#branch('loop', target)
     } else if (region.merges.has(target)) this.#branch('block', target)
     else tasks.push(() => this.#tree(region, target, tasks))
@@ -587,7 +959,8 @@ export class FunctionWriter {
     body.write(this.#fuel, i32(weight), 'i32.sub', set(this.#fuel))
     if (this.#spent === undefined || weight === instructions) return
     // The weight is counted as instructions below, so the difference between both is taken back here.
-    body.write(this.#spent, i64(BigInt(weight - instructions)), 'i64.sub', set(this.#spent))
+    const threads = this.#lanes === undefined ? 1 : LANES
+    body.write(this.#spent, i64(BigInt(threads * (weight - instructions))), 'i64.sub', set(this.#spent))
   }
 
   /** Writes the check at the start of a loop: a thread that has used up its turn lets others go on. */
@@ -625,7 +998,7 @@ export class FunctionWriter {
       0,
     )
     const jump = (from: number, target: number): void => {
-      if ((region.position.get(target) ?? 0) <= (region.position.get(from) ?? 0)) this.#pay(from, target)
+      if (this.#isCounted(from, target)) this.#pay(from, target)
       body.write(i32(region.position.get(target) ?? 0), set(next))
       this.#branch('loop', -2)
     }
@@ -634,7 +1007,7 @@ export class FunctionWriter {
       body.end()
       const block = this.fn.flow.blocks[id]
       if (block === undefined) continue
-      if (region.loops.has(id)) this.#turn(id)
+      if (this.#counted?.loops.has(id)) this.#turn(id)
       this.#writeContent(block)
       const { terminator } = block
       if (terminator.kind === 'goto') jump(id, terminator.target)
@@ -676,13 +1049,19 @@ export class FunctionWriter {
   #instruction(decoded: Decoded): void {
     const { guard } = decoded.instruction
     if (this.#values.isShared(decoded)) return
+    const lanes = this.#lanes
+    if (lanes !== undefined && guard !== undefined && lanes.shapes.of(guard.register.id) === 'lanes') {
+      lanes.writeGuarded(decoded, guard.register, guard.negated)
+      return
+    }
     if (guard !== undefined) {
       this.#values.pushRegister(guard.register)
       if (guard.negated) this.#values.body.op('i32.eqz')
       this.#values.body.if()
       this.#labels.push({ kind: 'other', block: -1 })
     }
-    this.#instructions.write(decoded)
+    if (lanes === undefined) this.#instructions.write(decoded)
+    else lanes.write(decoded)
     if (guard !== undefined) {
       this.#labels.pop()
       this.#values.body.end()
@@ -697,7 +1076,7 @@ export class FunctionWriter {
         this.#return()
         return
       case 'exit':
-        if (this.stop === undefined) {
+        if (this.#isDirect) {
           // An `exit` in a function that was called directly would have to leave the whole block of threads, so it fails.
           this.#values.fail('exit', this.#firstDecoded())
           return
@@ -721,7 +1100,7 @@ export class FunctionWriter {
   #return(): void {
     const { body } = this.#values
     this.#leaveResults()
-    if (this.stop === undefined) {
+    if (this.#isDirect) {
       this.#branch('end', -1)
       return
     }
@@ -746,12 +1125,19 @@ export class FunctionWriter {
     const stop = this.fn.stopAt.get(next)
     if (stop?.cells === undefined) throw new Error('A meeting has no stop')
     for (const cell of stop.cells.sources) {
-      if (cell.offset === undefined) continue
-      this.#values.body.get(this.#values.frame)
-      if (cell.operand.kind === 'register') this.#values.push(cell.operand, cell.bytes === 8 ? 'b64' : 'b32')
-      else if (cell.operand.kind === 'not') this.#values.push(cell.operand, 'pred')
-      else this.#pushAddress(cell.operand, decoded)
-      this.#values.body.memory(cell.bytes === 8 ? 'i64.store' : 'i32.store', cell.offset)
+      const { offset } = cell
+      if (offset === undefined) continue
+      const write = (): void => {
+        this.#values.body.get(this.#values.frame)
+        if (cell.operand.kind === 'register') this.#values.push(cell.operand, cell.bytes === 8 ? 'b64' : 'b32')
+        else if (cell.operand.kind === 'not') this.#values.push(cell.operand, 'pred')
+        else this.#pushAddress(cell.operand, decoded)
+        this.#values.body.memory(cell.bytes === 8 ? 'i64.store' : 'i32.store', offset)
+      }
+      const reads: Register[] = []
+      registersOf(cell.operand, reads)
+      if (this.#lanes === undefined) write()
+      else if (!this.#lanes.saveCell(cell.operand, offset, cell.bytes)) this.#lanes.eachLane(reads, [], write)
     }
     this.#stopAt(stop)
   }
@@ -783,15 +1169,23 @@ export class FunctionWriter {
 
   #receive(decoded: Decoded): void {
     if (decoded.form.meaning.kind !== 'meeting') {
-      this.#instructions.calls.receiveResults(decoded)
+      const receive = (): void => this.#instructions.calls.receiveResults(decoded)
+      if (this.#lanes === undefined) receive()
+      else this.#lanes.eachLane([], accessesOf(decoded).writes, receive)
       return
     }
     const stop = [...this.fn.stopAt.values()].find((each) => each.at === decoded && each.kind === 'meeting')
     for (const cell of stop?.cells?.results ?? []) {
-      if (cell.offset === undefined || cell.operand.kind !== 'register') continue
-      this.#values.body.get(this.#values.frame)
-      this.#values.body.memory(cell.bytes === 8 ? 'i64.load' : 'i32.load', cell.offset)
-      this.#values.popTo(cell.operand.register, cell.bytes === 8 ? 'b64' : 'b32')
+      const { operand, offset } = cell
+      if (offset === undefined || operand.kind !== 'register') continue
+      const write = (): void => {
+        this.#values.body.get(this.#values.frame)
+        this.#values.body.memory(cell.bytes === 8 ? 'i64.load' : 'i32.load', offset)
+        this.#values.popTo(operand.register, cell.bytes === 8 ? 'b64' : 'b32')
+      }
+      if (this.#lanes === undefined) write()
+      else if (!this.#lanes.restoreCell(operand.register, offset, cell.bytes))
+        this.#lanes.eachLane([], [operand.register], write)
     }
   }
 }

@@ -19,7 +19,7 @@ function helper(parameters: string, result: ValueType, formula?: string): Helper
   return { parameters: list, result, formula }
 }
 
-export function signatureOf({ parameters, result }: Helper): Signature {
+export function signatureOf({ parameters, result }: Helper): Signature<ValueType> {
   return { parameters: parameters.map(({ type }) => type), results: [result] }
 }
 

@@ -58,10 +58,14 @@ export class InstructionWriter {
     const { writer } = this
     const target = operandOf(decoded, 'd')
     const [slot] = decoded.form.operands
-    const scaled = this.#isScaled(decoded) ? text.replace('(fma64 a b c)', SCALED_SUM) : text
-    const formula = writer.context.hardwareFma ? hardwareFma(text) : softwareFma(scaled)
+    const formula = writer.context.hardwareFma ? hardwareFma(text) : softwareFma(this.scaled(decoded, text))
     writer.formula(formula, decoded)
     writer.pop(target, slotType(slot?.type ?? 'T', decoded), arithmetic)
+  }
+
+  /** The formula of an instruction where its multiply-add is computed, which is simpler if one factor is a power of two. */
+  scaled(decoded: Decoded, text: string): string {
+    return this.#isScaled(decoded) ? text.replace('(fma64 a b c)', SCALED_SUM) : text
   }
 
   /** Whether a product is exact since one factor is a power of two, as in averages. */

@@ -4,8 +4,9 @@ import type { Decoded } from './decoding.js'
 import { type DeviceMemory, OutOfMachineMemory, PAGE_BITS } from './device-memory.js'
 import { parseFormula } from './expression.js'
 import { hardwareFma, softwareFma } from './forms.js'
-import { FunctionWriter } from './function-writer.js'
+import { continuationSignature, FunctionWriter } from './function-writer.js'
 import { HELPERS, signatureOf } from './helpers.js'
+import type { LaneUse } from './lane-shapes.js'
 import {
   BLOCK,
   FRAME,
@@ -24,7 +25,7 @@ import {
 } from './layout.js'
 import { NUMBERS } from './numbers.js'
 import type { KernelProgram, PreparedFunction, Stop } from './program.js'
-import { DIRECT_SIGNATURE, ENTRY_SIGNATURE, type ModuleContext, writeHelper } from './value-writer.js'
+import { DIRECT_SIGNATURE, ENTRY_SIGNATURE, type ModuleContext, writeHelper, writeLaneHelper } from './value-writer.js'
 import {
   call,
   EACH_BYTE,
@@ -66,6 +67,8 @@ export interface RunTime {
 export interface CodeOptions {
   readonly recorded: boolean
   readonly checked: boolean
+  /** Whether threads run as lanes of SIMD: where that takes less time, wherever they can, or never. */
+  readonly lanes: LaneUse
 }
 
 export type Entry = (block: number, from: number, to: number) => number
@@ -92,6 +95,9 @@ const IMPORTS: Readonly<Record<string, Signature>> = {
   malloc: { parameters: [I, I, I, I, I], results: [] },
   free: { parameters: [I, I, I, I, I], results: [] },
 }
+
+/** The windows of an instruction: for its thread, for a row, for lanes together, and for lanes one by one. */
+const WINDOWS = 4
 
 let hardware: boolean | undefined
 
@@ -127,13 +133,35 @@ function detectFma(): boolean {
   }
 }
 
+let simd: boolean | undefined
+
+/** Whether the run time has the instructions of SIMD. */
+function hasLanes(): boolean {
+  if (simd !== undefined) return simd
+  const module = new ModuleBuilder()
+  const body = new FunctionBody([I])
+  body.write(0, 'i32x4.splat', 'i32x4.extract_lane_0')
+  module.define(module.declare({ parameters: [I], results: [I] }, 'same'), body.encode())
+  simd = isValidWasm(module.encode())
+  return simd
+}
+
+/** The type of a helper for lanes: it has one if all of its values have the same width, and a formula. */
+function laneSignatureOf(name: string): Signature | undefined {
+  const helper = HELPERS[name]
+  if (helper?.formula === undefined) return undefined
+  const widths = new Set([...helper.parameters.map(({ type }) => type), helper.result].map((type) => type.slice(1)))
+  if (widths.size > 1) return undefined
+  return { parameters: helper.parameters.map(() => 'v128'), results: ['v128'] }
+}
+
 export class KernelCode {
   readonly sites: Decoded[] = []
   readonly #siteOf = new Map<Decoded, number>()
   readonly #entries: (Entry | undefined)[] = []
   readonly #imports: Record<string, unknown>
   readonly #fma: boolean
-  /** The location of the windows, two for each instruction of the program. */
+  /** The location of the windows, four for each instruction of the program. */
   readonly windows: number
   readonly windowBytes: number
   #generation = 0
@@ -143,6 +171,10 @@ export class KernelCode {
   readonly variables = new Map<string, number>()
   /** Whether all blocks have to run on one core: they may need what others write, as the text says or as other cores have found. */
   runsAlone: boolean
+  /** The milliseconds that the code has run on this thread so far, in launches for which that is measured. */
+  computed = 0
+  /** Whether threads run as lanes in some of the code that was compiled so far. */
+  hasLanes = false
 
   /** @throws ERR_UNSUPPORTED, ERR_COMPILATION, and OutOfMachineMemory */
   constructor(
@@ -157,7 +189,7 @@ export class KernelCode {
     if (options.recorded) memory.record()
     let instructions = 1
     for (const fn of program.functions.values()) instructions += fn.instructions
-    this.windowBytes = 2 * instructions * WINDOW_BYTES
+    this.windowBytes = WINDOWS * instructions * WINDOW_BYTES
     const windows = memory.allocate(this.windowBytes)
     if (windows === undefined) throw new OutOfMachineMemory('the code of a kernel')
     this.windows = windows
@@ -293,14 +325,16 @@ export class KernelCode {
     return address
   }
 
-  #site(decoded: Decoded): { number: number; window: number; range: number } {
+  #site(decoded: Decoded): ReturnType<ModuleContext['site']> {
     let number = this.#siteOf.get(decoded)
     if (number === undefined) {
       number = this.sites.push(decoded) - 1
       this.#siteOf.set(decoded, number)
     }
-    const window = this.windows + 2 * number * WINDOW_BYTES
-    return { number, window, range: window + WINDOW_BYTES }
+    const window = this.windows + WINDOWS * number * WINDOW_BYTES
+    const [range, lanes, alone] = [1, 2, 3].map((each) => window + each * WINDOW_BYTES)
+    if (range === undefined || lanes === undefined || alone === undefined) throw new Error('A site has four windows')
+    return { number, window, range, lanes, alone }
   }
 
   /** The places of the machine that are built into code. */
@@ -313,13 +347,16 @@ export class KernelCode {
     site: (decoded) => this.#site(decoded),
     pendingMarks: (bits) => this.#newPending(bits),
     touchedTable: () => this.memory.touchedTable,
+    tellLanes: () => {
+      this.hasLanes = true
+    },
   }
 
   #compile(stops: readonly Stop[]): void {
-    const { recorded, checked } = this.options
+    const { recorded, checked, lanes } = this.options
     const first = this.#shuffle === undefined
     const places = [this.windows, this.memory.maximumPages]
-    const key = [recorded, checked, first, ...places, ...stops.map(({ id }) => id)].join()
+    const key = [recorded, checked, lanes, first, ...places, ...stops.map(({ id }) => id)].join()
     const { exports } = instantiateWasm(this.#known(key) ?? this.#written(key, stops, first), this.#imports)
     if (first) this.#shuffle = exports['shuffle']
     if (first) this.#blocks = exports['blocks']
@@ -373,6 +410,19 @@ export class KernelCode {
         const signature = signatureOf(helper)
         return { index: once(`$${name}`, signature, () => writeHelper(name, context)), signature }
       },
+      laneHelper: (name) => {
+        const signature = laneSignatureOf(name)
+        if (signature === undefined) return undefined
+        return once(`$${name} of lanes`, signature, () => writeLaneHelper(name, context))
+      },
+      tellLanes: () => places.tellLanes(),
+      lanes: hasLanes() ? options.lanes : 'never',
+      continuation: (fn, block, entry) =>
+        once(
+          `rest ${fn.fn.name} ${block} ${entry.block},${entry.isStart}`,
+          continuationSignature(fn, block, entry),
+          () => new FunctionWriter(context, fn, undefined, { block, entry }).write(),
+        ),
       formula: (text) => parseFormula(this.#fma ? hardwareFma(text) : softwareFma(text)),
       runtime: (name) => {
         if (name === 'find') return once(name, FIND_SIGNATURE, () => writeFind(context, indices.get('resolve') ?? 0))

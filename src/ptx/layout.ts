@@ -75,6 +75,8 @@ export const BLOCK = {
   /** The budget after which threads that have not run yet wait for the next call (i64), and the first of those threads. */
   limit: 40,
   next: 48,
+  /** The budget that a thread used which went on by itself (i64). */
+  handed: 56,
   bytes: 64,
 } as const
 

@@ -2,13 +2,14 @@
  * PTX, compiled to WebAssembly: modules, their kernels, and launches of them. This file is what the rest of the library
  * uses of this folder, besides block-machine.ts for workers; docs/internals/ptx.md says what runs and how.
  */
-import type { BlockResult, BlockRun, BlockTask, BlockWorkers, WorkerKernel } from './block-workers.js'
+import type { BlockResult, BlockRun, BlockTask, BlockWorkers, RestOfLaunch, WorkerKernel } from './block-workers.js'
 import type { Decoded } from './decoding.js'
 import { DeviceMemory, OutOfMachineMemory } from './device-memory.js'
 import { type KernelFacts, MOST_STATIC_SHARED, type ParameterFacts } from './facts.js'
 import { KernelFault, type KernelFinding } from './faults.js'
 import type { InStep } from './in-step.js'
 import { KernelCode } from './kernel-code.js'
+import type { LaneUse } from './lane-shapes.js'
 import { KernelLaunch } from './launch.js'
 import type { LaunchOptions } from './launch-options.js'
 import { FUNCTION_WINDOW, type LaunchConfiguration } from './layout.js'
@@ -42,6 +43,7 @@ export {
   type OverlargeKernel,
   type ParameterFacts,
   type RecordedAccesses,
+  type RestOfLaunch,
   type WorkerKernel,
 }
 
@@ -62,6 +64,8 @@ export interface CodeOptions {
   readonly recorded?: boolean
   /** Finds races within shared memory. */
   readonly checked?: boolean
+  /** Runs threads as lanes of SIMD: where that takes less time, wherever they can, or never. Default: 'paying'; tests compare all. */
+  readonly lanes?: LaneUse
   /**
    * The stack of a thread, in bytes, for kernels whose functions call each other in a circle or through pointers. Default:
    * 16384; others have what they need.
@@ -71,6 +75,7 @@ export interface CodeOptions {
   readonly inStep?: InStep
 }
 
+const DEFAULT_LANES: LaneUse = 'paying'
 /**
  * A module of PTX that is loaded on a machine. The text is read at once, the bodies of a long one when they are used first (shared-text.ts); a kernel
  * is compiled when it is used first, so that a form that is not supported makes only those kernels unusable that can reach it.
@@ -161,8 +166,9 @@ export class PtxModule {
    * exist, and for code that is wrong; OutOfMachineMemory
    */
   code(kernel: string, options: CodeOptions = {}): KernelCode {
-    const { recorded = false, checked = false, stackBytes = DEFAULT_STACK_BYTES, inStep = DEFAULT_IN_STEP } = options
-    const key = `${recorded},${checked},${stackBytes},${inStep},${kernel}`
+    const { recorded = false, checked = false, lanes = DEFAULT_LANES } = options
+    const { stackBytes = DEFAULT_STACK_BYTES, inStep = DEFAULT_IN_STEP } = options
+    const key = `${recorded},${checked},${lanes},${stackBytes},${inStep},${kernel}`
     const known = this.#codes.get(key)
     if (known !== undefined) return known
     const code = withCode(() => {
@@ -170,7 +176,7 @@ export class PtxModule {
       return new KernelCode(
         this.#shared.program(kernel, { stackBytes, inStep }),
         this.host.memory,
-        { recorded, checked },
+        { recorded, checked, lanes },
         address,
       )
     })

@@ -33,7 +33,7 @@ export interface RowRange {
 }
 
 /** A value that is converted to 64 bits on the way to an address: it must not wrap within the row. */
-interface Widened {
+export interface Widened {
   readonly operand: Operand
   readonly stride: number
   readonly isSigned: boolean
@@ -176,7 +176,7 @@ export class RowRanges {
     body.write(count, i32(FEWEST_THREADS), 'i32.lt_u')
     body.brIf(0)
     this.writer.atFirst(() => {
-      for (const each of this.#widened.values()) this.#checkWidened(each, last)
+      for (const each of this.#widened.values()) checkWidened(this.writer, each, last)
       for (const range of new Set(this.#rangeOf.values())) this.#checkRange(range, x, last)
     })
     body.write(i32(1), set(within))
@@ -184,19 +184,6 @@ export class RowRanges {
     body.get(within)
     body.release('i32', within)
     body.release('i32', last)
-  }
-
-  #checkWidened({ operand, stride, isSigned }: Widened, last: number): void {
-    const { body } = this.writer
-    const value = body.temporary('i64')
-    this.writer.push(operand, isSigned ? 's32' : 'u32')
-    body.write(isSigned ? 'i64.extend_i32_s' : 'i64.extend_i32_u', last, 'i64.extend_i32_u', i64(BigInt(stride)))
-    body.write('i64.mul', 'i64.add', tee(value), value)
-    if (isSigned) body.op('i64.extend32_s')
-    else body.write('i32.wrap_i64', 'i64.extend_i32_u')
-    body.op('i64.ne')
-    body.brIf(0)
-    body.release('i64', value)
   }
 
   #checkRange(range: RowRange, x: number, last: number): void {
@@ -319,4 +306,18 @@ export class RowRanges {
     else body.write(i32(stride), 'i32.mul')
     body.op('i32.add')
   }
+}
+
+/** Leaves the block of WebAssembly if a value wraps between the first thread of a row and the one `last` threads behind it. */
+export function checkWidened(writer: ValueWriter, { operand, stride, isSigned }: Widened, last: number): void {
+  const { body } = writer
+  const value = body.temporary('i64')
+  writer.push(operand, isSigned ? 's32' : 'u32')
+  body.write(isSigned ? 'i64.extend_i32_s' : 'i64.extend_i32_u', last, 'i64.extend_i32_u', i64(BigInt(stride)))
+  body.write('i64.mul', 'i64.add', tee(value), value)
+  if (isSigned) body.op('i64.extend32_s')
+  else body.write('i32.wrap_i64', 'i64.extend_i32_u')
+  body.op('i64.ne')
+  body.brIf(0)
+  body.release('i64', value)
 }

@@ -104,7 +104,7 @@ class Search {
         const reach = this.#reachOf(definition)
         if (reach !== undefined) this.#uniform.set(register.id, { reach, definition })
         else {
-          const stride = this.#strideOf(register, definition)
+          const stride = strideOf(register, definition, (operand) => this.#operandStride(operand))
           if (stride === undefined || stride === 0) continue
           this.#strided.set(register.id, { stride, definition })
         }
@@ -131,43 +131,6 @@ class Search {
     return commonReach(read.map(({ name }) => reachOf(operands[name] ?? { kind: 'sink' }, this.#uniform)))
   }
 
-  #strideOf(register: Register, { form, modifiers, operands }: Decoded): number | undefined {
-    const { opcode, pattern } = form
-    const [a, b, c] = ['a', 'b', 'c'].map((name) => this.#operandStride(operands[name]))
-    const type = modifiers['T'] ?? ''
-    const wide = opcode === 'mul' && pattern.includes('.wide')
-    if (modifiers['sat'] !== undefined || modifiers['cc'] !== undefined || !/^[sub](?:32|64)$/.test(type)) return
-    if (bitsOf(register.type) !== (wide ? 64 : bitsOf(type))) return undefined
-    let stride: number | undefined
-    if (opcode === 'mov' || opcode === 'cvta') {
-      if (opcode === 'mov' || modifiers['space'] === 'global') stride = a
-    } else if (opcode === 'cvt') {
-      const source = modifiers['S'] ?? ''
-      if (bitsOf(type) === 64 && /^[su]32$/.test(source)) stride = a
-    } else if (a !== undefined && b !== undefined) {
-      if (/^add\.T/.test(pattern)) stride = a + b
-      else if (/^sub\.T/.test(pattern)) stride = a - b
-      else if (opcode === 'shl')
-        stride = this.#product(operands['a'], { kind: 'integer', value: 1n << shiftOf(operands['b']) })
-      else if (/^mul\.(?:lo|wide)\.T/.test(pattern)) stride = this.#product(operands['a'], operands['b'])
-      else if (/^mad\.lo\.T/.test(pattern) && c !== undefined) {
-        const product = this.#product(operands['a'], operands['b'])
-        if (product !== undefined) stride = product + c
-      }
-    }
-    return stride !== undefined && Math.abs(stride) <= LONGEST ? stride : undefined
-  }
-
-  #product(a: Operand | undefined, b: Operand | undefined): number | undefined {
-    const [x, y] = [this.#operandStride(a), this.#operandStride(b)]
-    if (x === 0 && y === 0) return 0
-    const constant = (operand: Operand | undefined): number | undefined =>
-      operand?.kind === 'integer' && operand.value >= 0n && operand.value <= LONGEST ? Number(operand.value) : undefined
-    const [p, q] = [constant(a), constant(b)]
-    if (x !== undefined && q !== undefined) return x * q
-    return y !== undefined && p !== undefined ? y * p : undefined
-  }
-
   #operandStride(operand: Operand | undefined): number | undefined {
     if (operand === undefined) return undefined
     if (operand.kind === 'special' && operand.name === 'tid.x') return 1
@@ -181,4 +144,58 @@ class Search {
 
 function shiftOf(operand: Operand | undefined): bigint {
   return operand?.kind === 'integer' && operand.value >= 0n && operand.value <= 20n ? operand.value : 21n
+}
+
+/**
+ * The amount by which the result of an instruction grows from one thread to the next, from those of its operands; undefined if it does not grow
+ * evenly, or if nothing is known of an operand.
+ */
+export function strideOf(
+  register: Register,
+  { form, modifiers, operands }: Decoded,
+  of: (operand: Operand | undefined) => number | undefined,
+): number | undefined {
+  const { opcode, pattern } = form
+  const [a, b, c] = ['a', 'b', 'c'].map((name) => of(operands[name]))
+  const type = modifiers['T'] ?? ''
+  const wide = opcode === 'mul' && pattern.includes('.wide')
+  if (modifiers['sat'] !== undefined || modifiers['cc'] !== undefined || !/^[sub](?:32|64)$/.test(type)) return
+  if (bitsOf(register.type) !== (wide ? 64 : bitsOf(type))) return undefined
+  let stride: number | undefined
+  if (opcode === 'mov' || opcode === 'cvta') {
+    if (opcode === 'mov' || modifiers['space'] === 'global') stride = a
+  } else if (opcode === 'cvt') {
+    const source = modifiers['S'] ?? ''
+    if (bitsOf(type) === 64 && /^[su]32$/.test(source)) stride = a
+  } else if (a !== undefined && b !== undefined) {
+    if (/^add\.T/.test(pattern)) stride = a + b
+    else if (/^sub\.T/.test(pattern)) stride = a - b
+    else if (opcode === 'shl')
+      stride = productStride(operands['a'], { kind: 'integer', value: 1n << shiftOf(operands['b']) }, of)
+    else if (/^mul\.(?:lo|wide)\.T/.test(pattern)) stride = productStride(operands['a'], operands['b'], of)
+    else if (/^mad\.lo\.T/.test(pattern) && c !== undefined) {
+      const product = productStride(operands['a'], operands['b'], of)
+      if (product !== undefined) stride = product + c
+    }
+  }
+  return stride !== undefined && Math.abs(stride) <= LONGEST ? stride : undefined
+}
+
+function productStride(
+  a: Operand | undefined,
+  b: Operand | undefined,
+  of: (operand: Operand | undefined) => number | undefined,
+): number | undefined {
+  const [x, y] = [of(a), of(b)]
+  if (x === 0 && y === 0) return 0
+  const constant = (operand: Operand | undefined): number | undefined =>
+    operand?.kind === 'integer' && operand.value >= 0n && operand.value <= LONGEST ? Number(operand.value) : undefined
+  const [p, q] = [constant(a), constant(b)]
+  if (x !== undefined && q !== undefined) return x * q
+  return y !== undefined && p !== undefined ? y * p : undefined
+}
+
+/** Whether an instruction makes 64 bits of 32 on the way to an address, so that its stride holds only as long as nothing wraps. */
+export function widens({ form, modifiers }: Decoded): boolean {
+  return form.pattern.includes('.wide') || (form.opcode === 'cvt' && bitsOf(modifiers['T'] ?? '') === 64)
 }

@@ -2,6 +2,8 @@
 import { accessesOf, type Decoded } from './decoding.js'
 import { type Formula, FormulaWriter, parseFormula } from './expression.js'
 import { HELPERS, signatureOf } from './helpers.js'
+import { LaneFormulaWriter } from './lane-formula.js'
+import type { LaneUse } from './lane-shapes.js'
 import { BLOCK, FUNCTION_WINDOW, LAUNCH, RESERVED_SHARED_BYTES } from './layout.js'
 import { floatBits } from './parser.js'
 import type { KernelProgram, PreparedFunction } from './program.js'
@@ -15,6 +17,7 @@ import {
   f32,
   i32,
   i64,
+  type LocalType,
   memory,
   type Signature,
   set,
@@ -32,7 +35,18 @@ export interface ModuleContext {
   readonly recorded: boolean
   /** Whether accesses to shared memory are reported one by one. */
   readonly checked: boolean
-  helper(name: string): { readonly index: number; readonly signature: Signature }
+  helper(name: string): { readonly index: number; readonly signature: Signature<ValueType> }
+  /** The function that computes a helper for lanes, whose values all have the same width; undefined for any other helper. */
+  laneHelper(name: string): number | undefined
+  readonly lanes: LaneUse
+  /** Tells that threads run as lanes in the code. */
+  readonly tellLanes: () => void
+  /** The function with the code from a block on of an entry, for one thread whose registers it takes as parameters. */
+  continuation(
+    fn: PreparedFunction,
+    block: number,
+    entry: { readonly block: number; readonly isStart: boolean },
+  ): number
   formula(text: string): Formula
   /** The index of a function of the run time, imported or written once in each module. */
   runtime(name: string): number
@@ -45,10 +59,16 @@ export interface ModuleContext {
   /** The location of such a variable in WebAssembly's memory, valid as long as the module is loaded; undefined if the memory is full. */
   residentAt(name: string, decoded: Decoded): number | undefined
   /**
-   * Registers a place at which memory is accessed; returns its number, and the locations of its window and of the window for the accesses of a whole
-   * row of threads.
+   * Registers a place at which memory is accessed; returns its number, and the locations of its windows: for the thread that runs, for the accesses of
+   * a whole row of threads, for lanes together, and for lanes one by one.
    */
-  site(decoded: Decoded): { readonly number: number; readonly window: number; readonly range: number }
+  site(decoded: Decoded): {
+    readonly number: number
+    readonly window: number
+    readonly range: number
+    readonly lanes: number
+    readonly alone: number
+  }
 }
 
 export const DIRECT_SIGNATURE: Signature = { parameters: ['i32', 'i32', 'i32', 'i32'], results: [] }
@@ -95,13 +115,14 @@ export class ValueWriter {
   constructor(
     readonly context: ModuleContext,
     readonly fn: PreparedFunction,
-    /** Whether this is an entry, which runs one thread after the other. */
-    private readonly isEntry: boolean,
+    /** An entry, which runs one thread after the other; a function that is called; or the rest of an entry, for one thread. */
+    private readonly role: 'entry' | 'direct' | 'continuation',
+    parameters: readonly LocalType[] = (role === 'entry' ? ENTRY_SIGNATURE : DIRECT_SIGNATURE).parameters,
   ) {
-    this.body = new FunctionBody((isEntry ? ENTRY_SIGNATURE : DIRECT_SIGNATURE).parameters)
-    this.frame = isEntry ? this.body.local('i32') : 1
-    this.thread = isEntry ? this.body.local('i32') : 2
-    this.stack = !isEntry ? 3 : fn.fn.entry ? this.frame : this.body.local('i32')
+    this.body = new FunctionBody(parameters)
+    this.frame = role === 'entry' ? this.body.local('i32') : 1
+    this.thread = role === 'entry' ? this.body.local('i32') : 2
+    this.stack = role === 'direct' ? 3 : fn.fn.entry ? this.frame : this.body.local('i32')
   }
 
   get usesAlloca(): boolean {
@@ -393,7 +414,7 @@ export class ValueWriter {
   }
 
   /** The local with a value that is the same for all threads of the call, loaded once at the start. */
-  uniform(name: string, type: ValueType, load: () => void): number {
+  uniform(name: string, type: LocalType, load: () => void): number {
     const known = this.#uniforms.get(name)
     if (known !== undefined) return known
     const local = this.body.local(type)
@@ -403,6 +424,11 @@ export class ValueWriter {
       this.body.set(local)
     })
     return local
+  }
+
+  /** The local with a constant of 128 bits. */
+  constant128(low: bigint, high: bigint): number {
+    return this.uniform(`v128 ${low} ${high}`, 'v128', () => this.body.v128(low, high))
   }
 
   /** The local with the location of the cells of the launch that the block belongs to. */
@@ -530,7 +556,7 @@ export class ValueWriter {
     const { body } = this
     const [x, y, z] = [body.local('i32'), body.local('i32'), body.local('i32')]
     const [nx, ny] = [this.blockDimension(0), this.blockDimension(1)]
-    const thread = this.isEntry ? 1 : this.thread
+    const thread = this.role === 'entry' ? 1 : this.thread
     body.at(body.start, () => {
       body.write(thread, nx, 'i32.rem_u', set(x))
       body.write(thread, nx, 'i32.div_u', tee(y), ny, 'i32.div_u', set(z), y, ny, 'i32.rem_u', set(y))
@@ -566,7 +592,7 @@ export class ValueWriter {
         const found = named(name)
         if (found === undefined) return
         this.push(...found)
-        if (name.endsWith('~') && !this.#isFlushed(found[0])) this.#flush()
+        if (name.endsWith('~') && !this.isFlushed(found[0])) this.flush()
       },
       constant: (name) => {
         const operand = decoded.operands[name]
@@ -588,12 +614,14 @@ export class ValueWriter {
     writer.write(this.context.formula(text))
   }
 
-  #isFlushed(operand: Operand): boolean {
+  /** Whether an operand of f32 is never a denormal number. */
+  isFlushed(operand: Operand): boolean {
     if (operand.kind === 'register') return this.fn.facts.flushed.has(operand.register.id)
     return operand.kind === 'float' && (operand.value === 0 || Math.abs(operand.value) >= 2 ** -126)
   }
 
-  #flush(): void {
+  /** Replaces a denormal number by a zero of the same sign. */
+  flush(): void {
     const { body } = this
     const value = body.temporary('f32')
     body.write(set(value), f32(0), value, 'f32.copysign', value, value, 'f32.abs', f32(0x00800000), 'f32.lt', 'select')
@@ -616,5 +644,34 @@ export function writeHelper(name: string, context: Pick<ModuleContext, 'helper' 
     helper: (other) => context.helper(other),
   })
   writer.write(parseFormula(helper.formula))
+  return body.encode()
+}
+
+/** Writes a function of helpers.ts for lanes: for four threads with values of 32 bits, for two with values of 64. */
+export function writeLaneHelper(name: string, context: Pick<ModuleContext, 'helper' | 'laneHelper'>): Uint8Array {
+  const helper = HELPERS[name]
+  if (helper?.formula === undefined) throw new Error(`There is no formula '${name}'`)
+  const body = new FunctionBody(helper.parameters.map(() => 'v128'))
+  const isWide = helper.result === 'i64' || helper.result === 'f64'
+  const writer = new LaneFormulaWriter({
+    body,
+    type: helper.result,
+    halves: isWide ? 1 : 2,
+    typeOf: () => undefined,
+    isUniform: () => false,
+    isMask: () => false,
+    pushUniform: () => undefined,
+    push: () => undefined,
+    pushHalf: () => undefined,
+    constant: () => undefined,
+    helper: (other) => context.helper(other),
+    laneHelper: (other) => context.laneHelper(other),
+    inline: () => undefined,
+    pushConstant: (low, high) => body.v128(low, high),
+  })
+  for (const [index, parameter] of helper.parameters.entries()) writer.bind(parameter.name, parameter.type, [index])
+  const formula = parseFormula(helper.formula)
+  if (isWide) for (const each of writer.pair(formula)) body.get(each)
+  else writer.write(formula)
   return body.encode()
 }

@@ -1,14 +1,77 @@
 /** Writes WebAssembly's binary format: the code of functions, and modules of them. */
 
 export type ValueType = 'i32' | 'i64' | 'f32' | 'f64'
+/** The type of a local or parameter: a value of one thread, or 128 bits with the values of several. */
+export type LocalType = ValueType | 'v128'
 
-const VALUE_TYPES: Readonly<Record<ValueType, number>> = { i32: 0x7f, i64: 0x7e, f32: 0x7d, f64: 0x7c }
+const VALUE_TYPES: Readonly<Record<LocalType, number>> = { i32: 0x7f, i64: 0x7e, f32: 0x7d, f64: 0x7c, v128: 0x7b }
 
 const INTEGER_OPERATIONS =
   'clz ctz popcnt add sub mul div_s div_u rem_s rem_u and or xor shl shr_s shr_u rotl rotr'.split(' ')
 const FLOAT_OPERATIONS = 'abs neg ceil floor trunc nearest sqrt add sub mul div min max copysign'.split(' ')
 const INTEGER_COMPARISONS = 'eqz eq ne lt_s lt_u gt_s gt_u le_s le_u ge_s ge_u'.split(' ')
 const FLOAT_COMPARISONS = 'eq ne lt gt le ge'.split(' ')
+
+/** The numbers of the instructions of SIMD, and of relaxed SIMD from 256 on, that take no immediate. */
+const SIMD_OPERATIONS: readonly (readonly [name: string, number: number])[] = [
+  ...'i32x4 i64x2 f32x4 f64x2'.split(' ').map((shape, index) => [`${shape}.splat`, 0x11 + index] as const),
+  ...series128('i32x4', 'eq ne lt_s lt_u gt_s gt_u le_s le_u ge_s ge_u', 0x37),
+  ...series128('f32x4', 'eq ne lt gt le ge', 0x41),
+  ...series128('f64x2', 'eq ne lt gt le ge', 0x47),
+  ...series128('v128', 'not and andnot or xor bitselect any_true', 0x4d),
+  ['f32x4.demote_f64x2_zero', 0x5e],
+  ['f64x2.promote_low_f32x4', 0x5f],
+  ...series128('f32x4', 'ceil floor trunc nearest', 0x67),
+  ...series128('f64x2', 'ceil floor', 0x74),
+  ['f64x2.trunc', 0x7a],
+  ['f64x2.nearest', 0x94],
+  ...series128('i32x4', 'abs neg - all_true bitmask - - - - - - shl shr_s shr_u add - - sub - - - mul', 0xa0),
+  ...series128('i64x2', 'abs neg - all_true bitmask - -', 0xc0),
+  ...series128('i64x2', 'extend_low_i32x4_s extend_high_i32x4_s extend_low_i32x4_u extend_high_i32x4_u', 0xc7),
+  ...series128('i64x2', 'shl shr_s shr_u add - - sub - - - mul eq ne lt_s gt_s le_s ge_s', 0xcb),
+  ...series128('f32x4', 'abs neg - sqrt add sub mul div min max', 0xe0),
+  ...series128('f64x2', 'abs neg - sqrt add sub mul div min max', 0xec),
+  ...series128('i32x4', 'trunc_sat_f32x4_s trunc_sat_f32x4_u', 0xf8),
+  ...series128('f32x4', 'convert_i32x4_s convert_i32x4_u', 0xfa),
+  ...series128('i32x4', 'trunc_sat_f64x2_s_zero trunc_sat_f64x2_u_zero', 0xfc),
+  ...series128('f64x2', 'convert_low_i32x4_s convert_low_i32x4_u', 0xfe),
+  ['f32x4.relaxed_madd', 0x105],
+  ['f64x2.relaxed_madd', 0x107],
+]
+
+/** The shapes whose lanes are read and written one by one: the number of the instruction that reads one, and the number of lanes. */
+const LANES: readonly (readonly [shape: string, first: number, lanes: number])[] = [
+  ['i32x4', 0x1b, 4],
+  ['i64x2', 0x1d, 2],
+  ['f32x4', 0x1f, 4],
+  ['f64x2', 0x21, 2],
+]
+
+function series128(shape: string, names: string, first: number): (readonly [string, number])[] {
+  return names
+    .split(' ')
+    .map((name, index) => [`${shape}.${name}`, first + index] as const)
+    .filter(([name]) => !name.endsWith('-'))
+}
+
+/** An instruction of SIMD: its number follows the prefix, seven bits in a byte. */
+function simd(number: number): readonly number[] {
+  return number < 128 ? [0xfd, number] : [0xfd, (number & 127) | 128, number >> 7]
+}
+
+/** The numbers of the loads and stores of SIMD. */
+const SIMD_MEMORY: ReadonlyMap<string, number> = new Map([
+  ['v128.load', 0x00],
+  ['v128.load32_splat', 0x09],
+  ['v128.load64_splat', 0x0a],
+  ['v128.store', 0x0b],
+  ['v128.load32_lane', 0x56],
+  ['v128.load64_lane', 0x57],
+  ['v128.store32_lane', 0x5a],
+  ['v128.store64_lane', 0x5b],
+  ['v128.load32_zero', 0x5c],
+  ['v128.load64_zero', 0x5d],
+])
 
 /** The opcode of each instruction that takes no immediate, by its name in the text format. */
 const OPCODES: ReadonlyMap<string, readonly number[]> = opcodes()
@@ -66,13 +129,13 @@ function opcodes(): Map<string, readonly number[]> {
   })
   all.set('memory.copy', [0xfc, 10, 0, 0])
   all.set('memory.fill', [0xfc, 11, 0])
-  // The instructions of SIMD and relaxed SIMD are those that a fused multiply-add takes.
-  all.set('f32x4.splat', [0xfd, 0x13])
-  all.set('f64x2.splat', [0xfd, 0x14])
-  all.set('f32x4.extract_lane_0', [0xfd, 0x1f, 0])
-  all.set('f64x2.extract_lane_0', [0xfd, 0x21, 0])
-  all.set('f32x4.relaxed_madd', [0xfd, 0x85, 0x02])
-  all.set('f64x2.relaxed_madd', [0xfd, 0x87, 0x02])
+  for (const [name, number] of SIMD_OPERATIONS) all.set(name, simd(number))
+  for (const [shape, first, lanes] of LANES) {
+    for (let lane = 0; lane < lanes; lane++) {
+      all.set(`${shape}.extract_lane_${lane}`, [...simd(first), lane])
+      all.set(`${shape}.replace_lane_${lane}`, [...simd(first + 1), lane])
+    }
+  }
   return all
 }
 
@@ -176,6 +239,12 @@ export const memory =
   (body) =>
     body.memory(name, offset)
 
+/** A load or store of SIMD, of a single lane if its name says so. */
+export const memory128 =
+  (name: string, offset = 0, lane?: number): Immediate =>
+  (body) =>
+    body.memory128(name, offset, lane)
+
 /** The body of one function. Locals are declared as they are needed. */
 export class FunctionBody {
   /** The code that runs before all other code of the function. */
@@ -183,23 +252,23 @@ export class FunctionBody {
   /** The code, in pieces; more may be written at the end of each of them. */
   readonly #pieces: ByteWriter[] = [new ByteWriter()]
   #code = this.#pieces[0] ?? this.start
-  readonly #locals: ValueType[] = []
-  readonly #free: Record<ValueType, number[]> = { i32: [], i64: [], f32: [], f64: [] }
+  readonly #locals: LocalType[] = []
+  readonly #free: Record<LocalType, number[]> = { i32: [], i64: [], f32: [], f64: [], v128: [] }
   readonly #reads: number[] = []
 
-  constructor(private readonly parameters: readonly ValueType[]) {}
+  constructor(private readonly parameters: readonly LocalType[]) {}
 
   /** A new local variable. */
-  local(type: ValueType): number {
+  local(type: LocalType): number {
     return this.parameters.length + this.#locals.push(type) - 1
   }
 
   /** A local that is free again once `release` is called. */
-  temporary(type: ValueType): number {
+  temporary(type: LocalType): number {
     return this.#free[type].pop() ?? this.local(type)
   }
 
-  release(type: ValueType, index: number): void {
+  release(type: LocalType, index: number): void {
     this.#free[type].push(index)
   }
 
@@ -291,6 +360,29 @@ export class FunctionBody {
     this.#code.unsigned(offset)
   }
 
+  memory128(name: string, offset = 0, lane?: number): void {
+    const number = SIMD_MEMORY.get(name)
+    if (number === undefined) throw new Error(`WebAssembly has no instruction ${name}`)
+    for (const each of simd(number)) this.#code.byte(each)
+    this.#code.byte(0)
+    this.#code.unsigned(offset)
+    if (lane !== undefined) this.#code.byte(lane)
+  }
+
+  /** Pushes a constant of 128 bits, given as two words. */
+  v128(low: bigint, high: bigint): void {
+    for (const each of [0xfd, 0x0c]) this.#code.byte(each)
+    for (const word of [low, high]) {
+      scratch.setBigUint64(0, BigInt.asUintN(64, word), true)
+      for (let index = 0; index < 8; index++) this.#code.byte(scratch.getUint8(index))
+    }
+  }
+
+  /** Picks bytes of the two values on the stack: 0 to 15 are those of the first. */
+  shuffle(bytes: readonly number[]): void {
+    for (const each of [0xfd, 0x0d, ...bytes]) this.#code.byte(each)
+  }
+
   call(index: number): void {
     this.#code.byte(0x10)
     this.#code.unsigned(index)
@@ -312,7 +404,7 @@ export class FunctionBody {
     this.#code.byte(0x40)
   }
 
-  if(result?: ValueType): void {
+  if(result?: LocalType): void {
     this.#code.byte(0x04)
     this.#code.byte(result === undefined ? 0x40 : VALUE_TYPES[result])
   }
@@ -345,7 +437,7 @@ export class FunctionBody {
   /** The encoded body, with its locals and the closing `end`. */
   encode(): Uint8Array {
     const whole = new ByteWriter()
-    const runs: [count: number, type: ValueType][] = []
+    const runs: [count: number, type: LocalType][] = []
     for (const type of this.#locals) {
       const last = runs.at(-1)
       if (last !== undefined && last[1] === type) last[0]++
@@ -363,9 +455,9 @@ export class FunctionBody {
   }
 }
 
-export interface Signature {
-  readonly parameters: readonly ValueType[]
-  readonly results: readonly ValueType[]
+export interface Signature<T extends LocalType = LocalType> {
+  readonly parameters: readonly T[]
+  readonly results: readonly T[]
 }
 
 /** A module that imports functions as members of `i`, and its memory as `i.m` if it has one, of at most `pages` pages. */

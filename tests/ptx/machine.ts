@@ -5,6 +5,7 @@ import { brotliDecompressSync } from 'node:zlib'
 import { DeviceMemory } from '../../src/ptx/device-memory.js'
 import type { Triple } from '../../src/ptx/faults.js'
 import type { InStep } from '../../src/ptx/in-step.js'
+import type { LaneUse } from '../../src/ptx/lane-shapes.js'
 import { KernelLaunch } from '../../src/ptx/launch.js'
 import type { LaunchOptions } from '../../src/ptx/launch-options.js'
 import type { ParameterLayout } from '../../src/ptx/layout.js'
@@ -31,6 +32,7 @@ export interface TestLaunch extends LaunchOptions {
   readonly recorded?: boolean
   readonly checked?: boolean
   readonly inStep?: InStep
+  readonly lanes?: LaneUse | undefined
   readonly budget?: number
 }
 
@@ -84,8 +86,8 @@ export class Machine {
     options: TestLaunch,
     parameters: readonly (number | bigint | NumericArray)[],
   ) {
-    const { recorded = false, checked = false, inStep = 'volatile' } = options
-    const code = module.code(name, { recorded, checked, inStep })
+    const { recorded = false, checked = false, inStep = 'volatile', lanes } = options
+    const code = module.code(name, { recorded, checked, inStep, ...(lanes === undefined ? {} : { lanes }) })
     return new KernelLaunch(
       code,
       {
