@@ -45,6 +45,8 @@ typedef struct {
   int64_t due;
   /** What is queried until then; its count is 0 if nothing is. */
   Queries queries;
+  /** The moment at which the thread looks by itself: 0 while it is awake. Who starts a sleep rings only if that is too late, as ringing costs 10 us. */
+  int64_t looks_at;
   /**
    * The number of the latest sleep, which only the thread of JavaScript changes, with the mutex: a wake-up of an earlier one that is still on
    * its way is nobody's, and so is the answer of a query that was made for one.
@@ -151,19 +153,32 @@ static void leave(Timer *t) {
   free(t);
 }
 
+static void sleep_until(Timer *t, int64_t moment) {
+  t->looks_at = moment;
+  alarm_sleep(&t->alarm, moment);
+  t->looks_at = 0;
+}
+
+static int64_t next_look(const Timer *t, int64_t now) {
+  const int64_t query = next_query(&t->queries, now);
+  return query < t->due ? query : t->due;
+}
+
 static void *wait_and_wake(void *data) {
+  // The next sleep mostly begins soon after a wake-up.
+  enum { MOST_NAPS = 3 };
   Timer *t = data;
   sleep_precisely();
   lock(&t->alarm.mutex);
-  while (!t->ended) {
-    if (t->due == 0) alarm_sleep(&t->alarm, INT64_MAX);
+  for (int naps = MOST_NAPS; !t->ended;) {
+    if (t->due == 0) sleep_until(t, naps++ < MOST_NAPS ? now() + SHORTEST : INT64_MAX);
     else if (t->due <= now() || query_events(t)) {
       t->due = 0;
+      naps = 0;
       napi_call_threadsafe_function(t->wake, (void *)t->sleep, NAPI_TSFN_NONBLOCKING);
     } else if (!t->ended && t->due != 0) {
       // Another sleep may have begun during the query: its moment and its events count.
-      int64_t next = next_query(&t->queries, now());
-      alarm_sleep(&t->alarm, next < t->due ? next : t->due);
+      sleep_until(t, next_look(t, now()));
     }
   }
   unlock(&t->alarm.mutex);
@@ -234,7 +249,7 @@ static void set(Timer *t, int64_t due, const Queries *queries) {
     t->queries.expected_until += start;
   } else t->queries.count = 0;
   const uintptr_t sleep = t->sleep += 1;
-  if (due != 0) alarm_ring(&t->alarm);
+  if (due != 0 && next_look(t, now()) < t->looks_at) alarm_ring(&t->alarm);
   unlock(&t->alarm.mutex);
   // The events of the sleep before may be destroyed now, so their query must have returned. One of the new events may be under way.
   const int64_t begun = now();

@@ -36,7 +36,7 @@ const EVENTS_AT = 48
 /** The end is expected so much of the usual time before and behind it: a fortieth. */
 const EXPECTED_WITHIN = 40n
 /** The time by which the work may be done earlier than expected: the last wait was itself noticed late. */
-const EARLIER = 100n * MICROSECOND
+const EARLIER = 60n * MICROSECOND
 
 /** What the event loop waits for while it sleeps. */
 export interface Awaited {

@@ -78,9 +78,9 @@ export class Completions<Group extends object | number> {
     return this.#groups.has(group)
   }
 
-  /** The wait of each group that has to end first. */
-  get next(): readonly Pick<Wait, 'event' | 'begun'>[] {
-    return [...this.#groups.values()].flatMap(([first]) => first ?? [])
+  /** Calls a function with the wait of each group that has to end first. */
+  forEachNext(fn: (wait: Pick<Wait, 'event' | 'begun'>) => void): void {
+    for (const [first] of this.#groups.values()) if (first !== undefined) fn(first)
   }
 
   query(event: EventHandle): Answer {
@@ -258,8 +258,15 @@ export class Promises {
   get awaited(): Awaited | undefined {
     const { hostFunctions, eventWaits } = this.parts
     if (this.#later.length > 0 || hostFunctions.pending) return undefined
-    const waits = [...this.#streams.next, ...eventWaits.next]
-    return { events: waits.map(({ event }) => event), begun: waits.length === 1 ? waits[0]?.begun : undefined }
+    const events: EventHandle[] = []
+    let begun: number | undefined
+    const add = (wait: Pick<Wait, 'event' | 'begun'>): void => {
+      events.push(wait.event)
+      begun = events.length === 1 ? wait.begun : undefined
+    }
+    this.#streams.forEachNext(add)
+    eventWaits.forEachNext(add)
+    return { events, begun }
   }
 
   /** Handles one turn of the event loop: runs host functions that are ready, and settles promises that have ended. */
