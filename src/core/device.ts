@@ -38,6 +38,15 @@ export interface Context {
 const devicesOf = memoize((_driver: WrappableDriver) => new Map<number, Device>())
 const currentDevice = new Ambient<Device>()
 
+/** The number of a PCI address: its domain, bus, device and function; undefined for what is none. */
+function pciAddress(id: string): number | undefined {
+  const [, domain = '0', bus = '', slot = '', fn = '0'] =
+    /^(?:([\da-f]{1,8}):)?([\da-f]{1,2}):([\da-f]{1,2})(?:\.([0-7]))?$/i.exec(id) ?? []
+  if (bus === '') return undefined
+  const [a, b, c, d] = [domain, bus, slot, fn].map((digits) => Number.parseInt(digits, 16))
+  return (((a ?? 0) * 256 + (b ?? 0)) * 32 + (c ?? 0)) * 8 + (d ?? 0)
+}
+
 /**
  * A GPU, real or simulated. There is one object for each ordinal of a driver.
  *
@@ -78,6 +87,34 @@ export class Device extends LibraryObject {
   /** The number of devices of the default driver (`cuDeviceGetCount`). */
   static count(): number {
     return defaultDriver().devices.count()
+  }
+
+  /**
+   * All devices of the default driver, by their ordinals.
+   * @example
+   * ```ts
+   * const streams = Device.all().map((device) => device.createStream())
+   * ```
+   */
+  static all(): readonly Device[] {
+    return Array.from({ length: Device.count() }, (_, ordinal) => Device.get(ordinal))
+  }
+
+  /**
+   * The device of the default driver at an address of the PCI bus (as `cuDeviceGetByPCIBusId`).
+   * @param id Such as '0000:3b:00.0', with capital letters and more zeros, too, as nvidia-smi has it, or without the domain
+   * if that is 0.
+   * @throws {Error} ERR_INVALID_ARG_VALUE if no device is there, with the addresses of those that are; ERR_INVALID_ARG_TYPE
+   */
+  static fromPciBusId(id: string): Device {
+    if (typeof id !== 'string') throw invalidType('id', "a string such as '0000:3b:00.0'", id)
+    const wanted = pciAddress(id)
+    const all = Device.all()
+    const found = wanted === undefined ? undefined : all.find(({ pciBusId }) => pciAddress(pciBusId) === wanted)
+    if (found !== undefined) return found
+    throw invalidValue(
+      `No device is at '${id}': ${all.map((device) => `${device} is at ${device.pciBusId}`).join(', ')}`,
+    )
   }
 
   /** The device that this async context made current; until it made one current, device 0 of the default driver. */
@@ -123,6 +160,24 @@ export class Device extends LibraryObject {
   get memory(): { readonly free: number; readonly total: number } {
     const { free, total } = driverOf(this).pools.info(this.ordinal)
     return { free, total }
+  }
+
+  /**
+   * Whether work of this device can use memory of another one (`cuDeviceCanAccessPeer`): its own always. Streams enable the access
+   * themselves when they first need it, and copies between devices need none.
+   * @param other A device of the same driver
+   * @throws {Error} ERR_DEVICE_MISMATCH for a device of another driver; ERR_INVALID_ARG_TYPE
+   * @example
+   * ```ts
+   * const reach = Device.all().filter((device) => device.canAccess(Device.get(0)))
+   * ```
+   */
+  canAccess(other: Device): boolean {
+    const driver = driverOf(this)
+    if (!isDevice(other)) throw invalidType('other', 'a Device', other)
+    if (driverOf(other) !== driver)
+      throw stateError('ERR_DEVICE_MISMATCH', `${other} is of ${another(driverOf(other), driver)} than ${this}`)
+    return other === this || driver.memory.canAccessPeer(other.ordinal, this.ordinal)
   }
 
   /** The device's primary context (`cuDevicePrimaryCtxRetain`), which is retained once for each device. */

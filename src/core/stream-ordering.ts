@@ -8,6 +8,7 @@ import { promisesOn } from '../foundation/driver/promise-waits.js'
 import type { QueuedPromiseWait } from '../foundation/driver/queued-work.js'
 import { another, contextOf, type Device, driverOf, elsewhere, isDevice } from './device.js'
 import { Event, eventImplOf, isEvent } from './event.js'
+import { noteNode, recordOf } from './streams/capture-record.js'
 import { EVENT_OPTIONS, EventImpl, settingsOf } from './streams/event-impl.js'
 import { eventInAnotherCopy, isEventOfAnotherCopy } from './streams/other-copies.js'
 import { type StreamImpl, streamImplOf } from './streams/stream-impl.js'
@@ -26,6 +27,7 @@ export function record(impl: StreamImpl, given: Event | RecordOptions | undefine
   if (given !== undefined && (isEvent(given) || isEventOfAnotherCopy(given))) {
     const settings = options === undefined ? undefined : readOptions(options, RECORD_OPTIONS)
     recordGiven(impl, eventImplOf(given) ?? eventInAnotherCopy(given, impl.device, 'event'), settings)
+    if (settings?.external) noteEvent(impl, given)
     return given
   }
   if (given !== undefined && (typeof given !== 'object' || streamImplOf(given) !== undefined))
@@ -38,6 +40,7 @@ export function record(impl: StreamImpl, given: Event | RecordOptions | undefine
   const own = new EventImpl(impl.device, impl.context, made, 'recordedNext')
   const event = new Event(own)
   impl.recordIn(own, external)
+  if (external !== ExternalFlag.NONE) noteEvent(impl, event)
   return event
 }
 
@@ -66,6 +69,7 @@ export function waitForOther(
     const external = options === undefined ? ExternalFlag.NONE : externalFlag(readOptions(options, ['external']))
     impl.reserve(0)
     impl.waitFor(event, external)
+    if (external !== ExternalFlag.NONE && isEvent(target)) noteEvent(impl, target)
     return true
   }
   if (isDevice(target)) {
@@ -132,6 +136,12 @@ function waitForPromise(
       (reason: unknown) => once(() => rejected(reason)),
     )
   })
+}
+
+/** Notes the event of the node that was captured last. */
+function noteEvent(impl: StreamImpl, event: Event): void {
+  const record = recordOf(impl)
+  if (record !== undefined) noteNode(record, impl, { event })
 }
 
 function externalFlag(options: Given<WaitEventOptions, 'external'> | undefined): ExternalFlag {

@@ -251,6 +251,15 @@ export class Stream extends StreamBase implements CudaStreamLike, AsyncDisposabl
     return open(this).isCapturing
   }
 
+  /**
+   * The state of the capture that the stream is in (`cuStreamGetCaptureInfo`): 'none' if it is in none, 'active', or 'invalidated' if a call
+   * that no capture allows was made, so that `endCapture()` of the stream that began it throws.
+   * @throws {CudaError} 906 for the null stream while a blocking stream of the device captures
+   */
+  get captureStatus(): 'none' | 'active' | 'invalidated' {
+    return open(this).captureStatus
+  }
+
   /** An event without timing that the stream keeps for you, always the same; closing it does nothing. */
   get cachedEvent(): Event {
     const impl = open(this)

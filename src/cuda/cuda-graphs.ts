@@ -125,6 +125,9 @@ interface Instance {
 
 const NO_STREAMS: readonly StreamRecord[] = []
 
+/** CU_GRAPH_DEBUG_DOT_FLAGS_VERBOSE */
+const DOT_VERBOSE = 1
+
 export class CudaGraphs implements GraphDriver {
   /** The streams that have a `capture`. */
   readonly #begun = new Set<StreamRecord>()
@@ -485,13 +488,13 @@ export class CudaGraphs implements GraphDriver {
     return memory.pointerAt(0)
   }
 
-  toDot(graph: GraphHandle): string {
+  toDot(graph: GraphHandle, verbose: boolean): string {
     const { must, memory } = this.parts
     const directory = mkdtempSync(join(tmpdir(), 'cuda-graph-'))
     try {
       const path = join(directory, 'graph.dot')
       memory.bytes.set(Buffer.from(`${path}\0`))
-      must.cuGraphDebugDotPrint(graph, memory.address, 0)
+      must.cuGraphDebugDotPrint(graph, memory.address, verbose ? DOT_VERBOSE : 0)
       return readFileSync(path, 'utf8')
     } finally {
       rmSync(directory, { recursive: true, force: true })
@@ -698,6 +701,13 @@ export class CudaGraphs implements GraphDriver {
       return
     }
     this.parts.must.cuGraphNodeSetEnabled(exec, node, enabled ? 1 : 0)
+  }
+
+  isEnabled(exec: GraphExecHandle, node: NodeHandle): boolean {
+    if (this.#instances.get(exec)?.off.has(node)) return false
+    const { must, memory } = this.parts
+    must.cuGraphNodeGetEnabled(exec, node, memory.address)
+    return memory.uint32[0] !== 0
   }
 
   /**

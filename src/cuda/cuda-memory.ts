@@ -151,6 +151,10 @@ export class CudaMemory implements MemoryDriver {
     return this.#peers.enable(pointer, owner, user)
   }
 
+  canAccessPeer(owner: number, user: number): boolean {
+    return this.#peers.canReach(owner, user)
+  }
+
   copy(destination: Pointer, source: Pointer, byteLength: number, stream: StreamHandle, route?: CopyRoute): void {
     this.parts.hostFunctions.countEntries(stream, 1)
     this.#copies.copy(destination, source, byteLength, stream, route)

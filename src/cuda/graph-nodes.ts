@@ -18,7 +18,7 @@ import { layer } from '../foundation/native/layer.js'
 import { NativeMemory } from '../foundation/native/native-memory.js'
 import { ThreadMemory } from '../foundation/native/thread-memory.js'
 import type { LibcudaParts } from './libcuda/driver-calls.js'
-import { DESTINATION, Field, UNIFIED } from './memory/copies.js'
+import { DESTINATION, Field, MemoryType } from './memory/copies.js'
 
 /** The kinds of nodes, in the order of CUgraphNodeType. */
 const KINDS: readonly NodeKind[] = [
@@ -118,8 +118,8 @@ export class GraphNodes {
       }
       const kind = hostFunctions.has(node) ? 'hostFunction' : this.#kindOf(node)
       const conditional = conditionals.get(node)
-      const [name, byteLength] = [this.#nameOf(node, kind), this.#bytesOf(node, kind)]
-      facts.push({ node, kind, after: before, name, byteLength, conditional })
+      const [name, moved] = [this.#nameOf(node, kind), this.#movedBy(node, kind)]
+      facts.push({ node, kind, after: before, name, ...moved, conditional })
     }
     return facts
   }
@@ -223,7 +223,7 @@ export class GraphNodes {
     params.setPointer(NodeParams.MEMCPY_CONTEXT, context)
     const set = (field: number, value: number): void => params.setPointer(NodeParams.MEMCPY_PARAMS + 8 * field, value)
     for (const [at, pointer] of [[0, from] as const, [DESTINATION, to] as const]) {
-      set(at + Field.TYPE, UNIFIED)
+      set(at + Field.TYPE, MemoryType.UNIFIED)
       set(at + Field.DEVICE, pointer)
     }
     set(Field.WIDTH, byteLength)
@@ -329,15 +329,35 @@ export class GraphNodes {
     return layer().text(memory.pointerAt(0))
   }
 
-  #bytesOf(node: NodeHandle, kind: NodeKind): number | undefined {
+  /** The facts of a copy or a fill that other nodes do not have. */
+  #movedBy(node: NodeHandle, kind: NodeKind): Moved {
     if (kind === 'copy') {
       const params = this.#read(node, NodeType.MEMCPY)
       const fieldOf = (field: number): number => params.pointerAt(NodeParams.MEMCPY_PARAMS + 8 * field)
-      return fieldOf(Field.WIDTH) * fieldOf(Field.ROWS) * fieldOf(Field.DEPTH)
+      const byteLength = fieldOf(Field.WIDTH) * fieldOf(Field.ROWS) * fieldOf(Field.DEPTH)
+      return { byteLength, destination: placeIn(fieldOf, DESTINATION), source: placeIn(fieldOf, 0) }
     }
-    if (kind !== 'fill') return undefined
+    if (kind !== 'fill') return { byteLength: undefined }
     const params = this.#read(node, NodeType.MEMSET)
     const rows = params.pointerAt(NodeParams.MEMSET_WIDTH) * params.pointerAt(NodeParams.MEMSET_HEIGHT)
-    return (params.uint32[NodeParams.MEMSET_ELEMENT_SIZE / 4] ?? 1) * rows
+    const width = params.uint32[NodeParams.MEMSET_ELEMENT_SIZE / 4] ?? 1
+    return {
+      byteLength: width * rows,
+      destination: params.pointerAt(NodeParams.MEMSET_DST) as Pointer,
+      value: params.uint32[NodeParams.MEMSET_VALUE / 4] ?? 0,
+      width,
+    }
   }
+}
+
+type Moved = Pick<NodeFacts, 'byteLength' | 'destination' | 'source' | 'value' | 'width'>
+
+/** The address at one end of a CUDA_MEMCPY3D, whose fields begin at `at`; undefined for a CUDA array. */
+function placeIn(fieldOf: (field: number) => number, at: number): Pointer | undefined {
+  const type = fieldOf(at + Field.TYPE) % 2 ** 32
+  if (type !== MemoryType.HOST && type !== MemoryType.DEVICE && type !== MemoryType.UNIFIED) return undefined
+  const first = fieldOf(at + (type === MemoryType.HOST ? Field.HOST : Field.DEVICE))
+  const [pitch, height] = [fieldOf(at + Field.PITCH), fieldOf(at + Field.HEIGHT)]
+  const [x, y, z] = [fieldOf(at + Field.X), fieldOf(at + Field.Y), fieldOf(at + Field.Z)]
+  return (first + x + pitch * (y + height * z)) as Pointer
 }

@@ -9,6 +9,7 @@ export { Graph, GraphExec } from '../core/graphs/graph.js'
 export type {
   ConditionalNode,
   CopyNode,
+  EventNode,
   FillNode,
   GraphNode,
   KernelNode,

@@ -45,6 +45,12 @@ abstract class Moving {
   }
 }
 
+/** The addresses between which a copy copies. */
+interface CopyEnds {
+  readonly source: Pointer
+  readonly destination: Pointer
+}
+
 export class CopyEffect extends Moving implements Work {
   readonly what = 'copy'
   readonly name = 'copy'
@@ -69,6 +75,11 @@ export class CopyEffect extends Moving implements Work {
       { pointer: this.source, byteLength, writes: false },
       { pointer: this.destination, byteLength, writes: true },
     ]
+  }
+
+  /** The addresses between which it copies. */
+  get ends(): CopyEnds {
+    return { source: this.source, destination: this.destination }
   }
 
   get shape(): string {
@@ -113,6 +124,10 @@ export class RowsEffect extends Moving implements Work {
     super()
     this.byteLength = bytesIn(to.rows)
     this.held = [to, from].map(({ block, pointer, rows }) => block.prepare(pointer, extentOf(rows)))
+  }
+
+  get ends(): CopyEnds {
+    return { source: this.from.pointer, destination: this.to.pointer }
   }
 
   get touches(): readonly Touch[] {
@@ -173,6 +188,11 @@ export class FillEffect extends Moving implements Work {
 
   get isOfRows(): boolean {
     return this.fill.rows !== undefined
+  }
+
+  get filled(): { readonly destination: Pointer; readonly value: number; readonly width: number } {
+    const { pointer, value, width } = this.fill
+    return { destination: pointer, value, width }
   }
 
   /** The property that an update of a graph cannot change: the width of a plain fill may change, of a fill of rows only the value and the address. */

@@ -219,6 +219,7 @@ export class SimGraphs implements GraphDriver {
       after: after.map((before) => nodeHandle(id, before.index)),
       name: kindOf(work) === 'kernel' && work.kind === 'work' ? (work.work?.name ?? 'busy') : undefined,
       byteLength: work.kind === 'work' ? work.work?.byteLength : undefined,
+      ...movedBy(work),
       conditional: work.kind === 'conditional' ? this.#factsOf(work) : undefined,
     }))
   }
@@ -227,8 +228,9 @@ export class SimGraphs implements GraphDriver {
     return { type, bodies: bodies.flatMap(({ id }) => this.#graphOf(id)?.handle ?? []) }
   }
 
-  toDot(graph: GraphHandle): string {
-    return `${['digraph {', ...linesOf(this.#graph(graph, 'cuGraphDebugDotPrint').nodes), '}'].join('\n')}\n`
+  toDot(graph: GraphHandle, verbose: boolean): string {
+    const { nodes } = this.#graph(graph, 'cuGraphDebugDotPrint')
+    return `${['digraph {', ...linesOf(nodes, verbose), '}'].join('\n')}\n`
   }
 
   instantiate(handle: GraphHandle): GraphExecHandle {
@@ -310,6 +312,13 @@ export class SimGraphs implements GraphDriver {
     if (work.kind === 'work' && work.work instanceof FillEffect && work.work.isOfRows) throw fillOfRowsIsOn()
     if (enabled) off.delete(node)
     else off.add(node)
+  }
+
+  isEnabled(exec: GraphExecHandle, node: NodeHandle): boolean {
+    const call = 'cuGraphNodeGetEnabled'
+    const kind = kindOf(this.#workOf(exec, node, call))
+    if (kind !== 'kernel' && kind !== 'copy' && kind !== 'fill') throw cudaError(call, CUresult.INVALID_VALUE)
+    return !this.#instance(exec, call).off.has(node)
   }
 
   /** Gives a node of the instance other work of its kind. */
@@ -412,9 +421,10 @@ function fixed(nodes: Nodes): Nodes {
 }
 
 /** The lines of a graph in Graphviz's language. A body is drawn in a box. */
-function linesOf(nodes: Nodes, prefix = 'n'): readonly string[] {
+function linesOf(nodes: Nodes, verbose: boolean, prefix = 'n'): readonly string[] {
   return nodes.flatMap(({ index, after, work }) => {
-    const label = labelOf(work).replaceAll('\\', '\\\\').replaceAll('"', '\\"')
+    const text = verbose ? [labelOf(work), ...detailsOf(work)].join(', ') : labelOf(work)
+    const label = text.replaceAll('\\', '\\\\').replaceAll('"', '\\"')
     const name = `${prefix}${index}`
     const lines = [
       `  ${name} [label="${index}: ${label}"]`,
@@ -424,7 +434,7 @@ function linesOf(nodes: Nodes, prefix = 'n'): readonly string[] {
     const boxes = work.bodies.map((body, which) => [
       `  subgraph cluster_${name}_${which} {`,
       `  label="body ${which} of ${index}"`,
-      ...linesOf(body.nodes, `${name}_${which}_`),
+      ...linesOf(body.nodes, verbose, `${name}_${which}_`),
       '  }',
     ])
     return [...lines, ...boxes.flat()]
@@ -559,6 +569,28 @@ function isSameKind(work: SimNodeWork, other: SimNodeWork): boolean {
 function labelOf(work: SimNodeWork): string {
   if (work.kind === 'conditional') return TYPE_NAMES[work.type]
   return work.kind === 'work' ? (work.work?.shape ?? work.call) : work.kind
+}
+
+/** The facts of a copy or a fill that other nodes do not have. */
+function movedBy(work: SimNodeWork): Pick<NodeFacts, 'destination' | 'source' | 'value' | 'width'> {
+  const effect = work.kind === 'work' ? work.work : undefined
+  if (effect instanceof FillEffect) return effect.filled
+  return effect instanceof CopyEffect || effect instanceof RowsEffect ? effect.ends : {}
+}
+
+/** What a drawing with details says of a node. */
+function detailsOf(work: SimNodeWork): readonly string[] {
+  if (work.kind !== 'work') return []
+  const { destination, source, value, width } = movedBy(work)
+  const address = (pointer: number): string => `0x${pointer.toString(16)}`
+  return [
+    ...(source === undefined ? [] : [`from ${address(source)}`]),
+    ...(destination === undefined ? [] : [`to ${address(destination)}`]),
+    ...(value === undefined ? [] : [`value ${value} of ${width} bytes`]),
+    ...(work.work?.byteLength === undefined ? [] : [`${work.work.byteLength} bytes`]),
+    `on device ${work.device.ordinal}`,
+    work.call,
+  ]
 }
 
 function kindOf(work: SimNodeWork): NodeKind {

@@ -236,6 +236,10 @@ export class SimMemory implements MemoryDriver {
     return true
   }
 
+  canAccessPeer(): boolean {
+    return true
+  }
+
   copy(copied: CopiedBytes, stream: StreamHandle): void {
     const call = copied.rows === undefined ? 'cuMemcpyAsync' : 'cuMemcpy3DAsync'
     const { nanoseconds, work } = this.copyWork(copied, call)

@@ -239,8 +239,8 @@ const graphs: readonly Call[] = [
     },
   },
   withOptions({
-    name: 'exec.update(node, buffer, value), and exec.setEnabled(node, enabled)',
-    members: ['GraphExec#update', 'GraphExec#setEnabled'],
+    name: 'exec.update(node, buffer, value), exec.setEnabled(node, enabled) and exec.isEnabled(node)',
+    members: ['GraphExec#update', 'GraphExec#setEnabled', 'GraphExec#isEnabled'],
     act: 'makes',
     uses: ['the graph', 'the graph exec'],
     options: { values: { width: () => 4 as const, type: () => undefined } },
@@ -253,7 +253,7 @@ const graphs: readonly Call[] = [
       const [node] = graph.nodes as [FillNode]
       return (options: FillValueOptions = { width: 4 }) => {
         exec.update(node, scene.buffer(0), FILLED, options).setEnabled(node, false).setEnabled(node, true)
-        return exec.closed
+        return exec.closed || !exec.isEnabled(node)
       }
     },
   }),

@@ -14,7 +14,7 @@ const QUIET: Readonly<Record<string, readonly string[]>> = {
     ...['DeviceBuffer#pointer', 'DeviceBuffer#owner', 'PinnedBuffer#pointer'],
   ],
   'asks the driver about the machine, or for the primary context': [
-    ...['Device.count', 'Device.get', 'Device.current'],
+    ...['Device.count', 'Device.get', 'Device.current', 'Device.all', 'Device.fromPciBusId', 'Device#canAccess'],
     ...['name', 'uuid', 'pciBusId', 'computeCapability', 'context', 'priorityRange', 'attribute'].map(
       (name) => `Device#${name}`,
     ),

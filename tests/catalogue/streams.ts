@@ -135,6 +135,13 @@ const asking: readonly Call[] = [
     answers: ({ situation }, value) => assert.equal(value, situation.capture?.of === 'the stream'),
   },
   {
+    name: 'stream.captureStatus',
+    members: ['Stream#captureStatus'],
+    act: 'is told',
+    prepare: (scene) => () => scene.stream.captureStatus,
+    answers: ({ situation }, value) => assert.equal(value, situation.capture?.of === 'the stream' ? 'active' : 'none'),
+  },
+  {
     name: 'stream.query()',
     members: ['Stream#query'],
     act: 'asks',

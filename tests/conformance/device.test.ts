@@ -32,6 +32,23 @@ test('D1 Device.get() of an ordinal that does not exist is ERR_OUT_OF_RANGE', ()
   refused(() => device?.run(() => new Stream({ device: 1 })), 'ERR_OUT_OF_RANGE', /driver 'sim' has 1 device/, more)
 })
 
+test('D1 a device is found by its address on the bus, however that is written, and all devices at once', () => {
+  assert.equal(Device.all().length, Device.count())
+  for (const [ordinal, there] of Device.all().entries()) assert.equal(there, Device.get(ordinal))
+  for (const there of Device.all()) {
+    const id = there.pciBusId
+    const spellings = [id, id.toUpperCase(), `0000${id}`, id.replace(/\.0$/, ''), id.replace(/^0000:/, '')]
+    for (const spelling of spellings) assert.equal(Device.fromPciBusId(spelling), there)
+  }
+  refused(
+    () => Device.fromPciBusId('ffff:ff:1f.7'),
+    'ERR_INVALID_ARG_VALUE',
+    /^No device is at 'ffff:ff:1f\.7': .* is at /,
+  )
+  refused(() => Device.fromPciBusId('the first'), 'ERR_INVALID_ARG_VALUE', /^No device is at 'the first'/)
+  refused(() => Reflect.apply(Device.fromPciBusId, Device, [0]), 'ERR_INVALID_ARG_TYPE', /^id must be a string/)
+})
+
 test('D1 Device.get() of what is no integer is ERR_INVALID_ARG_TYPE', () => {
   for (const ordinal of ['0', 0.5, null, Number.NaN, 0n, {}] as unknown as number[]) {
     refused(() => Device.get(ordinal), 'ERR_INVALID_ARG_TYPE', /ordinal/, /integer/)
@@ -62,6 +79,17 @@ onEveryBackend('devices', (bench) => {
     assert.equal(major, device.attribute('computeCapabilityMajor'))
     assert.equal(minor, device.attribute('computeCapabilityMinor'))
     assert.ok(major >= 5 && minor >= 0)
+  })
+
+  test('D2 whether a device can use memory of another is told, and its own it can', () => {
+    for (const there of bench.devices) {
+      assert.equal(there.canAccess(there), true)
+      for (const other of bench.devices) assert.equal(typeof there.canAccess(other), 'boolean')
+    }
+    refused(() => Reflect.apply(device.canAccess, device, [0]), 'ERR_INVALID_ARG_TYPE', /^other must be a Device/)
+    using elsewhere = simulate()
+    const [other = device] = elsewhere.devices
+    refused(() => device.canAccess(other), 'ERR_DEVICE_MISMATCH', / is of /)
   })
 
   test('D2 device.pciBusId is made of the attributes that say the same', () => {

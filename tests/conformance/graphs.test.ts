@@ -441,6 +441,23 @@ onEveryBackend('graphs', (bench) => {
     assert.throws(() => stream.beginCapture(1 as unknown as 'global'), { code: 'ERR_INVALID_ARG_TYPE' })
   })
 
+  test('G5 a stream tells whether its capture is still a capture', async () => {
+    using stream = bench.stream()
+    using joined = bench.stream()
+    const states = (): readonly string[] => [stream, joined].map(({ captureStatus }) => captureStatus)
+    assert.deepEqual(states(), ['none', 'none'])
+    stream.beginCapture()
+    assert.deepEqual(states(), ['active', 'none'])
+    joined.wait(stream)
+    assert.deepEqual(states(), ['active', 'active'])
+    refusedByDriver(() => stream.synchronize(), 900)
+    assert.deepEqual(states(), ['invalidated', 'invalidated'])
+    assert.equal(stream.isCapturing, true)
+    refusedByDriver(() => stream.endCapture(), 901)
+    assert.deepEqual(states(), ['none', 'none'])
+    assert.equal(device.defaultStream.captureStatus, 'none')
+  })
+
   test('G6 a graph survives its stream, and an instance its graph', async () => {
     let ran = 0
     const make = (): Graph => {
@@ -705,6 +722,78 @@ onEveryBackend('graphs', (bench) => {
       bench.busy(stream, 1000)
     })
     assert.match(graph.toDot(), /^digraph[\s\S]*->[\s\S]*\}\s*$/)
+    assert.equal(graph.toDot({ verbose: false }), graph.toDot())
+    const drawn = graph.toDot({ verbose: true })
+    assert.match(drawn, /^digraph[\s\S]*->[\s\S]*\}\s*$/)
+    assert.ok(drawn.length > graph.toDot().length)
+    const draw = (options: unknown): unknown => Reflect.apply(graph.toDot, graph, [options])
+    refused(() => draw({ verbose: 1 }), 'ERR_INVALID_ARG_TYPE', /^options\.verbose must be /)
+  })
+
+  test('G20 a node tells what it was captured with: addresses, values, arguments, the event; and what comes before and after it', async () => {
+    using stream = bench.stream()
+    using from = device.alloc(256, { stream })
+    using to = device.alloc(256, { stream })
+    using pinned = device.allocPinned(256)
+    using event = stream.record()
+    await stream.finished()
+    using graph = stream.capture(() => {
+      stream.copy(to.subarray(0, 128), from.subarray(64, 192))
+      stream.copy(pinned.subarray(16, 80), to.subarray(32, 96))
+      stream.fill(from.subarray(4), 0x1234, { width: 2 })
+      stream.fill(from, -1, { width: 4 })
+      stream.launch(affine, { grid: 2, block: 32 }, to, 64, 3)
+      stream.wait(event, { external: true })
+      stream.record(event, { external: true })
+    })
+    const [copy, download, fill, all, kernel, wait, record] = graph.nodes
+    assert.ok(copy?.kind === 'copy' && download?.kind === 'copy')
+    assert.deepEqual([copy.source, copy.destination, copy.byteLength], [from.pointer + 64n, to.pointer, 128])
+    assert.deepEqual(
+      [download.source, download.destination, download.byteLength],
+      [to.pointer + 32n, pinned.pointer + 16n, 64],
+    )
+    assert.ok(fill?.kind === 'fill' && all?.kind === 'fill')
+    assert.deepEqual([fill.destination, fill.value, fill.width, fill.byteLength], [from.pointer + 4n, 0x1234, 2, 252])
+    assert.deepEqual([all.destination, all.value, all.width, all.byteLength], [from.pointer, 0xffff_ffff, 4, 256])
+    assert.ok(kernel?.kind === 'kernel')
+    assert.deepEqual(kernel.args?.slice(1), [64, 3])
+    assert.equal(kernel.args?.[0], to)
+    assert.ok(wait?.kind === 'eventWait' && record?.kind === 'eventRecord')
+    assert.equal(wait.event, event)
+    assert.equal(record.event, event)
+    for (const [index, node] of graph.nodes.entries()) {
+      assert.deepEqual(node.after, graph.nodes.slice(Math.max(index - 1, 0), index))
+      assert.deepEqual(node.before, graph.nodes.slice(index + 1, index + 2))
+    }
+  })
+
+  test('G20 whether a node of an instance is launched can be read, and the handle of the instance is CUDA’s', async () => {
+    using stream = bench.stream()
+    using buffer = stream.bufferFrom(new Int32Array(64))
+    using graph = stream.capture(() => {
+      stream.launch(affine, { grid: 2, block: 32 }, buffer, 64, 1).fill(buffer, 1)
+      stream.launchHostFunc(() => {})
+    })
+    using exec = graph.instantiate()
+    using other = graph.instantiate()
+    assert.equal(typeof exec.handle, 'bigint')
+    assert.notEqual(exec.handle, other.handle)
+    const [kernel, fill, host] = graph.nodes
+    assert.ok(kernel?.kind === 'kernel' && fill?.kind === 'fill')
+    const states = (): readonly boolean[] => [exec.isEnabled(kernel), exec.isEnabled(fill), other.isEnabled(fill)]
+    assert.deepEqual(states(), [true, true, true])
+    exec.setEnabled(kernel, false)
+    assert.deepEqual(states(), [false, true, true])
+    exec.setEnabled(fill, false).setEnabled(kernel, true)
+    assert.deepEqual(states(), [true, false, true])
+    exec.setEnabled(fill, true)
+    assert.deepEqual(states(), [true, true, true])
+    const ask = (node: unknown): unknown => Reflect.apply(exec.isEnabled, exec, [node])
+    refused(() => ask(host), 'ERR_INVALID_ARG_VALUE', /is always launched: only kernels, copies and fills/)
+    refused(() => ask(graph), 'ERR_INVALID_ARG_TYPE', /^node must be a node of a graph/)
+    exec.close()
+    refused(() => exec.isEnabled(kernel), 'ERR_CLOSED', /GraphExec/)
   })
 
   test('H5 the per-thread stream of another device captures host functions too, and leaves the first device alone', async (context) => {

@@ -68,7 +68,7 @@
   X(cuGraphDebugDotPrint) X(cuGraphDestroy) X(cuGraphInstantiateWithFlags) X(cuGraphNodeSetParams) X(cuGraphConditionalHandleCreate) \
   X(cuStreamBeginCaptureToGraph) X(cuGraphChildGraphNodeGetGraph) X(cuGraphNodeFindInClone)                             \
   X(cuGraphNodeGetType) X(cuGraphKernelNodeGetParams) X(cuFuncGetName) X(cuGraphMemcpyNodeGetParams)                   \
-  X(cuGraphMemsetNodeGetParams) X(cuGraphExecNodeSetParams) X(cuGraphNodeSetEnabled)                                   \
+  X(cuGraphMemsetNodeGetParams) X(cuGraphExecNodeSetParams) X(cuGraphNodeSetEnabled) X(cuGraphNodeGetEnabled)         \
   X(cuGraphExecUpdate) X(cuGraphUpload) X(cuGraphLaunch) X(cuGraphExecDestroy) X(cuThreadExchangeStreamCaptureMode)     \
   X(cuEventCreate) X(cuEventDestroy) X(cuEventRecord) X(cuEventRecordWithFlags) X(cuEventQuery) X(cuEventSynchronize)   \
   X(cuIpcGetEventHandle) X(cuIpcOpenEventHandle) X(cuIpcGetMemHandle) X(cuIpcOpenMemHandle) X(cuIpcCloseMemHandle)      \
@@ -1017,6 +1017,11 @@ STEP(c_set_fill) {
   return p_cuGraphExecNodeSetParams(instance[0], node, &parameters);
 }
 STEP(c_set_enabled) { return p_cuGraphNodeSetEnabled(instance[0], node, (unsigned)t->c); }
+STEP(c_get_enabled) {
+  UNUSED;
+  unsigned enabled;
+  return p_cuGraphNodeGetEnabled(instance[0], node, &enabled);
+}
 STEP(c_add_child) {
   UNUSED;
   return add_child();
@@ -1682,6 +1687,7 @@ static const struct test ledger[] = {
     {"cuGraphExecNodeSetParams", "a copy, an instance behind the semaphore", .prepare = make_node, .queue = launch_instance, .call = c_set_copy, .done = drop_instance, .a = 1, .flags = STREAM},
     {"cuGraphExecNodeSetParams", "a fill, an instance behind the semaphore", .prepare = make_node, .queue = launch_instance, .call = c_set_fill, .done = drop_instance, .a = 2, .flags = STREAM},
     {"cuGraphNodeSetEnabled", "an instance behind the semaphore", .prepare = make_node, .queue = launch_instance, .call = c_set_enabled, .done = drop_instance, .b = 100, .flags = STREAM},
+    {"cuGraphNodeGetEnabled", "an instance behind the semaphore", .prepare = make_node, .queue = launch_instance, .call = c_get_enabled, .done = drop_instance, .b = 100, .flags = STREAM},
     {"cuGraphGetNodes", "100 kernels", .prepare = make_graph, .call = c_graph_nodes, .done = drop_graph, .b = 100},
     {"cuGraphDebugDotPrint", "100 kernels", .prepare = make_graph, .call = c_graph_print, .done = drop_graph, .b = 100},
     {"cuGraphDestroy", "100 kernels", .prepare = make_graph, .call = c_graph_destroy, .b = 100},
@@ -1849,7 +1855,7 @@ static const struct {
     {"nodes of graphs", "cuStreamBeginCaptureToGraph cuStreamUpdateCaptureDependencies_v2 cuGraphAddNode_v2 "
                         "cuGraphChildGraphNodeGetGraph cuGraphNodeFindInClone cuGraphNodeGetType cuGraphGetEdges_v2 "
                         "cuGraphKernelNodeGetParams_v2 cuFuncGetName cuGraphMemcpyNodeGetParams cuGraphMemsetNodeGetParams cuGraphNodeGetParams "},
-    {"changed nodes", "cuGraphExecNodeSetParams cuGraphNodeSetEnabled "},
+    {"changed nodes", "cuGraphExecNodeSetParams cuGraphNodeSetEnabled cuGraphNodeGetEnabled "},
     {"green contexts", "cuDeviceGetDevResource cuDevSmResourceSplitByCount cuDevResourceGenerateDesc cuGreenCtxCreate "
                        "cuGreenCtxDestroy cuGreenCtxGetDevResource cuGreenCtxStreamCreate cuCtxFromGreenCtx "},
     {"graphs", "cuGraphGetNodes cuGraphDebugDotPrint cuGraphDestroy cuGraphInstantiateWithFlags "

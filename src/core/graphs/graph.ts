@@ -1,4 +1,6 @@
 /** Graphs and their instances; graphs come from captures (capture.ts). */
+
+import { checkBoolean, readOptions } from '../../foundation/base/arguments.js'
 import {
   CudaError,
   explained,
@@ -165,11 +167,14 @@ export class Graph extends HandleObject {
   /**
    * The graph in Graphviz's DOT language (`cuGraphDebugDotPrint`, by way of a file in the system's temporary
    * directory).
-   * @throws {Error} ERR_CLOSED
+   * @param options `verbose`: whether nodes are drawn with what they are launched with, such as addresses and shapes (default
+   * false; CU_GRAPH_DEBUG_DOT_FLAGS_VERBOSE)
+   * @throws {Error} ERR_CLOSED, ERR_INVALID_ARG_TYPE
    */
-  toDot(): string {
+  toDot(options?: { readonly verbose?: boolean | undefined }): string {
+    const verbose = checkBoolean(readOptions(options ?? {}, ['verbose']).verbose, 'options.verbose', false)
     const { driver, handle } = openGraph(this)
-    return driver.graphs.toDot(handle)
+    return driver.graphs.toDot(handle, verbose)
   }
 
   /**
@@ -396,6 +401,14 @@ export class GraphExec extends HandleObject {
   }
 
   /**
+   * The CUgraphExec, for other libraries to launch or update. It keeps nothing alive, and can still be read after `close()`, when it is no
+   * instance any more. This library does not know of launches and updates that others make.
+   */
+  get handle(): bigint {
+    return BigInt(execImpl(this).handle)
+  }
+
+  /**
    * Replaces the work of the instance by that of another graph of the same shape (`cuGraphExecUpdate`).
    * @param graph A graph of the same driver.
    * @throws {CudaError} 910 if the shapes differ, and for a kernel or fill of another device; the instance is unchanged then
@@ -498,19 +511,28 @@ export class GraphExec extends HandleObject {
    */
   setEnabled(node: KernelNode | CopyNode | FillNode, enabled: boolean): this {
     const impl = execImpl(this)
-    const found = nodeStateOf(node)
-    if (found === undefined) throw invalidType('node', 'a node of a graph', node)
-    if (typeof enabled !== 'boolean') throw invalidType('enabled', 'true or false', enabled)
-    impl.checkOpen()
-    checkNode(impl, node, found)
-    const { kind } = node as GraphNode
-    if (kind !== 'kernel' && kind !== 'copy' && kind !== 'fill') {
-      throw invalidValue(`${node} cannot be switched off: only kernels, copies and fills can`)
-    }
+    if (nodeStateOf(node) !== undefined && typeof enabled !== 'boolean')
+      throw invalidType('enabled', 'true or false', enabled)
+    const found = switchable(impl, node, 'cannot be switched off')
     if (impl.changed === 'updated') throw excluded(impl)
     impl.driver.graphs.setEnabled(impl.handle, found.handle, found.context, enabled)
     impl.changed = 'switched'
     return this
+  }
+
+  /**
+   * Whether a kernel, copy or fill of the instance is launched (`cuGraphNodeGetEnabled`): true until `setEnabled(node, false)`.
+   * @param node A node of the graph that the instance was made from.
+   * @throws {Error} ERR_INVALID_ARG_VALUE for a node of another graph, and one that is no kernel, copy or fill; ERR_INVALID_ARG_TYPE, ERR_CLOSED
+   * @example
+   * ```ts
+   * const off = graph.nodesOf(axpy).filter((node) => !exec.isEnabled(node))
+   * ```
+   */
+  isEnabled(node: KernelNode | CopyNode | FillNode): boolean {
+    const impl = execImpl(this)
+    const { handle } = switchable(impl, node, 'is always launched')
+    return impl.driver.graphs.isEnabled(impl.handle, handle)
   }
 
   /** Destroys the instance (`cuGraphExecDestroy`); launches that are queued still complete. May be called twice. */
@@ -532,6 +554,17 @@ export class GraphExec extends HandleObject {
 
 const execImpl = (exec: unknown): GraphExecImpl =>
   (exec instanceof GraphExec ? exec[implementation] : undefined) ?? refuseReceiver('a GraphExec', exec)
+
+/** The state of a node that can be switched off. `otherwise` is what is said of others. */
+function switchable(impl: GraphExecImpl, node: GraphNode, otherwise: string): NodeState {
+  const found = nodeStateOf(node)
+  if (found === undefined) throw invalidType('node', 'a node of a graph', node)
+  impl.checkOpen()
+  checkNode(impl, node, found)
+  const { kind } = node
+  if (kind === 'kernel' || kind === 'copy' || kind === 'fill') return found
+  throw invalidValue(`${node} ${otherwise}: only kernels, copies and fills can be switched off`)
+}
 
 /** Gives a node other work of its kind. Returns the memory that it uses. `shown` is the public object of the node. */
 function changeNode(impl: GraphExecImpl, shown: GraphNode, node: NodeState, given: unknown[]): readonly OpenMemory[] {

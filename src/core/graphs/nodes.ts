@@ -2,8 +2,9 @@
 import { implementation, LibraryObject, nextSerial, notCloneable } from '../../foundation/base/library-object.js'
 import { ConditionalType } from '../../foundation/driver/driver-constants.js'
 import type { NodeFacts, NodeKind } from '../../foundation/driver/graph-driver.js'
-import type { ContextHandle, GraphHandle, NodeHandle } from '../../foundation/driver/handle-types.js'
+import type { ContextHandle, GraphHandle, NodeHandle, Pointer } from '../../foundation/driver/handle-types.js'
 import type { LaunchShape } from '../../foundation/driver/kernel-driver.js'
+import type { Event } from '../event.js'
 import type { DefinedKernel } from '../kernels/defined-kernel.js'
 import type { Extent, Kernel, LaunchConfigOptions } from '../kernels/kernel.js'
 import type { ArgumentsOf, ParameterType } from '../kernels/kernel-signature.js'
@@ -16,6 +17,8 @@ export interface NodeState {
   readonly graph: object
   /** Whether the node is in the body of a conditional node. */
   readonly isInBody: boolean
+  /** The nodes beside it, itself included. */
+  readonly siblings: Iterable<GraphNode>
   readonly handle: NodeHandle
   /** The context in which it was captured. Undefined if another library queued it: it cannot be changed then. */
   readonly context: ContextHandle | undefined
@@ -49,6 +52,11 @@ abstract class AnyNode<K extends string> extends LibraryObject {
     this.cloning = notCloneable()
   }
 
+  /** The nodes that come directly after it. */
+  get before(): readonly GraphNode[] {
+    return [...this[implementation].siblings].filter(({ after }) => after.some((node) => node === (this as unknown)))
+  }
+
   override toString(): string {
     return `${this[Symbol.toStringTag]}(${this.index}, ${this.kind})`
   }
@@ -66,8 +74,8 @@ export class KernelNode<out S extends readonly ParameterType[] = readonly Parame
   readonly kernel: Kernel<S> | DefinedKernel<S> | undefined
   /** The configuration that it was captured with, its grid also where that was given as `threads`, if this library launched it. */
   readonly config: (LaunchConfigOptions & { readonly grid: Extent; readonly block: Extent }) | undefined
-  /** @internal Only a type: the arguments that the kernel takes. */
-  declare readonly args: ArgumentsOf<S>
+  /** The arguments that it was captured with, as they were given; undefined if another library launched it. An update leaves them as they are. */
+  readonly args: ArgumentsOf<S> | undefined
 
   /** @internal */
   constructor(
@@ -76,11 +84,13 @@ export class KernelNode<out S extends readonly ParameterType[] = readonly Parame
     name: string,
     kernel: Kernel<S> | DefinedKernel<S> | undefined,
     config: (LaunchConfigOptions & { readonly grid: Extent; readonly block: Extent }) | undefined,
+    args: ArgumentsOf<S> | undefined,
   ) {
     super('kernel', index, after)
     this.name = name
     this.kernel = kernel
     this.config = config
+    this.args = args
   }
 
   get [Symbol.toStringTag](): string {
@@ -92,11 +102,17 @@ export class KernelNode<out S extends readonly ParameterType[] = readonly Parame
 export class CopyNode extends AnyNode<'copy'> {
   /** The bytes that it moves. */
   readonly byteLength: number
+  /** The address at which it was captured to write, as `buffer.pointer`; undefined for a CUDA array of another library. */
+  readonly destination: bigint | undefined
+  /** The address at which it was captured to read; undefined for a CUDA array of another library. */
+  readonly source: bigint | undefined
 
   /** @internal */
-  constructor(index: number, after: readonly GraphNode[], byteLength: number) {
+  constructor(index: number, after: readonly GraphNode[], { byteLength = 0, destination, source }: MovedBytes) {
     super('copy', index, after)
     this.byteLength = byteLength
+    this.destination = addressOf(destination)
+    this.source = addressOf(source)
   }
 
   get [Symbol.toStringTag](): string {
@@ -106,13 +122,22 @@ export class CopyNode extends AnyNode<'copy'> {
 
 /** A fill of a buffer. `exec.update(node, buffer, value, options)` gives it another buffer or value. */
 export class FillNode extends AnyNode<'fill'> {
-  /** The bytes that it writes. */
+  /** The bytes that it writes, those of all rows together. */
   readonly byteLength: number
+  /** The address at which it was captured to write, as `buffer.pointer`. */
+  readonly destination: bigint | undefined
+  /** The value that it was captured to write again and again: an integer from 0, of `width` bytes. */
+  readonly value: number
+  /** The bytes of the value: 1, 2 or 4. */
+  readonly width: number
 
   /** @internal */
-  constructor(index: number, after: readonly GraphNode[], byteLength: number) {
+  constructor(index: number, after: readonly GraphNode[], facts: MovedBytes) {
     super('fill', index, after)
-    this.byteLength = byteLength
+    this.byteLength = facts.byteLength ?? 0
+    this.destination = addressOf(facts.destination)
+    this.value = facts.value ?? 0
+    this.width = facts.width ?? 1
   }
 
   get [Symbol.toStringTag](): string {
@@ -120,20 +145,28 @@ export class FillNode extends AnyNode<'fill'> {
   }
 }
 
-/** The kinds of nodes that cannot be changed one at a time. */
-export type OtherNodeKind =
-  | 'hostFunction'
-  | 'eventRecord'
-  | 'eventWait'
-  | 'graph'
-  | 'empty'
-  | 'alloc'
-  | 'free'
-  | 'other'
+/** A record of an event, or a wait for one, with `external`. It cannot be changed alone. */
+export class EventNode extends AnyNode<'eventRecord' | 'eventWait'> {
+  /** The event; undefined if another library recorded it or waited for it. */
+  readonly event: Event | undefined
+
+  /** @internal */
+  constructor(kind: 'eventRecord' | 'eventWait', index: number, after: readonly GraphNode[], event: Event | undefined) {
+    super(kind, index, after)
+    this.event = event
+  }
+
+  get [Symbol.toStringTag](): string {
+    return 'EventNode'
+  }
+}
+
+/** The kinds of other nodes that cannot be changed one at a time. */
+export type OtherNodeKind = 'hostFunction' | 'graph' | 'empty' | 'alloc' | 'free' | 'other'
 
 /**
- * A node that cannot be changed alone: a host function (also a copy from pinned to pinned memory), a record of
- * an event or a wait with `external`, a value that is written or waited for, or what another library made.
+ * A node that cannot be changed alone: a host function (also a copy from pinned to pinned memory), a value that is written or waited for,
+ * or what another library made.
  */
 export class OtherNode extends AnyNode<OtherNodeKind> {
   get [Symbol.toStringTag](): string {
@@ -166,13 +199,18 @@ export class ConditionalNode extends AnyNode<'conditional'> {
 }
 
 /** A node of a graph, of the type that `kind` names. */
-export type GraphNode = KernelNode | CopyNode | FillNode | ConditionalNode | OtherNode
+export type GraphNode = KernelNode | CopyNode | FillNode | EventNode | ConditionalNode | OtherNode
 
 const TYPES = {
   [ConditionalType.IF]: 'if',
   [ConditionalType.WHILE]: 'while',
   [ConditionalType.SWITCH]: 'switch',
 } as const
+
+type MovedBytes = Pick<NodeFacts, 'byteLength' | 'destination' | 'source' | 'value' | 'width'>
+
+const addressOf = (pointer: Pointer | undefined): bigint | undefined =>
+  pointer === undefined ? undefined : BigInt(pointer)
 
 const UNKNOWN: Partial<NotedNode> = {}
 
@@ -198,6 +236,7 @@ export function nodesOf(
     const state: NodeState = {
       graph,
       isInBody,
+      siblings: { [Symbol.iterator]: () => made.values() },
       handle: each.node,
       context,
       launch: launch === undefined ? undefined : { kernel: launch.kernel as NodeKernel, shape: launch.shape },
@@ -214,18 +253,21 @@ export function nodesOf(
 
 function nodeOf(
   index: number,
-  { kind, name, byteLength = 0 }: NodeFacts & { readonly kind: Exclude<NodeKind, 'conditional'> },
+  { kind, name, ...moved }: NodeFacts & { readonly kind: Exclude<NodeKind, 'conditional'> },
   after: readonly GraphNode[],
   note: NodeNote | undefined,
 ): GraphNode {
-  if (kind === 'copy') return new CopyNode(index, after, byteLength)
-  if (kind === 'fill') return new FillNode(index, after, byteLength)
+  if (kind === 'copy') return new CopyNode(index, after, moved)
+  if (kind === 'fill') return new FillNode(index, after, moved)
+  if (kind === 'eventRecord' || kind === 'eventWait') {
+    return new EventNode(kind, index, after, note !== undefined && 'event' in note ? (note.event as Event) : undefined)
+  }
   if (kind !== 'kernel') return new OtherNode(kind, index, after)
   if (note === undefined || !('shape' in note)) {
-    return new KernelNode(index, after, name ?? 'unknown', undefined, undefined)
+    return new KernelNode(index, after, name ?? 'unknown', undefined, undefined, undefined)
   }
   const kernel = note.kernel as Kernel | DefinedKernel
-  return new KernelNode(index, after, kernel.name, kernel, configOf(note.shape))
+  return new KernelNode(index, after, kernel.name, kernel, configOf(note.shape), Object.freeze([...note.args]) as never)
 }
 
 /** The configuration as a program writes it: a number for an extent of one dimension. */

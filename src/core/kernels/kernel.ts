@@ -40,7 +40,7 @@ import { contextOf, type Device, driverOf, HandleImpl, HandleObject, resolveDevi
 import type { OpenMemory } from '../memory/buffer.js'
 import { DeviceBuffer } from '../memory/device-buffer.js'
 import { beginWork, enablePeerAccess, endWork } from '../memory/queue-with-memory.js'
-import { recordOf } from '../streams/capture-record.js'
+import { capturesUnderWay, recordOf } from '../streams/capture-record.js'
 import { checkMemorySyncDomain, checkPriority, needsHopper, type StreamImpl } from '../streams/stream-impl.js'
 import { type ConditionImpl, conditionImplOf } from './condition.js'
 import type { ArgumentsOf, Parameter, ParameterType } from './kernel-signature.js'
@@ -358,6 +358,8 @@ export class KernelImpl implements LaunchedKernel {
     const shape = this.#shapes.of(config as LaunchConfig)
     this.#checkDevice(stream)
     const conditions = this.#takesConditions ? args.flatMap((given) => conditionImplOf(given) ?? []) : NO_CONDITIONS
+    // The arguments are changed into what is launched: a node tells what the program gave.
+    const captured = capturesUnderWay() ? [...args] : NO_ARGUMENTS
     const checked = checkArguments(this.name, this.uses, args)
     stream.reserve(1)
     this.checkOpen()
@@ -372,7 +374,7 @@ export class KernelImpl implements LaunchedKernel {
     } catch (error) {
       throw explainLimits(error, this, stream.device, shape)
     }
-    if (work !== undefined) endWork(stream, work, { kernel, shape })?.retained.add(this.code)
+    if (work !== undefined) endWork(stream, work, { kernel, shape, args: captured })?.retained.add(this.code)
     stream.lastWork = this.label
   }
 
@@ -465,6 +467,7 @@ const isEmpty = ({ grid }: LaunchShape): boolean => grid[0] === 0 || grid[1] ===
 const NO_NODE = 'exec.setEnabled(node, false) lets it do nothing'
 
 const NO_CONDITIONS: readonly ConditionImpl[] = []
+const NO_ARGUMENTS: readonly unknown[] = []
 
 const kernelImpl = (kernel: unknown): KernelImpl =>
   (kernel instanceof Kernel ? kernel[implementation] : undefined) ?? refuseReceiver('a Kernel', kernel)

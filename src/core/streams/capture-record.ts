@@ -78,6 +78,13 @@ export function releaseAll(
 export interface CapturedLaunch {
   readonly kernel: object
   readonly shape: LaunchShape
+  /** The arguments as the program gave them. */
+  readonly args: readonly unknown[]
+}
+
+/** The event of a captured record or wait, as the program has it. */
+export interface CapturedEventUse {
+  readonly event: object
 }
 
 /** The kinds of memory that a captured copy goes between, which no update changes. */
@@ -100,7 +107,7 @@ export interface CapturedFill {
   readonly isOfRows: boolean
 }
 
-export type NodeNote = CapturedLaunch | CapturedCopy | CapturedFill
+export type NodeNote = CapturedLaunch | CapturedCopy | CapturedFill | CapturedEventUse
 
 export interface NotedNode {
   /** The context in which it was captured: no update changes that, and CUDA does not report it. */

@@ -259,6 +259,11 @@ export class StreamImpl extends NativeResource {
     return this.driver.streams.isCapturing(this.handle)
   }
 
+  get captureStatus(): 'none' | 'active' | 'invalidated' {
+    if (!this.isCapturing) return 'none'
+    return this.driver.graphs.captureId(this.handle) === undefined ? 'invalidated' : 'active'
+  }
+
   get isOwned(): boolean {
     return this.ownership === 'owned'
   }

@@ -112,6 +112,7 @@ export const SIGNATURES = {
   cuGraphMemsetNodeGetParams: 'CUgraphNode hNode, CUDA_MEMSET_NODE_PARAMS *nodeParams',
   cuGraphExecNodeSetParams: 'CUgraphExec hGraphExec, CUgraphNode hNode, CUgraphNodeParams *nodeParams',
   cuGraphNodeSetEnabled: 'CUgraphExec hGraphExec, CUgraphNode hNode, unsigned int isEnabled',
+  cuGraphNodeGetEnabled: 'CUgraphExec hGraphExec, CUgraphNode hNode, unsigned int *isEnabled',
   cuGraphDebugDotPrint: 'CUgraph hGraph, const char *path, unsigned int flags',
   // Captures relaxed.
   cuGraphDestroy: 'CUgraph hGraph',

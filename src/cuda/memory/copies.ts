@@ -25,10 +25,22 @@ const IN_STREAM_ORDER = 1
  */
 const AttributesAfter = { INDEX: 24, FAILED: 32, BYTES: 40 } as const
 
-/** The kind of memory for which CUDA looks at the pointer. */
-export const UNIFIED = 4
+/** CUmemorytype. UNIFIED is the kind of memory for which CUDA looks at the pointer. */
+export const MemoryType = { HOST: 1, DEVICE: 2, ARRAY: 3, UNIFIED: 4 } as const
 /** The fields of a CUDA_MEMCPY3D, in words of 8 bytes. The destination has the same fields `DESTINATION` words later. */
-export const Field = { TYPE: 4, DEVICE: 6, PITCH: 9, HEIGHT: 10, WIDTH: 22, ROWS: 23, DEPTH: 24 } as const
+export const Field = {
+  X: 0,
+  Y: 1,
+  Z: 2,
+  TYPE: 4,
+  HOST: 5,
+  DEVICE: 6,
+  PITCH: 9,
+  HEIGHT: 10,
+  WIDTH: 22,
+  ROWS: 23,
+  DEPTH: 24,
+} as const
 export const DESTINATION = 11
 const MEMCPY3D_BYTES = 200
 
@@ -93,7 +105,7 @@ export class Copies {
 
   #describe(at: number, pointer: Pointer, { rows, rowDistance, matrices, matrixDistance }: MemoryRows): void {
     const set = (field: number, value: number): void => this.#rows.setPointer(8 * (at + field), value)
-    set(Field.TYPE, UNIFIED)
+    set(Field.TYPE, MemoryType.UNIFIED)
     set(Field.DEVICE, pointer)
     set(Field.PITCH, rowDistance)
     set(Field.HEIGHT, matrices === 1 ? rows : matrixDistance / rowDistance)

@@ -30,14 +30,15 @@ export class PeerAccess {
 
   /** Enables the access of the device `user` to memory of the device `owner`. Returns false when it has none. */
   enable(pointer: Pointer, owner: number, user: number): boolean {
-    if (!this.#canReach(owner, user)) return false
+    if (!this.canReach(owner, user)) return false
     this.#enableContext(owner, user)
     const pool = this.#poolOf(pointer, owner)
     if (pool !== 0) this.#enablePool(pool, owner, user)
     return true
   }
 
-  #canReach(owner: number, user: number): boolean {
+  /** Whether the device `user` can reach memory of the device `owner`. */
+  canReach(owner: number, user: number): boolean {
     const key = `${owner}:${user}`
     const known = this.#reachable.get(key)
     if (known !== undefined) return known

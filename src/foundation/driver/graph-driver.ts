@@ -1,7 +1,7 @@
 /** The driver interface for captures and graphs. */
 
 import type { CaptureMode, ConditionalType } from './driver-constants.js'
-import type { ContextHandle, GraphExecHandle, GraphHandle, NodeHandle, StreamHandle } from './handle-types.js'
+import type { ContextHandle, GraphExecHandle, GraphHandle, NodeHandle, Pointer, StreamHandle } from './handle-types.js'
 import type { NodeWork } from './queued-work.js'
 
 /**
@@ -52,6 +52,13 @@ export interface NodeFacts {
   readonly name: string | undefined
   /** The number of bytes that a copy or a fill writes. */
   readonly byteLength: number | undefined
+  /** The address at which a copy or a fill writes; undefined for a CUDA array. */
+  readonly destination?: Pointer | undefined
+  /** The address at which a copy reads; undefined for a CUDA array. */
+  readonly source?: Pointer | undefined
+  /** The value of a fill, an integer from 0, and its bytes. */
+  readonly value?: number | undefined
+  readonly width?: number | undefined
   /** The facts of a conditional node that this driver added. */
   readonly conditional?: ConditionalFacts | undefined
 }
@@ -102,8 +109,8 @@ export interface GraphDriver {
   destroy(graph: GraphHandle): void
   /** `cuGraphGetNodes` */
   nodeCount(graph: GraphHandle): number
-  /** `cuGraphDebugDotPrint`: the graph in Graphviz's language. */
-  toDot(graph: GraphHandle): string
+  /** `cuGraphDebugDotPrint`: the graph in Graphviz's language, also with what its nodes are launched with. */
+  toDot(graph: GraphHandle, verbose: boolean): string
   /** `cuGraphInstantiateWithFlags` */
   instantiate(graph: GraphHandle, context: ContextHandle): GraphExecHandle
   /** `cuGraphExecDestroy` */
@@ -120,4 +127,6 @@ export interface GraphDriver {
   updateNode(exec: GraphExecHandle, node: NodeHandle, context: ContextHandle, work: NodeWork): void
   /** `cuGraphNodeSetEnabled`, of a kernel, copy or fill; ERR_UNSUPPORTED for a fill of several rows. No context is known for one that another library queued. */
   setEnabled(exec: GraphExecHandle, node: NodeHandle, context: ContextHandle | undefined, enabled: boolean): void
+  /** `cuGraphNodeGetEnabled`, of a kernel, copy or fill. */
+  isEnabled(exec: GraphExecHandle, node: NodeHandle): boolean
 }

@@ -35,6 +35,8 @@ export interface MemoryDriver {
    * must before work on one of its streams uses that. False where the two cannot reach each other. Invalidates no capture.
    */
   enablePeerAccess(pointer: Pointer, owner: number, user: number): boolean
+  /** `cuDeviceCanAccessPeer`, of two devices. */
+  canAccessPeer(owner: number, user: number): boolean
   /**
    * The place of another library's memory (`cuPointerGetAttribute`), queried in a context of the device `near`.
    * Throws if the driver does not know the memory.

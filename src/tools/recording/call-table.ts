@@ -103,10 +103,10 @@ const UNRECORDED = {
   ],
   events: ['blockedBy', 'getIpcHandle'],
   work: ['reserve', 'hasCapacity'],
-  memory: ['detachPinned', 'enablePeerAccess', 'isDone', 'newArrayBuffer', 'copyBytes'],
+  memory: ['detachPinned', 'enablePeerAccess', 'canAccessPeer', 'isDone', 'newArrayBuffer', 'copyBytes'],
   pools: ['info', 'current', 'create', 'destroy', 'threshold', 'setThreshold', 'usage', 'resetPeaks', 'trim'],
   kernels: ['compileNow', 'compile', 'load', 'unload', 'kernel', 'names', 'variable', 'limits', 'activeBlocks'],
-  graphs: ['captureId', 'capturedNode', 'createCondition', 'leave', 'nodeCount', 'toDot', 'nodes'],
+  graphs: ['captureId', 'capturedNode', 'createCondition', 'leave', 'nodeCount', 'toDot', 'nodes', 'isEnabled'],
   libraries: ['hostFunctionsPending', 'call', 'callOnThread', 'makeOnThread', 'waitUntil'],
   sharing: [
     'exportMemory',
