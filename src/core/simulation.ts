@@ -6,6 +6,7 @@ import {
   checkInteger,
   checkNanoseconds,
   checkPointer,
+  checkText,
   oneOf,
   readOptions,
 } from '../foundation/base/arguments.js'
@@ -97,6 +98,12 @@ export interface SimulationOptions {
    * memory besides, for kernels that rely on it without `volatile` and `__syncwarp()`. Default: CUDA_STREAMS_SIM_IN_STEP, or 'volatile'.
    */
   readonly inStep?: 'volatile' | 'shared' | undefined
+  /**
+   * Whether inspectors, such as those of Chrome and VS Code, can stop in kernels and step through them, in the lines of the `.cu` file or else of the
+   * PTX; such kernels take several times as long. A text is the folder that has the sources, itself or below. Default: CUDA_STREAMS_SIM_SOURCE_MAPS,
+   * or false; `true` is the working directory.
+   */
+  readonly sourceMaps?: boolean | string | undefined
   /** The calls and operations that are to fail. `simulation.inject()` adds more. */
   readonly faults?: readonly Fault[] | undefined
 }
@@ -133,7 +140,8 @@ const foreignStreamsOf = memoize((_driver: SimDriver) => new Set<bigint>())
  * `new Stream({ device })`.
  * @param options `devices` (default 1), `seed` for the order of work (default 0), `memory` of each device in bytes
  * (default: an equal part of half of this machine's), `instructions` of a launch at most,
- * `computeCapability` (default '9.0'), `inStep` (default 'volatile'), and `faults` (default none)
+ * `computeCapability` (default '9.0'), `inStep` (default 'volatile'),
+ * `sourceMaps` (default false), and `faults` (default none)
  * @throws {Error} ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE for an impossible fault or compute capability; ERR_OUT_OF_RANGE for `devices`,
  * `memory`, `instructions` and numbers in a fault
  * @example
@@ -152,6 +160,7 @@ export function simulate(options?: SimulationOptions): Simulation {
     'instructions',
     'computeCapability',
     'inStep',
+    'sourceMaps',
     'faults',
   ])
   const { devices = 1, seed = 0, memory, instructions, faults: wanted } = given
@@ -162,10 +171,20 @@ export function simulate(options?: SimulationOptions): Simulation {
   const faults = checkFaults(wanted, 'options.faults')
   const computeCapability = checkComputeCapability(given.computeCapability)
   const inStep = oneOf(given.inStep, { volatile: 'volatile', shared: 'shared' } as const, 'options.inStep')
-  const driver = new SimDriver({ devices, seed, memory, instructions, computeCapability, inStep })
+  const sourceMaps = checkSourceMaps(given.sourceMaps)
+  const driver = new SimDriver({ devices, seed, memory, instructions, computeCapability, inStep, sourceMaps })
   for (const fault of faults) driver.machine.faults.add(fault)
   driverIsMade(wrappableOf(driver))
   return simulationFor(driver)
+}
+
+/** The folder of the sources, which is empty for false. */
+function checkSourceMaps(given: SimulationOptions['sourceMaps']): string | undefined {
+  if (given === undefined) return undefined
+  if (typeof given === 'boolean') return given ? '.' : ''
+  const folder = checkText(given, 'options.sourceMaps', 'true, false or the folder of the sources')
+  if (folder === '') throw invalidValue("options.sourceMaps is '', which is no folder: true is the working directory")
+  return folder
 }
 
 function checkComputeCapability(given: SimulationOptions['computeCapability']): ComputeCapability | undefined {

@@ -26,6 +26,8 @@ export interface Block {
   receives: Decoded | undefined
   /** The first instruction of the block, whose line messages give. */
   readonly at: Decoded | undefined
+  /** The instruction that ends the block, if one does. */
+  end: Decoded | undefined
 }
 
 export interface ControlFlow {
@@ -67,7 +69,10 @@ class FlowBuilder {
   }
 
   #newBlock(at: Decoded | undefined): number {
-    return this.#blocks.push({ instructions: [], terminator: { kind: 'return' }, receives: undefined, at }) - 1
+    return (
+      this.#blocks.push({ instructions: [], terminator: { kind: 'return' }, receives: undefined, at, end: undefined }) -
+      1
+    )
   }
 
   #codeOf({ form }: Decoded): string {
@@ -141,6 +146,7 @@ class FlowBuilder {
         continue
       }
       const { guard } = decoded.instruction
+      block.end = decoded
       const next = this.#at(index + 1)
       const code = this.#codeOf(decoded)
       if (code === 'branch' && decoded.form.opcode === 'bra') {
@@ -154,7 +160,10 @@ class FlowBuilder {
         // An instruction with a guard that ends its block gets a block of its own, which a branch skips.
         const own = this.#newBlock(decoded)
         const guarded = this.#blocks[own]
-        if (guarded !== undefined) guarded.terminator = last
+        if (guarded !== undefined) {
+          guarded.terminator = last
+          guarded.end = decoded
+        }
         block.terminator = { kind: 'branch', ...guard, target: own, next }
       }
       return

@@ -14,7 +14,7 @@ import { type RowGuard, rowGuardOf } from './row-guard.js'
 import { checkWidened, RowRanges } from './row-ranges.js'
 import { type Operand, ptxError, type Register } from './syntax.js'
 import { type ModuleContext, ValueWriter } from './value-writer.js'
-import { i32, i64, type LocalType, memory, type Signature, set, tee } from './wasm-encoder.js'
+import { type FunctionDescription, i32, i64, type LocalType, memory, type Signature, set, tee } from './wasm-encoder.js'
 
 type Label = { readonly kind: 'block' | 'loop' | 'threads' | 'end' | 'handed' | 'other'; readonly block: number }
 
@@ -152,6 +152,16 @@ export class FunctionWriter {
     return this.#values.body.encode()
   }
 
+  /** What an inspector shows of the function once it is written. */
+  describe(): FunctionDescription {
+    return { name: this.fn.fn.name, locals: this.#values.names(), marks: this.#values.body.marks() }
+  }
+
+  /** Marks the code from here on as that of an instruction, or as that of none, in code that is made for stepping. */
+  #mark(decoded: Decoded | undefined): void {
+    if (this.context.isStepped) this.#values.body.mark(decoded?.instruction)
+  }
+
   get #entry(): EntryPlace | undefined {
     if (this.stop === undefined) return this.rest?.entry
     return { block: this.stop.block, isStart: this.stop.kind === 'start' || this.stop.kind === 'enter' }
@@ -209,6 +219,7 @@ export class FunctionWriter {
     this.#labels.push({ kind: 'end', block: -1 })
     this.#receiveParameters()
     this.#writeRegion(0)
+    this.#mark(undefined)
     this.#labels.pop()
     body.end()
   }
@@ -496,6 +507,7 @@ export class FunctionWriter {
     else if (stop.kind === 'enter') this.#receiveParameters()
     else this.#restore(stop.block)
     this.#writeRegion(stop.block)
+    this.#mark(undefined)
     this.#labels.pop()
     body.end()
     if (states !== undefined) this.#noteState(states.first, states.different)
@@ -539,7 +551,7 @@ export class FunctionWriter {
 
   /** The accesses that can be checked for all threads of a row, if there are any. */
   #rangesOf({ block }: Stop): RowRanges | undefined {
-    if (this.context.checked || this.#values.row === undefined) return undefined
+    if (this.context.checked || this.context.isStepped || this.#values.row === undefined) return undefined
     const { flow } = this.fn
     const blocks = regionFrom(flow, block).order.flatMap((id) => flow.blocks[id] ?? [])
     // A called function may free memory that a range lies in, so blocks with calls are not checked by rows.
@@ -827,6 +839,7 @@ export class FunctionWriter {
   #writeBlock(region: Region, id: number, block: Block, tasks: (() => void)[]): void {
     const { body } = this.#values
     this.#writeContent(block)
+    this.#mark(block.end)
     const { terminator } = block
     switch (terminator.kind) {
       case 'goto':
@@ -970,6 +983,7 @@ export class FunctionWriter {
   /** Writes the check at the start of a loop: a thread that has used up its turn lets others go on. */
   #turn(id: number): void {
     const { body } = this.#values
+    this.#mark(undefined)
     body.write(this.#fuel, i32(0), 'i32.lt_s')
     body.if()
     this.#labels.push({ kind: 'other', block: -1 })
@@ -1013,6 +1027,7 @@ export class FunctionWriter {
       if (block === undefined) continue
       if (this.#counted?.loops.has(id)) this.#turn(id)
       this.#writeContent(block)
+      this.#mark(block.end)
       const { terminator } = block
       if (terminator.kind === 'goto') jump(id, terminator.target)
       else if (terminator.kind === 'branch') {
@@ -1053,6 +1068,7 @@ export class FunctionWriter {
   #instruction(decoded: Decoded): void {
     const { guard } = decoded.instruction
     if (this.#values.isShared(decoded)) return
+    this.#mark(decoded)
     const lanes = this.#lanes
     if (lanes !== undefined && guard !== undefined && lanes.shapes.of(guard.register.id) === 'lanes') {
       lanes.writeGuarded(decoded, guard.register, guard.negated)
@@ -1073,8 +1089,9 @@ export class FunctionWriter {
   }
 
   /** Writes the ends of a block that leave the region. */
-  #leave({ terminator }: Block): void {
+  #leave({ terminator, end }: Block): void {
     const { body } = this.#values
+    this.#mark(end)
     switch (terminator.kind) {
       case 'return':
         this.#return()
@@ -1172,6 +1189,7 @@ export class FunctionWriter {
   }
 
   #receive(decoded: Decoded): void {
+    this.#mark(decoded)
     if (decoded.form.meaning.kind !== 'meeting') {
       const receive = (): void => this.#instructions.calls.receiveResults(decoded)
       if (this.#lanes === undefined) receive()

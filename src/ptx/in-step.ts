@@ -206,15 +206,16 @@ class StepSearch {
       const at = this.#codeOf(id)[index]
       if (block === undefined || at === undefined) continue
       const { terminator } = block
-      this.#stopAt(block, at, { instructions: block.instructions.splice(index), terminator })
+      this.#stopAt(block, at, { instructions: block.instructions.splice(index), terminator, end: block.end })
     }
   }
 
   /** Makes the block end at a stop, behind which a block of its own goes on with `rest`. */
-  #stopAt(block: Block, at: Decoded, rest: Pick<Block, 'instructions' | 'terminator'>): void {
+  #stopAt(block: Block, at: Decoded, rest: Pick<Block, 'instructions' | 'terminator' | 'end'>): void {
     const { blocks } = this.flow
     const step = stepBefore(at)
     block.terminator = { kind: 'meeting', at: step, next: blocks.length }
+    block.end = step
     blocks.push({ ...rest, receives: step, at })
   }
 
@@ -225,9 +226,10 @@ class StepSearch {
     const at = block?.at
     if (at === undefined) return
     const before = blocks.length
-    const entry: Block = { instructions: [], terminator: { kind: 'goto', target: header }, receives: undefined, at }
+    const terminator = { kind: 'goto', target: header } as const
+    const entry: Block = { instructions: [], terminator, receives: undefined, at, end: undefined }
     blocks.push(entry)
-    this.#stopAt(entry, at, { instructions: [], terminator: { kind: 'goto', target: header } })
+    this.#stopAt(entry, at, { instructions: [], terminator, end: undefined })
     const body = this.#loops.get(header) ?? new Set()
     for (const from of this.#predecessors.get(header) ?? []) {
       if (!body.has(from)) this.#redirect(from, header, before)

@@ -25,6 +25,7 @@ import {
 } from './layout.js'
 import { NUMBERS } from './numbers.js'
 import type { KernelProgram, PreparedFunction, Stop } from './program.js'
+import { type SourceTexts, sourceMapUrl } from './source-map.js'
 import { DIRECT_SIGNATURE, ENTRY_SIGNATURE, type ModuleContext, writeHelper, writeLaneHelper } from './value-writer.js'
 import {
   call,
@@ -70,6 +71,8 @@ export interface CodeOptions {
   readonly checked: boolean
   /** Whether threads run as lanes of SIMD: where that takes less time, wherever they can, or never. */
   readonly lanes: LaneUse
+  /** The texts in which inspectors step through the code, if it is made for that. */
+  readonly sources: SourceTexts | undefined
 }
 
 export type Entry = (block: number, from: number, to: number) => number
@@ -370,6 +373,7 @@ export class KernelCode {
 
   /** The module as it was compiled for another machine with the same places. */
   #known(key: string): WasmModule | undefined {
+    if (this.options.sources !== undefined) return undefined
     const pending: { readonly waiting: number; readonly latest: number; readonly bits: number }[] = []
     const pendingMarks: Places['pendingMarks'] = (bits) => {
       const marks = this.#newPending(bits)
@@ -391,15 +395,22 @@ export class KernelCode {
     }
     /** The bodies of functions that are still to be written, with the functions' indices. */
     const queue: { readonly index: number; readonly write: () => Uint8Array }[] = []
-    const once = (key: string, signature: Signature, write: () => Uint8Array): number => {
+    const once = (key: string, signature: Signature, write: (index: number) => Uint8Array): number => {
       const known = indices.get(key)
       if (known !== undefined) return known
       const index = module.declare(signature)
       indices.set(key, index)
-      queue.push({ index, write })
+      queue.push({ index, write: () => write(index) })
       return index
     }
     const { program, options } = this
+    const { sources } = options
+    /** Writes a function, and describes it where inspectors are to show it. */
+    const written = (index: number, writer: FunctionWriter): Uint8Array => {
+      const body = writer.write()
+      if (sources !== undefined) module.describe(index, writer.describe())
+      return body
+    }
     const context: ModuleContext = {
       program,
       hardwareFma: this.#fma,
@@ -417,7 +428,8 @@ export class KernelCode {
         return once(`$${name} of lanes`, signature, () => writeLaneHelper(name, context))
       },
       tellLanes: () => places.tellLanes(),
-      lanes: hasLanes() ? options.lanes : 'never',
+      lanes: hasLanes() && sources === undefined ? options.lanes : 'never',
+      isStepped: sources !== undefined,
       continuation: (fn, block, entry) =>
         once(
           `rest ${fn.fn.name} ${block} ${entry.block},${entry.isStart}`,
@@ -443,7 +455,9 @@ export class KernelCode {
         return index
       },
       direct: (fn: PreparedFunction) =>
-        once(`direct ${fn.fn.name}`, DIRECT_SIGNATURE, () => new FunctionWriter(context, fn, undefined).write()),
+        once(`direct ${fn.fn.name}`, DIRECT_SIGNATURE, (index) =>
+          written(index, new FunctionWriter(context, fn, undefined)),
+        ),
       directType: () => module.type(DIRECT_SIGNATURE),
       addressOf: (name, decoded) => places.addressOf(name, decoded),
       residentAt: (name, decoded) => places.residentAt(name, decoded),
@@ -455,7 +469,7 @@ export class KernelCode {
       if (!program.stopsThreads) {
         queue.push({ index: module.declare(BLOCKS_SIGNATURE, 'blocks'), write: () => writeBlocks(index, program) })
       }
-      queue.push({ index, write: () => new FunctionWriter(context, stop.fn, stop).write() })
+      queue.push({ index, write: () => written(index, new FunctionWriter(context, stop.fn, stop)) })
     }
     if (first)
       queue.push({
@@ -471,6 +485,7 @@ export class KernelCode {
       const mark = context.runtime('mark')
       module.define(module.declare(SETTLE_SIGNATURE, 'settle'), writeSettle(mark))
     }
+    if (sources !== undefined) return compileWasm(module.encode((marks) => sourceMapUrl(marks, sources)))
     const compiled = compileWasm(module.encode())
     keepPart(program, key, compiled, places)
     return compiled

@@ -33,7 +33,7 @@ import {
   type Register,
   type Variable,
 } from './syntax.js'
-import { type UniformRegisters, uniformRegisters } from './uniform-registers.js'
+import { NO_UNIFORM_REGISTERS, type UniformRegisters, uniformRegisters } from './uniform-registers.js'
 
 /** Functions of the GPU's run time that the host carries out. */
 export const HOST_FUNCTIONS = new Set(['vprintf', '__assertfail', 'cudaGraphSetConditional', 'malloc', 'free'])
@@ -136,6 +136,8 @@ export interface ProgramOptions {
   readonly stackBytes: number
   /** The accesses before which lanes of a warp come together. */
   readonly inStep: InStep
+  /** Whether each thread computes all of its registers by itself, so that the program can be stepped through. */
+  readonly isStepped: boolean
 }
 
 export function prepareProgram(text: PtxText, name: string, options: ProgramOptions): KernelProgram {
@@ -234,7 +236,7 @@ class Preparation {
       const stops = fn.entry || stopping.has(name)
       const flow = this.#flowOf(fn, (call) => this.#callsOneOf(call, stopping))
       const needed = liveAtStart(flow)
-      const uniform = uniformRegisters(flow, needed[0] ?? new Set())
+      const uniform = this.options.isStepped ? NO_UNIFORM_REGISTERS : uniformRegisters(flow, needed[0] ?? new Set())
       const live = needed.map((each) => new Set([...each].filter((id) => !uniform.uniform.has(id))))
       const own = this.#stopsOf(fn, flow, stops)
       hasMeetings ||= own.some(({ kind }) => kind === 'meeting' || kind === 'return')

@@ -22,6 +22,7 @@ import {
   type SharedText,
   sharedText,
 } from './shared-text.js'
+import type { FindSource } from './source-map.js'
 import { type PtxText, ptxError, type Variable } from './syntax.js'
 
 export {
@@ -31,6 +32,7 @@ export {
   type BlockWorkers,
   type ByteRange,
   DeviceMemory,
+  type FindSource,
   type InStep,
   type KernelFacts,
   KernelFault,
@@ -73,6 +75,8 @@ export interface CodeOptions {
   readonly stackBytes?: number
   /** The accesses before which lanes of a warp come together. Default: volatile ones. */
   readonly inStep?: InStep
+  /** Finds the files that `.loc` names: the code is made for stepping, with a source map, and takes several times as long. Default: it is not. */
+  readonly findSource?: FindSource | undefined
 }
 
 const DEFAULT_LANES: LaneUse = 'paying'
@@ -90,7 +94,7 @@ export class PtxModule {
    * @throws ERR_COMPILATION for text that is no PTX; ERR_UNSUPPORTED for 32-bit addresses; each with `line`
    */
   constructor(
-    text: string,
+    private readonly text: string,
     private readonly host: ModuleHost,
     isWhole?: boolean,
   ) {
@@ -167,16 +171,21 @@ export class PtxModule {
    */
   code(kernel: string, options: CodeOptions = {}): KernelCode {
     const { recorded = false, checked = false, lanes = DEFAULT_LANES } = options
-    const { stackBytes = DEFAULT_STACK_BYTES, inStep = DEFAULT_IN_STEP } = options
-    const key = `${recorded},${checked},${lanes},${stackBytes},${inStep},${kernel}`
+    const { stackBytes = DEFAULT_STACK_BYTES, inStep = DEFAULT_IN_STEP, findSource } = options
+    const isStepped = findSource !== undefined
+    const sources = findSource && {
+      find: findSource,
+      ptx: { url: `cuda-streams:///${kernel}.ptx`, text: this.text },
+    }
+    const key = `${recorded},${checked},${lanes},${stackBytes},${inStep},${isStepped},${kernel}`
     const known = this.#codes.get(key)
     if (known !== undefined) return known
     const code = withCode(() => {
       const address = (variable: string, decoded: Decoded): bigint => BigInt(this.#addressOf(variable, decoded))
       return new KernelCode(
-        this.#shared.program(kernel, { stackBytes, inStep }),
+        this.#shared.program(kernel, { stackBytes, inStep, isStepped }),
         this.host.memory,
-        { recorded, checked, lanes },
+        { recorded, checked, lanes, sources },
         address,
       )
     })

@@ -16,7 +16,7 @@ export const MOST_READ_AT_ONCE = 256 * 1024
 export const DEFAULT_STACK_BYTES = 16384
 export const DEFAULT_IN_STEP: InStep = 'volatile'
 /** The program of a kernel as its code has it by default, so that facts and code share one. */
-const FOR_FACTS: ProgramOptions = { stackBytes: DEFAULT_STACK_BYTES, inStep: DEFAULT_IN_STEP }
+const FOR_FACTS: ProgramOptions = { stackBytes: DEFAULT_STACK_BYTES, inStep: DEFAULT_IN_STEP, isStepped: false }
 
 /** The work that this thread has done on texts so far: what is shared is done once. */
 export const textWork = { texts: 0, bodies: 0, programs: 0 }
@@ -84,7 +84,7 @@ export class SharedText {
   }
 
   program(kernel: string, options: ProgramOptions): KernelProgram {
-    const key = `${options.stackBytes},${options.inStep},${kernel}`
+    const key = `${options.stackBytes},${options.inStep},${options.isStepped},${kernel}`
     let program = this.#programs.get(key)
     if (program === undefined) {
       textWork.programs++

@@ -27,7 +27,7 @@ export interface UniformRegisters {
   readonly strided: ReadonlyMap<number, StridedRegister>
 }
 
-const NO_UNIFORM_REGISTERS: UniformRegisters = { uniform: new Map(), strided: new Map() }
+export const NO_UNIFORM_REGISTERS: UniformRegisters = { uniform: new Map(), strided: new Map() }
 
 /** The longest stride that is followed. */
 const LONGEST = 2 ** 20

@@ -39,6 +39,8 @@ export interface ModuleContext {
   /** The function that computes a helper for lanes, whose values all have the same width; undefined for any other helper. */
   laneHelper(name: string): number | undefined
   readonly lanes: LaneUse
+  /** Whether the code is made for stepping: each instruction stands once in an entry, at its place, and is marked with its line. */
+  readonly isStepped: boolean
   /** Tells that threads run as lanes in the code. */
   readonly tellLanes: () => void
   /** The function with the code from a block on of an entry, for one thread whose registers it takes as parameters. */
@@ -136,6 +138,18 @@ export class ValueWriter {
     this.body.get(this.thread)
     this.body.call(this.context.runtime('fail'))
     this.body.op('unreachable')
+  }
+
+  /** The names of the locals that people know: registers of PTX, and what the thread is. */
+  names(): ReadonlyMap<number, string> {
+    const names = new Map<number, string>()
+    for (const [id, local] of this.#locals) {
+      const name = this.fn.fn.registers[id]?.name
+      if (name !== undefined) names.set(local, name)
+    }
+    names.set(this.thread, 'thread')
+    for (const [axis, local] of (this.#tids ?? []).entries()) names.set(local, `%tid.${'xyz'[axis]}`)
+    return names
   }
 
   // Values --------------------------------------------------------------------------------------------------------------

@@ -1,4 +1,5 @@
 /** Writes WebAssembly's binary format: the code of functions, and modules of them. */
+import type { Place } from './syntax.js'
 
 export type ValueType = 'i32' | 'i64' | 'f32' | 'f64'
 /** The type of a local or parameter: a value of one thread, or 128 bits with the values of several. */
@@ -245,6 +246,21 @@ export const memory128 =
   (body) =>
     body.memory128(name, offset, lane)
 
+/** The offset at which the code of a place in a text begins; without a place, code that belongs to none. */
+export interface CodeMark {
+  readonly at: number
+  readonly place: Place | undefined
+}
+
+/** What an inspector shows of a function: its name, those of its locals, and the places in the text that its code comes from. */
+export interface FunctionDescription {
+  readonly name: string
+  /** The names of locals; keys are their indices. */
+  readonly locals: ReadonlyMap<number, string>
+  /** The marks in the encoded body, in the order of the code. */
+  readonly marks: readonly CodeMark[]
+}
+
 /** The body of one function. Locals are declared as they are needed. */
 export class FunctionBody {
   /** The code that runs before all other code of the function. */
@@ -255,6 +271,9 @@ export class FunctionBody {
   readonly #locals: LocalType[] = []
   readonly #free: Record<LocalType, number[]> = { i32: [], i64: [], f32: [], f64: [], v128: [] }
   readonly #reads: number[] = []
+  #marks: { readonly into: ByteWriter; readonly at: number; readonly place: Place | undefined }[] = []
+  /** The offsets in the encoded body at which the pieces begin. */
+  readonly #begins = new Map<ByteWriter, number>()
 
   constructor(private readonly parameters: readonly LocalType[]) {}
 
@@ -287,8 +306,24 @@ export class FunctionBody {
     const outer = this.#code
     this.#code = new ByteWriter()
     write()
-    place.append(this.#code.bytes())
+    const inner = this.#code
+    this.#marks = this.#marks.map((each) =>
+      each.into === inner ? { ...each, into: place, at: place.length + each.at } : each,
+    )
+    place.append(inner.bytes())
     this.#code = outer
+  }
+
+  /** Notes that the code from here on is that of a place in a text, or of none. */
+  mark(place: Place | undefined): void {
+    this.#marks.push({ into: this.#code, at: this.#code.length, place })
+  }
+
+  /** The marks by their offsets in the encoded body, which has been encoded before. */
+  marks(): readonly CodeMark[] {
+    return this.#marks
+      .map(({ into, at, place }) => ({ at: (this.#begins.get(into) ?? 0) + at, place }))
+      .sort((a, b) => a.at - b.at)
   }
 
   /** Writes instructions one after the other: a number is a local to push, a string the name of an instruction. */
@@ -448,8 +483,10 @@ export class FunctionBody {
       whole.unsigned(count)
       whole.byte(VALUE_TYPES[type])
     }
-    whole.append(this.start.bytes())
-    for (const piece of this.#pieces) whole.append(piece.bytes())
+    for (const piece of [this.start, ...this.#pieces]) {
+      this.#begins.set(piece, whole.length)
+      whole.append(piece.bytes())
+    }
     whole.byte(0x0b)
     return whole.bytes()
   }
@@ -468,6 +505,7 @@ export class ModuleBuilder {
   readonly #functions: { readonly type: number; body: Uint8Array; readonly exported: string | undefined }[] = []
   #table: (number | undefined)[] = []
   #closed = false
+  readonly #descriptions = new Map<number, FunctionDescription>()
 
   constructor(private readonly maximumPages?: number) {}
 
@@ -498,12 +536,18 @@ export class ModuleBuilder {
     known.body = body
   }
 
+  /** Adds what an inspector shows of a function. */
+  describe(index: number, description: FunctionDescription): void {
+    this.#descriptions.set(index, description)
+  }
+
   /** Adds the table of functions that `call_indirect` reaches by number; a gap in it traps. */
   table(functions: (number | undefined)[]): void {
     this.#table = functions
   }
 
-  encode(): Uint8Array {
+  /** @param mapOf Returns the URL of the source map for the marks of all described functions, by their offsets in the module */
+  encode(mapOf?: (marks: readonly CodeMark[]) => string): Uint8Array {
     const out = new ByteWriter()
     out.append([0, 0x61, 0x73, 0x6d, 1, 0, 0, 0])
     const section = (id: number, write: (into: ByteWriter) => void): void => {
@@ -572,13 +616,61 @@ export class ModuleBuilder {
         }
       })
     }
+    const begins: number[] = []
+    let codeLength = 0
     section(10, (into) => {
       into.unsigned(this.#functions.length)
       for (const { body } of this.#functions) {
         into.unsigned(body.length)
+        begins.push(into.length)
         into.append(body)
       }
+      codeLength = into.length
+    })
+    if (this.#descriptions.size === 0 || mapOf === undefined) return out.bytes()
+    const codeAt = out.length - codeLength
+    const described = [...this.#descriptions].sort(([a], [b]) => a - b)
+    section(0, (into) => {
+      into.text('name')
+      writeNames(into, described)
+    })
+    const marks = described.flatMap(([index, { marks: own }]) => {
+      const begin = codeAt + (begins[index - this.#imports.length] ?? 0)
+      return own.map(({ at, place }) => ({ at: begin + at, place }))
+    })
+    section(0, (into) => {
+      into.text('sourceMappingURL')
+      into.text(mapOf(marks))
     })
     return out.bytes()
   }
+}
+
+/** Writes the names of functions and of their locals, in the order of their indices, as the section of names has them. */
+function writeNames(into: ByteWriter, described: readonly (readonly [number, FunctionDescription])[]): void {
+  const part = (id: number, write: (content: ByteWriter) => void): void => {
+    const content = new ByteWriter()
+    write(content)
+    into.byte(id)
+    into.unsigned(content.length)
+    into.append(content.bytes())
+  }
+  part(1, (content) => {
+    content.unsigned(described.length)
+    for (const [index, { name }] of described) {
+      content.unsigned(index)
+      content.text(name)
+    }
+  })
+  part(2, (content) => {
+    content.unsigned(described.length)
+    for (const [index, { locals }] of described) {
+      content.unsigned(index)
+      content.unsigned(locals.size)
+      for (const [local, name] of [...locals].sort(([a], [b]) => a - b)) {
+        content.unsigned(local)
+        content.text(name)
+      }
+    }
+  })
 }

@@ -33,6 +33,7 @@ import type { Computation, Slice } from './machine/slice.js'
 import { LaunchFault, type Touch, type Work } from './machine/work.js'
 import { MULTIPROCESSORS } from './properties.js'
 import type { Queued, SimMemory } from './sim-memory.js'
+import type { SourceFiles } from './source-files.js'
 
 /**
  * The lanes of a multiprocessor in the model of time. Each does so many instructions in a nanosecond, and memory moves so many bytes in one; a launch
@@ -69,6 +70,8 @@ export interface PtxParts {
   readonly cores: number
   /** The accesses at which lanes of a warp go in step. */
   readonly inStep: Ptx.InStep
+  /** The files in which inspectors step through kernels; undefined for code that is as fast as it can be. */
+  readonly sources: SourceFiles | undefined
   readonly setConditional: SetConditional
   readonly computeCapability: ComputeCapability
 }
@@ -136,7 +139,7 @@ export class PtxModule implements ModuleCode {
     const { localBytes } = refusedByLoader(() => this.#module.facts(name))
     if (localBytes > MOST_LOCAL) throw tooMuchLocalMemory(name, localBytes)
     // The kernel is compiled here and not at the first launch, so that a form that does not run is reported at once.
-    this.#module.code(name, { inStep: this.parts.inStep })
+    this.#module.code(name, codeOptions(this.parts))
     const kernel = new PtxKernel(name, this.#module, this.#image.text, this.host?.get(name), this.parts)
     this.#kernels.set(name, kernel)
     return kernel
@@ -181,9 +184,10 @@ export class PtxKernel implements KernelCode {
     this.facts = module.facts(name)
     this.#instructions = this.facts.instructions
     for (const { use } of this.facts.parameters) if (use !== 'none') this.#bytes += BYTES_OF_ACCESS
-    if (parts.cores > 1) {
+    // Workers have inspectors of their own.
+    if (parts.cores > 1 && parts.sources === undefined) {
       const { inStep } = parts
-      const addresses = (): ReadonlyMap<string, number> => module.code(name, { inStep }).variables
+      const addresses = (): ReadonlyMap<string, number> => module.code(name, codeOptions(parts)).variables
       this.#workers = new KernelWorkers(parts.cores, () => ({
         text,
         kernel: name,
@@ -244,9 +248,9 @@ export class PtxKernel implements KernelCode {
     const report = (found: Ptx.KernelFinding): void => void mistakes.push(found)
     const checks = { recorded: true, checked: true, report, mayWrite }
     const configuration = { grid, block, parameters, dynamicSharedBytes: sharedMemory, cooperative }
-    const { choose, inStep, instructions: instructionLimit } = this.parts
+    const { choose, instructions: instructionLimit } = this.parts
     const launch = this.module.launch(this.name, configuration, {
-      inStep,
+      ...codeOptions(this.parts),
       print: (text) => void process.stdout.write(text),
       setConditional: this.parts.setConditional,
       ...(instructionLimit === 0 ? {} : { instructionLimit }),
@@ -308,6 +312,15 @@ export class PtxKernel implements KernelCode {
     return bytes
   }
 }
+
+/** The options of all code of the machine. */
+const codeOptions = ({
+  inStep,
+  sources,
+}: PtxParts): { inStep: Ptx.InStep; findSource: Ptx.FindSource | undefined } => ({
+  inStep,
+  findSource: sources?.find,
+})
 
 const checkedInPart = (kernel: string): string =>
   `The sanitizer has looked for races in global memory at a part of a launch of kernel '${kernel}' only: its warps pass more than four million barriers and releases. Check a smaller launch: fewer blocks, or fewer turns of its loops`

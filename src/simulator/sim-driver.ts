@@ -29,6 +29,7 @@ import { SimQueue } from './sim-queue.js'
 import { SimSharing } from './sim-sharing.js'
 import { SimStreams } from './sim-streams.js'
 import { SimWork } from './sim-work.js'
+import { SourceFiles } from './source-files.js'
 
 export interface SimDriverOptions {
   readonly devices: number
@@ -42,6 +43,8 @@ export interface SimDriverOptions {
   readonly computeCapability?: ComputeCapability | undefined
   /** The accesses at which lanes of a warp go in step. Default: as the environment says. */
   readonly inStep?: InStep | undefined
+  /** The folder with the sources of kernels, if these are to be stepped through; empty: they are not. Default: as the environment says. */
+  readonly sourceMaps?: string | undefined
   /** The seed of the faults that are random. Default: `seed`. */
   readonly faultSeed?: number
   /** Makes the scheduler that takes the place of virtual time, and of the seed. */
@@ -57,6 +60,11 @@ const unreachable = new FinalizationRegistry(({ ranges, others }: { ranges: Rang
   ranges.giveBack()
   others.leave()
 })
+
+/** The files that kernels are stepped through in; undefined if they are not. */
+function sourceFiles(folder: string): SourceFiles | undefined {
+  return folder === '' ? undefined : new SourceFiles(folder)
+}
 
 /** The simulator that the handle belongs to, if any. */
 export function simulatorOfHandle(handle: number): SimDriver | undefined {
@@ -110,6 +118,7 @@ export class SimDriver implements Driver {
       instructions: options.instructions ?? VARIABLES.simInstructions.read(),
       cores: VARIABLES.simCores.read() || availableCores(),
       inStep: options.inStep ?? VARIABLES.simInStep.read(),
+      sources: sourceFiles(options.sourceMaps ?? VARIABLES.simSourceMaps.read()),
       setConditional: (condition, value) => this.machine.setCondition(condition, value),
       computeCapability,
     })

@@ -35,6 +35,7 @@ import { PtxModule } from './ptx-kernels.js'
 import type { Registry } from './registry.js'
 import type { Queued, SimMemory } from './sim-memory.js'
 import type { SimQueue } from './sim-queue.js'
+import type { SourceFiles } from './source-files.js'
 
 /** The bytes of shared memory, static and dynamic together, that a kernel may have without asking for more. */
 const SHARED_MEMORY_OF_ANY = 48 * 1024
@@ -71,6 +72,7 @@ export class SimKernels implements KernelDriver {
       readonly instructions: number
       readonly cores: number
       readonly inStep: InStep
+      readonly sources: SourceFiles | undefined
       readonly setConditional: SetConditional
       readonly computeCapability: ComputeCapability
     },
@@ -84,12 +86,22 @@ export class SimKernels implements KernelDriver {
   compileNow(source: KernelSource): ModuleImage {
     this.waits.refuseExclusive(LOADING)
     if (source.host !== undefined && source.compares !== true) return source.host
-    return compiled(source, source.ptx ?? forDriver(compileCudaNow(forPtx(source), 'ptx')))
+    return compiled(source, source.ptx ?? forDriver(compileCudaNow(this.#forPtx(source), 'ptx')))
   }
 
   async compile(source: KernelSource): Promise<ModuleImage> {
     if (source.host !== undefined && source.compares !== true) return source.host
-    return compiled(source, source.ptx ?? forDriver(await compileCuda(forPtx(source), 'ptx')))
+    return compiled(source, source.ptx ?? forDriver(await compileCuda(this.#forPtx(source), 'ptx')))
+  }
+
+  /** The source with options that let NVRTC make PTX, which is for a virtual architecture, with lines where it is stepped through. */
+  #forPtx({ text, file, options }: KernelSource): CompiledSource {
+    const forVirtual = options.map((option) => option.replace(/\bsm_(?=\d)/, 'compute_'))
+    const { sources } = this.options
+    if (sources === undefined) return { text, file, options: forVirtual }
+    sources.add(file, text)
+    const hasLines = options.some((option) => /^--?(?:generate-)?line-?info$/.test(option))
+    return { text, file, options: hasLines ? forVirtual : [...forVirtual, '-lineinfo'] }
   }
 
   load(image: ModuleImage, context: ContextHandle): ModuleHandle {
@@ -198,6 +210,7 @@ export class SimKernels implements KernelDriver {
       instructions: this.options.instructions,
       cores: this.options.cores,
       inStep: this.options.inStep,
+      sources: this.options.sources,
       setConditional,
       computeCapability: this.options.computeCapability,
     })
@@ -258,11 +271,6 @@ function forDriver(ptx: Uint8Array): Uint8Array {
   const version = /^\.version (\S+)$/m.exec(text)?.[1]
   if (version === undefined || !isLater(version, NEWEST_PTX)) return ptx
   return new TextEncoder().encode(text.replace(/^\.version .*$/m, `.version ${NEWEST_PTX}`))
-}
-
-/** The source with options that let NVRTC make PTX, which is for a virtual architecture. */
-function forPtx({ text, file, options }: KernelSource): CompiledSource {
-  return { text, file, options: options.map((option) => option.replace(/\bsm_(?=\d)/, 'compute_')) }
 }
 
 /** Whether a launch's blocks and threads keep to the limits of the device. A GPU refuses one that does not. */

@@ -68,6 +68,9 @@ const text = (given: string): string => given
 /** An empty text if it is switched off. */
 const textUnless0 = (given: string): string => (given === '0' ? '' : given)
 
+/** The working directory if it is switched on, and an empty text if it is switched off. */
+const folderOrFlag = (given: string): string => (given === '1' ? '.' : textUnless0(given))
+
 /** The names that a library's file has, in order of preference. */
 export interface FileNames {
   readonly linux: readonly string[]
@@ -164,6 +167,13 @@ export const VARIABLES = {
     default: 'volatile',
     parse: oneOf('volatile', 'shared'),
     doc: 'at which accesses [lanes of a warp go in step](../guides/kernels.md#lanes-in-step): volatile ones, or all of shared memory besides',
+  }),
+  simSourceMaps: new EnvironmentVariable('CUDA_STREAMS_SIM_SOURCE_MAPS', {
+    values: '0, 1 or a folder',
+    default: '',
+    defaultText: '0',
+    parse: folderOrFlag,
+    doc: '1: inspectors of the run time [step through kernels](../guides/kernels.md#stepping-through-a-kernel); or the folder with their sources',
   }),
   simCores: new EnvironmentVariable('CUDA_STREAMS_SIM_CORES', {
     values: 'a whole number from 1 to 64',

@@ -109,7 +109,19 @@ const ELSEWHERE: Readonly<Record<string, Act>> = {
 /** Members that queue nothing. */
 const QUIET = [
   ...['constructor', 'query', 'synchronize', 'finished', 'device', 'serial', 'handle', 'id', 'context', 'priority'],
-  ...['nonBlocking', 'isCapturing', 'captureStatus', 'cachedEvent', 'closed', 'use', 'enter', 'run', 'share', 'equals', 'valueOf'],
+  ...[
+    'nonBlocking',
+    'isCapturing',
+    'captureStatus',
+    'cachedEvent',
+    'closed',
+    'use',
+    'enter',
+    'run',
+    'share',
+    'equals',
+    'valueOf',
+  ],
   ...['close', 'toString'],
   // Refused but in a capture, where they queue nothing either.
   ...['createCondition', 'if', 'while', 'switch'],
