@@ -3,6 +3,7 @@ import type { Given } from '../foundation/base/arguments.js'
 import {
   checkArray,
   checkChoice,
+  checkFunction,
   checkInteger,
   checkNanoseconds,
   checkPointer,
@@ -16,6 +17,7 @@ import { memoize } from '../foundation/base/memoize.js'
 import { shortCallSite } from '../foundation/base/stack.js'
 import { CUresult } from '../foundation/driver/cuda-results.js'
 import type { StreamHandle } from '../foundation/driver/handle-types.js'
+import type { KernelProfile } from '../foundation/driver/kernel-profile.js'
 import { backendOf, driverIsMade, wrappableOf } from '../foundation/driver/wrappable-driver.js'
 import { type ComputeCapability, parseComputeCapability } from '../simulator/compute-capability.js'
 import { FAILING_CALLS, type FailingCall, type PlannedFault } from '../simulator/machine/fault-plan.js'
@@ -125,6 +127,22 @@ export interface Simulation extends Disposable {
    * @throws {Error} ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE, ERR_OUT_OF_RANGE for an impossible fault
    */
   inject(fault: Fault): Disposable
+  /**
+   * Runs a function, and counts what the kernels that run meanwhile do: for each line the sectors of global memory, the conflicts of banks of shared
+   * memory and the branches that divide warps, and the occupancy. It waits for all work that was queued before, and for all that the function has
+   * queued; kernels take many times as long. Kernels that the simulator runs as JavaScript are not counted.
+   * @param run Launches the kernels. A promise that it returns is awaited.
+   * @returns the launches, in the order in which they ended
+   * @throws {Error} ERR_INVALID_ARG_TYPE; what the function throws, and what the waits reject with
+   * @example
+   * ```ts
+   * import { simulationOf } from 'cuda-streams/sim'
+   *
+   * const profiles = await simulationOf(device).profile(() => stream.launch(axpy, { threads: 1000 }, 2, x, y, 1000))
+   * console.table(profiles[0]?.lines)
+   * ```
+   */
+  profile(run: () => unknown): Promise<readonly KernelProfile[]>
   /**
    * Destroys its contexts: pending promises reject, and all further use fails with CudaError 709,
    * CUDA_ERROR_CONTEXT_IS_DESTROYED; `close()` of its objects does not throw. May be called twice.
@@ -302,15 +320,33 @@ export function destroyForeignStream(handle: bigint): void {
   driver.streams.foreignDestroy(address as StreamHandle)
 }
 
+const devicesOf = (driver: SimDriver): readonly Device[] =>
+  Array.from({ length: driver.devices.count() }, (_, ordinal) => deviceOf(wrappableOf(driver), ordinal))
+
 /** The simulation of a simulator: always the same object. */
 export const simulationFor = memoize(
   (driver: SimDriver): Simulation => ({
-    devices: Array.from({ length: driver.devices.count() }, (_, ordinal) => deviceOf(wrappableOf(driver), ordinal)),
+    devices: devicesOf(driver),
     seed: driver.seed,
     get now() {
       return driver.machine.scheduler.now
     },
     inject: (fault) => ({ [Symbol.dispose]: driver.machine.faults.add(checkFault(fault)) }),
+    async profile(run) {
+      checkFunction(run, 'run')
+      const finished = (): Promise<unknown> => Promise.all(devicesOf(driver).map((device) => device.finished()))
+      const profiles: KernelProfile[] = []
+      const profiler = (profile: KernelProfile): void => void profiles.push(profile)
+      await finished()
+      driver.kernels.profilers.add(profiler)
+      try {
+        await run()
+        await finished()
+      } finally {
+        driver.kernels.profilers.delete(profiler)
+      }
+      return profiles
+    },
     close: () => driver.close(),
     [Symbol.dispose]: () => driver.close(),
   }),

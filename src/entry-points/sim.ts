@@ -17,6 +17,7 @@ export {
   simulate,
   simulationOf,
 } from '../core/simulation.js'
+export type { KernelProfile, LineProfile } from '../foundation/driver/kernel-profile.js'
 export type { Disagreement, Exploration, Order } from '../tools/explore/exploration.js'
 export {
   type ExploreOptions,

@@ -4,17 +4,28 @@
  */
 
 import { type Block, edgesWithin, functionCalledBy, liveAtStart, type Region, regionFrom } from './control-flow.js'
-import { accessesOf, type Decoded, registersOf } from './decoding.js'
+import { accessesOf, type Decoded, operandOf, registersOf } from './decoding.js'
 import { InstructionWriter } from './instruction-writer.js'
 import { type AccessCost, LANES, LaneShapes } from './lane-shapes.js'
 import { LaneWriter } from './lane-writer.js'
-import { BLOCK, EXITED, FRAME, LOCAL_WINDOW, MIXED, SLICE, SPIN_TURNS } from './layout.js'
+import { BLOCK, EXITED, FRAME, LOCAL_WINDOW, MIXED, SHARED_WINDOW, SLICE, SPIN_TURNS } from './layout.js'
 import { mayWait, type PreparedFunction, type Stop } from './program.js'
 import { type RowGuard, rowGuardOf } from './row-guard.js'
 import { checkWidened, RowRanges } from './row-ranges.js'
-import { type Operand, ptxError, type Register } from './syntax.js'
+import { isCall } from './segments.js'
+import { bitsOf, type Operand, ptxError, type Register } from './syntax.js'
 import { type ModuleContext, ValueWriter } from './value-writer.js'
-import { type FunctionDescription, i32, i64, type LocalType, memory, type Signature, set, tee } from './wasm-encoder.js'
+import {
+  call,
+  type FunctionDescription,
+  i32,
+  i64,
+  type LocalType,
+  memory,
+  type Signature,
+  set,
+  tee,
+} from './wasm-encoder.js'
 
 type Label = { readonly kind: 'block' | 'loop' | 'threads' | 'end' | 'handed' | 'other'; readonly block: number }
 
@@ -838,7 +849,7 @@ export class FunctionWriter {
 
   #writeBlock(region: Region, id: number, block: Block, tasks: (() => void)[]): void {
     const { body } = this.#values
-    this.#writeContent(block)
+    this.#writeContent(id, block)
     this.#mark(block.end)
     const { terminator } = block
     switch (terminator.kind) {
@@ -1026,7 +1037,7 @@ export class FunctionWriter {
       const block = this.fn.flow.blocks[id]
       if (block === undefined) continue
       if (this.#counted?.loops.has(id)) this.#turn(id)
-      this.#writeContent(block)
+      this.#writeContent(id, block)
       this.#mark(block.end)
       const { terminator } = block
       if (terminator.kind === 'goto') jump(id, terminator.target)
@@ -1059,10 +1070,52 @@ export class FunctionWriter {
     body.end()
   }
 
-  #writeContent(block: Block): void {
+  #writeContent(id: number, block: Block): void {
+    let part = 0
+    this.#enterSegment(id, part)
     if (block.receives !== undefined) this.#receive(block.receives)
     this.#instructions.addresses.groupAccesses(block.instructions)
-    for (const decoded of block.instructions) this.#instruction(decoded)
+    for (const decoded of block.instructions) {
+      this.#instruction(decoded)
+      if (isCall(decoded)) this.#enterSegment(id, ++part)
+    }
+  }
+
+  /** Tells that the thread comes to a part of a block, in code that counts. */
+  #enterSegment(block: number, part: number): void {
+    if (!this.context.isCounted) return
+    const { body, thread } = this.#values
+    body.write(i32(this.context.segment(this.fn, block, part)), thread, call(this.context.runtime('entered')))
+  }
+
+  /** Tells which memory an instruction is about to access, in code that counts. */
+  #countAccess(decoded: Decoded): void {
+    const { meaning } = decoded.form
+    if (!this.context.isCounted || meaning.kind !== 'code') return
+    const { T: type = 'b32', vec = 'v1' } = decoded.modifiers
+    if (/^(?:load|store|atomic)$/.test(meaning.code)) {
+      const bytes = (Math.max(8, bitsOf(type)) / 8) * Number(vec.slice(1))
+      const operand = operandOf(decoded, 'a')
+      if (!/^const/.test(decoded.modifiers['space'] ?? ''))
+        this.#countAddress(operand, this.#instructions.addresses.spaceOf(decoded, operand), bytes, decoded)
+    } else if (meaning.code === 'copy') {
+      const size = operandOf(decoded, 'c')
+      const bytes = size.kind === 'integer' ? Number(size.value) : 0
+      this.#countAddress(operandOf(decoded, 'a'), 'shared', bytes, decoded)
+      this.#countAddress(operandOf(decoded, 'b'), 'global', bytes, decoded)
+    }
+  }
+
+  #countAddress(operand: Operand, space: string, bytes: number, decoded: Decoded): void {
+    if (operand.kind !== 'address' || !/^(?:generic|global|shared)$/.test(space)) return
+    const { body, thread } = this.#values
+    body.i32(this.context.site(decoded).number)
+    if (space === 'shared') {
+      this.#values.push(operand.base, 'u32')
+      body.write(i32(Number(BigInt.asIntN(32, operand.offset))), 'i32.add', 'i64.extend_i32_u')
+      body.write(i64(SHARED_WINDOW), 'i64.add')
+    } else this.#values.push(operand, 'u64')
+    body.write('f64.convert_i64_u', i32(bytes), thread, call(this.context.runtime('accessed')))
   }
 
   #instruction(decoded: Decoded): void {
@@ -1080,6 +1133,7 @@ export class FunctionWriter {
       this.#values.body.if()
       this.#labels.push({ kind: 'other', block: -1 })
     }
+    this.#countAccess(decoded)
     if (lanes === undefined) this.#instructions.write(decoded)
     else lanes.write(decoded)
     if (guard !== undefined) {

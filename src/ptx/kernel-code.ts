@@ -25,6 +25,8 @@ import {
 } from './layout.js'
 import { NUMBERS } from './numbers.js'
 import type { KernelProgram, PreparedFunction, Stop } from './program.js'
+import { programOrder } from './program-order.js'
+import { type Segment, segmentOf } from './segments.js'
 import { type SourceTexts, sourceMapUrl } from './source-map.js'
 import { DIRECT_SIGNATURE, ENTRY_SIGNATURE, type ModuleContext, writeHelper, writeLaneHelper } from './value-writer.js'
 import {
@@ -62,6 +64,8 @@ export interface RunTime {
   shared(site: number, address: number, bytes: number, access: number, thread: number): void
   global(site: number, low: number, high: number, bytes: number, access: number, thread: number): void
   fence(): void
+  entered(segment: number, thread: number): void
+  accessed(site: number, address: number, bytes: number, thread: number): void
   uninitialised(site: number, low: number, high: number, bytes: number, thread: number): void
   host(name: string, site: number, parameters: number, results: number, frame: number, thread: number): void
 }
@@ -71,6 +75,8 @@ export interface CodeOptions {
   readonly checked: boolean
   /** Whether threads run as lanes of SIMD: where that takes less time, wherever they can, or never. */
   readonly lanes: LaneUse
+  /** Whether launches count what their warps do (launch-counts.ts). */
+  readonly counted: boolean
   /** The texts in which inspectors step through the code, if it is made for that. */
   readonly sources: SourceTexts | undefined
 }
@@ -89,6 +95,8 @@ const IMPORTS: Readonly<Record<string, Signature>> = {
   shared: { parameters: [I, I, I, I, I], results: [] },
   global: { parameters: [I, I, I, I, I, I], results: [] },
   fence: { parameters: [], results: [] },
+  entered: { parameters: [I, I], results: [] },
+  accessed: { parameters: [I, 'f64', I, I], results: [] },
   uninitialised: { parameters: [I, I, I, I, I], results: [] },
   pageTouched: { parameters: [I], results: [] },
   callable: { parameters: [I], results: [I] },
@@ -161,6 +169,10 @@ function laneSignatureOf(name: string): Signature | undefined {
 
 export class KernelCode {
   readonly sites: Decoded[] = []
+  /** The parts of blocks of code, in code that counts. */
+  readonly segments: Segment[] = []
+  readonly #segmentOf = new Map<string, number>()
+  readonly #orders = new Map<PreparedFunction, Int32Array>()
   readonly #siteOf = new Map<Decoded, number>()
   readonly #entries: (Entry | undefined)[] = []
   readonly #imports: Record<string, unknown>
@@ -236,6 +248,9 @@ export class KernelCode {
       global: (site: number, low: number, high: number, bytes: number, access: number, thread: number) =>
         runTime().global(site, low, high, bytes, access, thread),
       fence: () => runTime().fence(),
+      entered: (segment: number, thread: number) => runTime().entered(segment, thread),
+      accessed: (site: number, address: number, bytes: number, thread: number) =>
+        runTime().accessed(site, address, bytes, thread),
       uninitialised: (site: number, low: number, high: number, bytes: number, thread: number) =>
         runTime().uninitialised(site, low, high, bytes, thread),
       pageTouched: (page: number) => this.memory.pageTouched(page),
@@ -341,6 +356,17 @@ export class KernelCode {
     return { number, window, range, lanes, alone }
   }
 
+  #segment(fn: PreparedFunction, block: number, part: number): number {
+    const key = `${fn.index},${block},${part}`
+    const known = this.#segmentOf.get(key)
+    if (known !== undefined) return known
+    const order = this.#orders.get(fn) ?? programOrder(fn.flow)
+    this.#orders.set(fn, order)
+    const number = this.segments.push(segmentOf(fn, block, part, order)) - 1
+    this.#segmentOf.set(key, number)
+    return number
+  }
+
   /** The places of the machine that are built into code. */
   readonly #places: Places = {
     addressOf: (name, decoded) => this.#addressOf(name, decoded),
@@ -373,7 +399,7 @@ export class KernelCode {
 
   /** The module as it was compiled for another machine with the same places. */
   #known(key: string): WasmModule | undefined {
-    if (this.options.sources !== undefined) return undefined
+    if (this.options.sources !== undefined || this.options.counted) return undefined
     const pending: { readonly waiting: number; readonly latest: number; readonly bits: number }[] = []
     const pendingMarks: Places['pendingMarks'] = (bits) => {
       const marks = this.#newPending(bits)
@@ -428,8 +454,10 @@ export class KernelCode {
         return once(`$${name} of lanes`, signature, () => writeLaneHelper(name, context))
       },
       tellLanes: () => places.tellLanes(),
-      lanes: hasLanes() && sources === undefined ? options.lanes : 'never',
+      lanes: hasLanes() && sources === undefined && !options.counted ? options.lanes : 'never',
       isStepped: sources !== undefined,
+      isCounted: options.counted,
+      segment: (fn, block, part) => this.#segment(fn, block, part),
       continuation: (fn, block, entry) =>
         once(
           `rest ${fn.fn.name} ${block} ${entry.block},${entry.isStart}`,
@@ -487,6 +515,7 @@ export class KernelCode {
     }
     if (sources !== undefined) return compileWasm(module.encode((marks) => sourceMapUrl(marks, sources)))
     const compiled = compileWasm(module.encode())
+    if (options.counted) return compiled
     keepPart(program, key, compiled, places)
     return compiled
   }

@@ -5,6 +5,7 @@ import { type DeviceBlock, ENGINE_BEGIN, OutOfMachineMemory } from './device-mem
 import type { KernelFault } from './faults.js'
 import type { GlobalRace, SiteFacts } from './global-races.js'
 import type { KernelCode, RunTime } from './kernel-code.js'
+import type { LaunchCounts } from './launch-counts.js'
 import type { LaunchOptions } from './launch-options.js'
 import type { LaunchReports } from './launch-reports.js'
 import type { LaunchSpace } from './launch-space.js'
@@ -33,6 +34,7 @@ export class LaunchRunTime implements RunTime {
     private readonly options: LaunchOptions,
     private readonly space: LaunchSpace,
     private readonly reports: LaunchReports,
+    private readonly counts: LaunchCounts | undefined,
   ) {}
 
   // Memory --------------------------------------------------------------------------------------------------------------
@@ -276,6 +278,14 @@ export class LaunchRunTime implements RunTime {
     const report = (): void => this.reports.find('global-memory-race', message, [thread], at, resident)
     if (!isOfWrites) report()
     else if (block?.base !== undefined) this.#reportIfChanged(block.base + address - block.begin, bytes, report)
+  }
+
+  entered(segment: number, thread: number): void {
+    if (this.reports.current !== undefined) this.counts?.entered(this.reports.current, segment, thread)
+  }
+
+  accessed(site: number, address: number, bytes: number, thread: number): void {
+    if (this.reports.current !== undefined) this.counts?.accessed(this.reports.current, site, address, bytes, thread)
   }
 
   fence(): void {

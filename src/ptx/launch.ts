@@ -13,6 +13,7 @@ import { type DeviceMemory, ENGINE_BEGIN } from './device-memory.js'
 import type { KernelFault } from './faults.js'
 import type { KernelCode } from './kernel-code.js'
 import { LaunchBlocks } from './launch-blocks.js'
+import { LaunchCounts, type LineCounts } from './launch-counts.js'
 import { LaunchEffort, OutOfEffort, STOP_EFFORT } from './launch-effort.js'
 import type { LaunchOptions } from './launch-options.js'
 import { LaunchReports } from './launch-reports.js'
@@ -62,6 +63,8 @@ export class KernelLaunch {
   /** Whether blocks run one after the other, each from its start to its end. */
   readonly #runsThrough: boolean
   #workers: BlockWorkers | undefined
+  /** What the warps of the launch do, if its code tells that. */
+  readonly #counts: LaunchCounts | undefined
   /** The work that workers do: all blocks that have not started here. */
   #spread: { readonly run: BlockRun; readonly instructionLimit: number } | undefined
   /** The milliseconds for which blocks have run here, and the blocks of the next portion, while workers may take over. */
@@ -91,10 +94,11 @@ export class KernelLaunch {
     const { choose, workers, report } = options
     this.#memory = code.memory
     this.#threads = threads
-    if (choose === undefined && !cooperative && !code.runsAlone) this.#workers = workers
+    if (choose === undefined && !cooperative && !code.runsAlone && !code.options.counted) this.#workers = workers
     this.#space = new LaunchSpace(code, configuration, options)
     this.#reports = new LaunchReports(code, configuration, options)
-    this.#runTime = new LaunchRunTime(code, options, this.#space, this.#reports)
+    if (code.options.counted) this.#counts = new LaunchCounts(code, threads)
+    this.#runTime = new LaunchRunTime(code, options, this.#space, this.#reports, this.#counts)
     const waits = program.waiting.has(program.kernel.fn.name)
     const { least, ofThread, most } = DEFAULT_LIMIT
     this.#effort = new LaunchEffort(
@@ -124,7 +128,7 @@ export class KernelLaunch {
       { choose, mayWait: waits || choose !== undefined },
     )
     const { stopsThreads, readsClock } = program
-    const inOrder = choose === undefined && this.#space.globalRaces === undefined
+    const inOrder = choose === undefined && this.#space.globalRaces === undefined && this.#counts === undefined
     this.#runsThrough = inOrder && !stopsThreads && !readsClock && this.#space.sharedBytes === 0
   }
 
@@ -298,6 +302,7 @@ export class KernelLaunch {
     if (resident === undefined) throw new Error('There is no block to run')
     this.#reports.current = resident
     const end = this.#turns.round(resident)
+    this.#counts?.turnEnded(resident, end === 'ended')
     if (end === 'rests') {
       this.#restsAt = index
       return
@@ -340,6 +345,11 @@ export class KernelLaunch {
   /** Whether races in global memory were looked for in a part of the launch only, since it has more barriers and releases than are kept. */
   get isCheckedInPart(): boolean {
     return this.#space.globalRaces?.isFull === true
+  }
+
+  /** What the warps of the launch have done at each line, if its code counts that. */
+  lines(): readonly LineCounts[] {
+    return this.#counts?.lines() ?? []
   }
 
   /** The accesses of the launch to memory since the last call, if its code records them. */

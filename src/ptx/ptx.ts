@@ -11,6 +11,7 @@ import type { InStep } from './in-step.js'
 import { KernelCode } from './kernel-code.js'
 import type { LaneUse } from './lane-shapes.js'
 import { KernelLaunch } from './launch.js'
+import type { LineCounts } from './launch-counts.js'
 import type { LaunchOptions } from './launch-options.js'
 import { FUNCTION_WINDOW, type LaunchConfiguration } from './layout.js'
 import { functionNumber } from './program.js'
@@ -40,6 +41,7 @@ export {
   KernelLaunch,
   type LaunchConfiguration,
   type LaunchOptions,
+  type LineCounts,
   MOST_STATIC_SHARED,
   OutOfMachineMemory,
   type OverlargeKernel,
@@ -66,6 +68,8 @@ export interface CodeOptions {
   readonly recorded?: boolean
   /** Finds races within shared memory. */
   readonly checked?: boolean
+  /** Counts what warps do at each line; the code takes many times as long. */
+  readonly counted?: boolean
   /** Runs threads as lanes of SIMD: where that takes less time, wherever they can, or never. Default: 'paying'; tests compare all. */
   readonly lanes?: LaneUse
   /**
@@ -170,14 +174,14 @@ export class PtxModule {
    * exist, and for code that is wrong; OutOfMachineMemory
    */
   code(kernel: string, options: CodeOptions = {}): KernelCode {
-    const { recorded = false, checked = false, lanes = DEFAULT_LANES } = options
+    const { recorded = false, checked = false, counted = false, lanes = DEFAULT_LANES } = options
     const { stackBytes = DEFAULT_STACK_BYTES, inStep = DEFAULT_IN_STEP, findSource } = options
     const isStepped = findSource !== undefined
     const sources = findSource && {
       find: findSource,
       ptx: { url: `cuda-streams:///${kernel}.ptx`, text: this.text },
     }
-    const key = `${recorded},${checked},${lanes},${stackBytes},${inStep},${isStepped},${kernel}`
+    const key = `${recorded},${checked},${counted},${lanes},${stackBytes},${inStep},${isStepped},${kernel}`
     const known = this.#codes.get(key)
     if (known !== undefined) return known
     const code = withCode(() => {
@@ -185,7 +189,7 @@ export class PtxModule {
       return new KernelCode(
         this.#shared.program(kernel, { stackBytes, inStep, isStepped }),
         this.host.memory,
-        { recorded, checked, lanes, sources },
+        { recorded, checked, counted, lanes, sources },
         address,
       )
     })

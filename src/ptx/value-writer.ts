@@ -41,6 +41,10 @@ export interface ModuleContext {
   readonly lanes: LaneUse
   /** Whether the code is made for stepping: each instruction stands once in an entry, at its place, and is marked with its line. */
   readonly isStepped: boolean
+  /** Whether the code tells which blocks of code and which memory each thread comes to. */
+  readonly isCounted: boolean
+  /** The number of a part of a block of code, of those that calls divide it into. */
+  segment(fn: PreparedFunction, block: number, part: number): number
   /** Tells that threads run as lanes in the code. */
   readonly tellLanes: () => void
   /** The function with the code from a block on of an entry, for one thread whose registers it takes as parameters. */

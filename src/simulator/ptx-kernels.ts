@@ -21,6 +21,7 @@ import type {
   PassedType,
   SetConditional,
 } from '../foundation/driver/kernel-driver.js'
+import type { KernelProfile } from '../foundation/driver/kernel-profile.js'
 import type { KernelWork } from '../foundation/driver/queued-work.js'
 import type * as Ptx from '../ptx/ptx.js'
 import { type ComputeCapability, NEWEST_PTX, whyTargetIsRefused } from './compute-capability.js'
@@ -72,9 +73,15 @@ export interface PtxParts {
   readonly inStep: Ptx.InStep
   /** The files in which inspectors step through kernels; undefined for code that is as fast as it can be. */
   readonly sources: SourceFiles | undefined
+  /** The functions that are told what a launch did at each line; launches count that as long as there is one. */
+  readonly profilers: ReadonlySet<(profile: KernelProfile) => void>
+  /** The blocks that a multiprocessor has room for at the same time, and the part of its warps that they fill. */
+  readonly occupancy: (block: LaunchShape['block'], sharedMemory: number) => Occupancy
   readonly setConditional: SetConditional
   readonly computeCapability: ComputeCapability
 }
+
+type Occupancy = Pick<KernelProfile, 'activeBlocks' | 'occupancy'>
 
 /** A module of PTX that is loaded on a device. */
 export class PtxModule implements ModuleCode {
@@ -249,8 +256,10 @@ export class PtxKernel implements KernelCode {
     const checks = { recorded: true, checked: true, report, mayWrite }
     const configuration = { grid, block, parameters, dynamicSharedBytes: sharedMemory, cooperative }
     const { choose, instructions: instructionLimit } = this.parts
+    const profilers = [...this.parts.profilers]
     const launch = this.module.launch(this.name, configuration, {
       ...codeOptions(this.parts),
+      counted: profilers.length > 0,
       print: (text) => void process.stdout.write(text),
       setConditional: this.parts.setConditional,
       ...(instructionLimit === 0 ? {} : { instructionLimit }),
@@ -261,10 +270,23 @@ export class PtxKernel implements KernelCode {
       observer?.ran(exactMemory(launch.accesses()), mistakes)
       if (launch.isCheckedInPart) warnOnce('CUDA_STREAMS_CHECKED_IN_PART', checkedInPart(this.name))
       if (!isComplete) return
+      if (profilers.length > 0) {
+        const profile = this.#profileOf(shape, launch.lines())
+        for (const tell of profilers) tell(profile)
+      }
       const { instructions, bytes, threads } = launch.statistics
       this.#instructions = instructions / threads
       this.#bytes = bytes / threads
     })
+  }
+
+  #profileOf({ grid, block, sharedMemory }: LaunchShape, counts: readonly Ptx.LineCounts[]): KernelProfile {
+    const occupancy = this.parts.occupancy(block, sharedMemory + this.facts.staticSharedBytes)
+    const lines = counts.map(({ threads, ...count }) => ({
+      ...count,
+      activeThreads: count.instructions === 0 ? 0 : threads / count.instructions,
+    }))
+    return { kernel: this.name, grid, block, ...occupancy, lines }
   }
 
   #durationOf({ grid, block }: LaunchShape, multiprocessors: number): number {

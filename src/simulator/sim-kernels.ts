@@ -19,6 +19,7 @@ import type {
   PassedType,
   SetConditional,
 } from '../foundation/driver/kernel-driver.js'
+import type { KernelProfile } from '../foundation/driver/kernel-profile.js'
 import type { LibraryCall } from '../foundation/driver/library-driver.js'
 import type { KernelWork, QueuedKernel } from '../foundation/driver/queued-work.js'
 import { type CompiledSource, compileCuda, compileCudaNow } from '../foundation/native/nvrtc.js'
@@ -58,6 +59,8 @@ export class SimKernels implements KernelDriver {
   readonly #modules = new Map<ModuleHandle, LoadedModule>()
   /** The kernels; indices are their handles, numbers that no other kernel has ever had. Undefined if the module is unloaded. */
   readonly #kernels: (LoadedKernel | undefined)[] = []
+  /** The functions that are told what each launch did. */
+  readonly profilers = new Set<(profile: KernelProfile) => void>()
   /** Picks the block of a launch that goes on; undefined if they go on in order. */
   readonly #choose: ((count: number) => number) | undefined
 
@@ -211,6 +214,8 @@ export class SimKernels implements KernelDriver {
       cores: this.options.cores,
       inStep: this.options.inStep,
       sources: this.options.sources,
+      profilers: this.profilers,
+      occupancy,
       setConditional,
       computeCapability: this.options.computeCapability,
     })
@@ -279,6 +284,17 @@ function fits({ grid, block }: LaunchShape): boolean {
   const limits = [A.maxGridDimX, A.maxGridDimY, A.maxGridDimZ, A.maxBlockDimX, A.maxBlockDimY, A.maxBlockDimZ]
   const isWithin = [...grid, x, y, z].every((value, index) => within(value, limits[index] ?? 0))
   return isWithin && within(x * y * z, A.maxThreadsPerBlock)
+}
+
+function occupancy(
+  block: LaunchShape['block'],
+  sharedMemory: number,
+): Pick<KernelProfile, 'activeBlocks' | 'occupancy'> {
+  const activeBlocks = blocksPerMultiprocessor(block, sharedMemory)
+  const limit = (attribute: number): number => simulatedAttribute(attribute) ?? 1
+  const warps = (threads: number): number => Math.ceil(threads / limit(A.warpSize))
+  const most = warps(limit(A.maxThreadsPerMultiprocessor))
+  return { activeBlocks, occupancy: (activeBlocks * warps(block[0] * block[1] * block[2])) / most }
 }
 
 /** The most blocks on a multiprocessor. The registers of the machine code are not known here: they may leave room for fewer. */

@@ -289,17 +289,18 @@ const graphs: readonly Call[] = [
     },
     answers: (_scene, value) => assert.equal(value, 'fill 0'),
   },
-  {
-    name: 'graph.nodeCount and graph.toDot()',
+  withOptions({
+    name: 'graph.nodeCount and graph.toDot(options)',
     members: ['Graph#nodeCount', 'Graph#toDot'],
     act: 'makes',
+    options: { values: { verbose: () => true } },
     memory: [{ name: 'destination' }],
     prepare: (scene) => {
       const graph = graphOf(scene)
-      return () => `${graph.nodeCount} ${graph.toDot()}`
+      return (options?: { readonly verbose?: boolean }) => `${graph.nodeCount} ${graph.toDot(options)}`
     },
     answers: (_scene, value) => assert.match(String(value), /^1 digraph/),
-  },
+  }),
   ...(['close', Symbol.dispose] as const).map(
     (how): Call => ({
       name: `graph${typeof how === 'symbol' ? '[Symbol.dispose]' : '.close'}(), and of its instance, launched or not`,

@@ -139,7 +139,11 @@ const asking: readonly Call[] = [
     members: ['Stream#captureStatus'],
     act: 'is told',
     prepare: (scene) => () => scene.stream.captureStatus,
-    answers: ({ situation }, value) => assert.equal(value, situation.capture?.of === 'the stream' ? 'active' : 'none'),
+    answers: ({ situation }, value) =>
+      assert.equal(
+        value,
+        situation.capture?.of !== 'the stream' ? 'none' : situation.capture.invalidated ? 'invalidated' : 'active',
+      ),
   },
   {
     name: 'stream.query()',

@@ -61,7 +61,7 @@ const toolCalls: readonly Call[] = [
     MACHINES,
     'simulate()',
     'simulate',
-    ['devices', 'seed', 'memory', 'instructions', 'computeCapability', 'inStep', 'faults'],
+    ['devices', 'seed', 'memory', 'instructions', 'computeCapability', 'inStep', 'sourceMaps', 'faults'],
     (o) => simulate(o),
   ),
   apart(MACHINES, 'simulate({ faults })', undefined, FAULT, (fault) => simulate({ faults: [fault] })),

@@ -203,6 +203,7 @@ const MEMBERS: Readonly<Record<string, readonly Scenario[] | string>> = {
       'Stream.equals',
       'Event.closed',
       'Event.equals',
+      'Device.canAccess',
       'Communicator.closed',
       'Module.closed',
     ].map((name) => [name, 'is not about work that ends']),

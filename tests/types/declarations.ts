@@ -50,6 +50,8 @@ import {
   type FailingCall,
   fault,
   foreignStream,
+  type KernelProfile,
+  type LineProfile,
   latch,
   type Simulation,
   simulate,
@@ -528,6 +530,15 @@ export function simulator(): void {
   const handle: bigint = foreignStream(device, { nonBlocking: false })
   destroyForeignStream(handle)
   void [simulations, held]
+}
+
+export async function profiles(simulation: Simulation, stream: Stream): Promise<void> {
+  const [profile] = await simulation.profile(() => busy(stream, 1))
+  const lines: readonly LineProfile[] | undefined = profile?.lines
+  same<KernelProfile | undefined, typeof profile>(true)
+  // @ts-expect-error a function is needed
+  await simulation.profile(busy(stream, 1))
+  void lines
 }
 
 export function faults(simulation: Simulation): void {
