@@ -67,6 +67,7 @@ EXPORT napi_value napi_register_module_v1(napi_env env, napi_value exports) {
   add_functions(env, own, owned_functions);
   add_functions(env, own, kept_functions);
   add_functions(env, own, leaving_functions);
+  add_functions(env, own, in_order_functions);
   napi_set_named_property(env, exports, "functions", own);
   return exports;
 }

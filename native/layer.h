@@ -22,7 +22,7 @@ typedef struct {
 extern const Method call_methods[], memory_methods[], library_methods[], timer_methods[], callback_methods[], owned_methods[],
     leaving_methods[];
 extern const OwnFunction memory_functions[], copy_functions[], library_functions[], thread_functions[], watchdog_functions[],
-    callback_functions[], owned_functions[], kept_functions[], leaving_functions[];
+    callback_functions[], owned_functions[], kept_functions[], leaving_functions[], in_order_functions[];
 
 /** Throws an Error in JavaScript. Returns NULL. */
 napi_value fail(napi_env env, const char *message);

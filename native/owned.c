@@ -123,8 +123,12 @@ void owned_forget(Owned *owned) {
 
 void owned_add(Owner *owner, int kind, Word handle, Word more) {
   Word context = 0;
-  if (handle == 0) return;
   if (driver.get_context != NULL) driver.get_context(&context);
+  owned_add_in(owner, kind, handle, more, context);
+}
+
+void owned_add_in(Owner *owner, int kind, Word handle, Word more, Word context) {
+  if (handle == 0) return;
   lock(&owned_guard);
   Owned *owned = find(kind, handle);
   if (owned != NULL) {

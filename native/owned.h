@@ -106,7 +106,7 @@ struct Share {
 /** The results of the driver that may be those of a lost context, in whole words. */
 enum { FIRST_LOST = 700, MOST_LOST = 104 };
 
-/** The functions of the driver that leaving.c calls, in the order of GIVING_BACK in src/cuda/libcuda/owned-handles.ts. */
+/** The functions of the driver that the layer calls itself, in the order of CALLED_IN_C in src/cuda/libcuda/owned-handles.ts. */
 typedef struct {
   int (*set_context)(Word context);
   int (*get_context)(Word *context);
@@ -122,6 +122,12 @@ typedef struct {
   int (*record_context)(Word context, Word event);
   int (*pool_attribute)(Word pool, int attribute, uint64_t *value);
   int (*trim_pool)(Word pool, size_t bytes);
+  /** The functions that in-order.c calls. */
+  int (*set_pool_attribute)(Word pool, int attribute, const void *value);
+  int (*allocate)(Word *pointer, size_t bytes, Word stream);
+  int (*allocate_from_pool)(Word *pointer, size_t bytes, Word pool, Word stream);
+  int (*free)(Word pointer, Word stream);
+  int (*stream_wait)(Word stream, Word event, unsigned flags);
   /** Whether a result is that of a lost context, for each of these results. */
   uint8_t is_lost[MOST_LOST];
 } GivingBack;
@@ -137,7 +143,9 @@ extern Owner *owners, process_owner, ownerless;
 OwnedKind kind_of(const Owned *owned);
 /** The thread has made it, in the context that is current. */
 void owned_add(Owner *owner, int kind, Word handle, Word more);
-/** Returns the context that was current when it was made. */
+/** The same, in a context that the caller knows to be current. */
+void owned_add_in(Owner *owner, int kind, Word handle, Word more, Word context);
+/** Returns the context that was current when it was made; 0 where the table does not have it. */
 Word owned_take_out(int kind, Word handle);
 /** Takes it out of the table. The caller has the guard. */
 void owned_forget(Owned *owned);

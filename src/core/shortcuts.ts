@@ -3,7 +3,7 @@
  * added here, and not in the classes, so that imports run one way.
  */
 import '../foundation/base/node-version.js'
-import { checkBoolean, checkThis, readOptions } from '../foundation/base/arguments.js'
+import { checkBoolean, checkOptions, checkThis } from '../foundation/base/arguments.js'
 import { type Bytes, checkSource } from '../foundation/base/bytes.js'
 import { CudaError, invalidType, invalidValue, refuseReceiver } from '../foundation/base/errors.js'
 import { CUresult } from '../foundation/driver/cuda-results.js'
@@ -233,7 +233,7 @@ Object.defineProperty(Device.prototype, 'memoryPool', {
 
 Device.prototype.alloc = function (byteLength: number, options?: AllocOptions): DeviceBuffer {
   const device = checkThis(this, isDevice, 'a Device')
-  const { stream, interprocess, pool } = readOptions(options, ALLOC_OPTIONS)
+  const { stream, interprocess, pool } = checkOptions(options, ALLOC_OPTIONS)
   checkLength(byteLength)
   if (checkBoolean(interprocess, 'options.interprocess', false)) {
     if (pool !== undefined) throw invalidValue('options.pool and options.interprocess exclude each other')

@@ -2,7 +2,7 @@
 
 import { CudaError } from '../foundation/base/errors.js'
 import { giveBackEvent } from '../foundation/driver/after-work.js'
-import { CUresult } from '../foundation/driver/cuda-results.js'
+import { CUresult, cudaError } from '../foundation/driver/cuda-results.js'
 import type { Comparison } from '../foundation/driver/driver-constants.js'
 import type { InternalEvent } from '../foundation/driver/event-driver.js'
 import { HandleMap } from '../foundation/driver/handle-tables.js'
@@ -16,7 +16,9 @@ import {
 import type { MemoryDriver, MemoryPlace, PinnedMemory } from '../foundation/driver/memory-driver.js'
 import type { QueuedAllocation, QueuedFill, QueuedFree } from '../foundation/driver/queued-work.js'
 import type { CopiedBytes, CopyRoute, MemoryRows, MemoryValue } from '../foundation/driver/touched-memory.js'
+import { own } from '../foundation/native/c-functions.js'
 import { layer } from '../foundation/native/layer.js'
+import { ownerOfThread } from '../foundation/native/owned-handles.js'
 import { ThreadMemory } from '../foundation/native/thread-memory.js'
 import type { CudaPools } from './cuda-pools.js'
 import type { PendingHostFunctions } from './host-functions/pending-host-functions.js'
@@ -68,8 +70,15 @@ export class CudaMemory implements MemoryDriver {
   readonly #kept: PinnedBlocks
   readonly #registered: RegisteredMemory
   readonly #operation = new ThreadMemory(MEM_OP_BYTES)
+  /** The functions are in fields, since the native layer has more functions than V8 finds without a hash table. */
+  readonly #allocateInOrder = own().allocateInOrder
+  readonly #free = own().freeInOrder
+  readonly #owner = ownerOfThread()
+  /** Memory that is freed in the order of a stream, among the kinds of handles. */
+  readonly #kind: number
 
   constructor(private readonly parts: CudaMemoryParts) {
+    this.#kind = parts.kinds.asyncMemory.number
     this.#peers = new PeerAccess(parts)
     this.#copies = new Copies(parts)
     this.#registered = new RegisteredMemory(parts)
@@ -77,32 +86,49 @@ export class CudaMemory implements MemoryDriver {
   }
 
   allocate(work: QueuedAllocation): void {
-    const { byteLength, stream, context, pool, isZeroed } = work
-    const { library, memory, contexts, relaxed, pools, putOff } = this.parts
-    const raw = cudaHandleOf(stream)
+    const { memory, pools, putOff } = this.parts
     putOff.sweepFew()
+    pools.makeReady(work.context)
+    const result = this.#allocate(work)
+    if (result !== 0) this.#allocateAgain(work, result)
     // The pools use what is before.
-    const address = memory.address + 8
-    pools.makeReady(context)
-    const attempt =
-      pool === undefined
-        ? (): number => library.cuMemAllocAsync(address, byteLength, raw)
-        : (): number => library.cuMemAllocFromPoolAsync(address, byteLength, pool, raw)
-    const allocate = (): number =>
-      contexts.within(context, () => relaxed.run(() => pools.allocate(pool, context, byteLength, attempt)))
-    let result = allocate()
+    work.pointer = memory.pointerAt(8) as Pointer
+    if (work.isZeroed) this.#fillWithZeros(work)
+  }
+
+  #allocate({ byteLength, stream, context, pool }: QueuedAllocation): number {
+    const notSearched = this.parts.pools.notSearched(pool, context, byteLength)
+    const into = this.parts.memory.address + 8
+    return this.#allocateInOrder(
+      this.#owner,
+      this.#kind,
+      context,
+      cudaHandleOf(stream),
+      byteLength,
+      pool ?? 0,
+      notSearched,
+      into,
+    )
+  }
+
+  /** Gives back what is not used, and makes the allocation again. */
+  #allocateAgain(work: QueuedAllocation, refused: number): void {
+    const { contexts, pools, putOff } = this.parts
+    const { context, pool } = work
+    let result = refused
     if (result === CUresult.OUT_OF_MEMORY && putOff.pending) {
       putOff.sweep()
-      result = allocate()
+      result = this.#allocate(work)
     }
-    if (result === CUresult.OUT_OF_MEMORY && pools.giveBackUnused(context)) result = allocate()
-    if (result === CUresult.OUT_OF_MEMORY && putOff.waitForUses(contexts.deviceOf(context))) result = allocate()
-    if (result !== 0) check(pool === undefined ? 'cuMemAllocAsync' : 'cuMemAllocFromPoolAsync', result)
-    const pointer = memory.pointerAt(8) as Pointer
-    work.pointer = pointer
-    if (!isZeroed) return
+    if (result === CUresult.OUT_OF_MEMORY && pools.giveBackUnused(context)) result = this.#allocate(work)
+    if (result === CUresult.OUT_OF_MEMORY && putOff.waitForUses(contexts.deviceOf(context)))
+      result = this.#allocate(work)
+    check(pool === undefined ? 'cuMemAllocAsync' : 'cuMemAllocFromPoolAsync', result)
+  }
+
+  #fillWithZeros({ pointer, byteLength: count, stream }: QueuedAllocation): void {
     try {
-      this.fill({ kind: 'fill', pointer, value: 0, width: 1, count: byteLength, rows: undefined, stream })
+      this.fill({ kind: 'fill', pointer, value: 0, width: 1, count, rows: undefined, stream })
     } catch (error) {
       this.#freeInOrder(pointer, stream)
       throw error
@@ -113,13 +139,14 @@ export class CudaMemory implements MemoryDriver {
     const { putOff, driver } = this.parts
     if (after.length > 0 && putOff.add(pointer, stream, after)) return
     this.#freeInOrder(pointer, stream)
-    for (const each of after) giveBackEvent(driver, each)
+    if (after.length > 0) for (const each of after) giveBackEvent(driver, each)
     putOff.sweepFew()
   }
 
   #freeInOrder(pointer: Pointer, stream: StreamHandle): void {
-    const { must, relaxed, calls } = this.parts
-    calls.inContextOf(stream, (raw) => relaxed.run(() => must.cuMemFreeAsync(pointer, raw)))
+    const { context } = this.parts.streams.of(stream)
+    const result = this.#free(this.#owner, this.#kind, context, cudaHandleOf(stream), pointer)
+    if (result !== 0) throw cudaError('cuMemFreeAsync', result)
   }
 
   allocatePinned(byteLength: number, context: ContextHandle): PinnedMemory {

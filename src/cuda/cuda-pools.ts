@@ -1,7 +1,6 @@
 /** Pools of stream-ordered memory. */
 import { monotonicTime } from '../foundation/base/event-loop.js'
 import { RecheckTimer } from '../foundation/base/polling.js'
-import { CUresult } from '../foundation/driver/cuda-results.js'
 import { type ContextHandle, cudaHandleOf, defaultStream, type PoolHandle } from '../foundation/driver/handle-types.js'
 import type { MemoryInfo, PoolDriver, PoolUsage } from '../foundation/driver/pool-driver.js'
 import { releaseThreshold } from '../foundation/driver/release-threshold.js'
@@ -13,7 +12,6 @@ import type { EventPool } from './waiting/event-pool.js'
 
 /** CUmemPool_attribute. */
 const PoolAttribute = {
-  REUSE_ALLOW_OPPORTUNISTIC: 2,
   RELEASE_THRESHOLD: 4,
   RESERVED_CURRENT: 5,
   RESERVED_HIGH: 6,
@@ -67,6 +65,9 @@ export class CudaPools implements PoolDriver {
   /** The contexts whose device's pool has had its threshold set, if it needed one. */
   readonly #ready = new Set<ContextHandle>()
   #lastReady = 0
+  /** The context of the latest allocation, and the pool of its device that is never destroyed. */
+  #lastContext = 0
+  #lastDefault: PoolHandle | 0 = 0
 
   constructor(private readonly parts: CudaPoolsParts) {}
 
@@ -191,21 +192,17 @@ export class CudaPools implements PoolDriver {
   }
 
   /**
-   * Makes an allocation of the pool, or of the device's own. Before CUDA gives a stream the memory that it has freed itself, it asks all others
-   * that have freed some whether they are done, 0.7 µs each. What is small is allocated without that. The caller relaxes captures.
+   * The pool that is not to search for an allocation of this length, and 0 for none. Before CUDA gives a stream the memory that it has freed
+   * itself, it asks all others that have freed some whether they are done, 0.7 µs each. What is small is allocated without that.
    */
-  allocate(pool: PoolHandle | undefined, context: ContextHandle, byteLength: number, make: () => number): number {
-    if (byteLength > SMALL) return make()
-    const from = pool ?? this.#default(this.parts.contexts.deviceOf(context)).pool
-    if (this.#get(from, PoolAttribute.REUSE_ALLOW_OPPORTUNISTIC) === 0n) return make()
-    this.#set(from, PoolAttribute.REUSE_ALLOW_OPPORTUNISTIC, 0n)
-    let result: number
-    try {
-      result = make()
-    } finally {
-      this.#set(from, PoolAttribute.REUSE_ALLOW_OPPORTUNISTIC, 1n)
+  notSearched(pool: PoolHandle | undefined, context: ContextHandle, byteLength: number): PoolHandle | 0 {
+    if (byteLength > SMALL) return 0
+    if (pool !== undefined) return pool
+    if (context !== this.#lastContext) {
+      this.#lastContext = context
+      this.#lastDefault = this.#default(this.parts.contexts.deviceOf(context)).pool
     }
-    return result === CUresult.OUT_OF_MEMORY ? make() : result
+    return this.#lastDefault
   }
 
   #trim(pool: PoolHandle, bytesToKeep: number): void {

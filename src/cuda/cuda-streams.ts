@@ -60,8 +60,9 @@ export interface CudaStreamsParts extends LibcudaParts {
 export class CudaStreams implements StreamDriver {
   readonly #library: Library
   readonly #must: CheckedLibrary
-  /** The function is in a field, since the library has more functions than V8 finds without a hash table. */
+  /** The functions are in fields, since the library has more functions than V8 finds without a hash table. */
   readonly #cuStreamWaitEvent: CFunction
+  readonly #cuStreamIsCapturing: CFunction
   /** Takes the out parameters of calls. */
   readonly #out: NativeMemory
   readonly #calls: StreamCalls
@@ -75,6 +76,7 @@ export class CudaStreams implements StreamDriver {
     this.#library = parts.library
     this.#must = parts.must
     this.#cuStreamWaitEvent = parts.library.cuStreamWaitEvent
+    this.#cuStreamIsCapturing = parts.library.cuStreamIsCapturing
     this.#out = parts.memory
     this.#calls = parts.calls
     this.#streams = parts.streams
@@ -327,6 +329,13 @@ export class CudaStreams implements StreamDriver {
   }
 
   isCapturing(stream: StreamHandle): boolean {
+    if (stream < DEFAULT_STREAM_LIMIT) return this.#isDefaultCapturing(stream)
+    const result = this.#cuStreamIsCapturing(stream, this.#out.address)
+    if (result !== 0) throw cudaError('cuStreamIsCapturing', result)
+    return this.#out.int32[0] !== 0
+  }
+
+  #isDefaultCapturing(stream: StreamHandle): boolean {
     this.#calls.onStream(stream, (raw) => this.#must.cuStreamIsCapturing(raw, this.#out.address))
     return this.#out.int32[0] !== 0
   }

@@ -45,7 +45,7 @@ function fakeParts() {
     library,
     must: mustOf(library),
     memory,
-    kinds: { pinned: pinnedKind() },
+    kinds: { pinned: pinnedKind(), asyncMemory: { number: 0 } },
     contexts: { primary: () => context, within: <R>(_context: number, calls: () => R): R => calls() },
     relaxed: new RelaxedCaptures(library),
     hostFunctions: {

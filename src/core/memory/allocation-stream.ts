@@ -22,6 +22,12 @@ import { CommonEvent, internalStream, recordedEvent } from './stream-uses.js'
  */
 type Free = (last: StreamImpl, end: CommonEvent | undefined) => void
 
+/**
+ * Whether any memory, of any driver, has had to wait for another attempt. In most programs none ever does, and allocations look at no table
+ * of what does.
+ */
+let anyWaited = false
+
 /** The allocation streams that have memory to free which they could not free while they captured. */
 const deferringOn = memoize((_driver: Driver) => new Set<AllocationStream>())
 
@@ -97,6 +103,7 @@ export class AllocationStream {
   }
 
   #defer(free: Free): void {
+    anyWaited = true
     this.#deferred.push(free)
     deferringOn(this.stream.driver).add(this)
   }
@@ -161,6 +168,7 @@ export const allocationStreamOf = memoize((stream: StreamImpl) => new Allocation
  * that joined it leave, and before an allocation, since other libraries end captures too. Never throws.
  */
 export function freeDeferred(driver: Driver): void {
+  if (!anyWaited) return
   for (const stream of [...deferringOn(driver)]) stream.freeDeferred()
   unlessLost(() => sweepReleases(driver))
 }
@@ -186,6 +194,7 @@ const releasesOn = memoize(
 
 /** Releases the resources when the latest record of the event is done. Takes the event over. */
 export function releaseAfter(driver: Driver, resources: readonly NativeResource[], after: InternalEvent): void {
+  anyWaited = true
   releasesOn(driver).add(resources, [after])
 }
 
@@ -216,6 +225,7 @@ export function freeUnowned(driver: Driver, free: () => void): void {
 
 /** Makes the frees again that the driver has refused. Never throws: a repeated refusal has been reported. */
 export function retryRefused(driver: Driver): void {
+  if (!anyWaited) return
   const all = refused.get(driver)
   if (all === undefined) return
   refused.delete(driver)
@@ -229,6 +239,7 @@ export function retryRefused(driver: Driver): void {
 }
 
 function retryLater(driver: Driver, free: () => void): void {
+  anyWaited = true
   const all = refused.get(driver) ?? new Set()
   refused.set(driver, all.add(free))
 }

@@ -48,8 +48,8 @@ export const MAKERS: Readonly<
   cuGreenCtxCreate: ['greenContext', 'made', 0],
 }
 
-/** What the native layer calls, in the order of the struct GivingBack in native/owned.h. */
-const GIVING_BACK = [
+/** What the native layer calls itself, in the order of the struct GivingBack in native/owned.h. */
+const CALLED_IN_C = [
   'cuCtxSetCurrent',
   'cuCtxGetCurrent',
   'cuThreadExchangeStreamCaptureMode',
@@ -64,6 +64,11 @@ const GIVING_BACK = [
   'cuCtxRecordEvent',
   'cuMemPoolGetAttribute',
   'cuMemPoolTrimTo',
+  'cuMemPoolSetAttribute',
+  'cuMemAllocAsync',
+  'cuMemAllocFromPoolAsync',
+  'cuMemFreeAsync',
+  'cuStreamWaitEvent',
 ] as const satisfies readonly DriverFunction[]
 
 /** How much pinned memory the process keeps for the next request at most, and for how long if nobody asks for it. */
@@ -79,9 +84,9 @@ export function ownedHandles(libcuda: SharedLibrary): {
   readonly kinds: OwnedKinds
   readonly owning: ReadonlyMap<string, Owning>
 } {
-  const functions = new NativeMemory(8 * GIVING_BACK.length + LOST.count)
-  for (const [index, name] of GIVING_BACK.entries()) functions.setPointer(8 * index, libcuda.addressOf(name))
-  const areLost = functions.bytes.subarray(8 * GIVING_BACK.length)
+  const functions = new NativeMemory(8 * CALLED_IN_C.length + LOST.count)
+  for (const [index, name] of CALLED_IN_C.entries()) functions.setPointer(8 * index, libcuda.addressOf(name))
+  const areLost = functions.bytes.subarray(8 * CALLED_IN_C.length)
   for (const index of areLost.keys()) areLost[index] = isContextLost(LOST.first + index) ? 1 : 0
   own().giveBackBy(functions.address)
   functions.free()

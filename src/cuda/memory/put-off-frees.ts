@@ -9,6 +9,8 @@ import { giveBackEvent } from '../../foundation/driver/after-work.js'
 import { CUresult, isContextLost } from '../../foundation/driver/cuda-results.js'
 import type { EventDriver, InternalEvent } from '../../foundation/driver/event-driver.js'
 import type { EventHandle, Pointer, StreamHandle } from '../../foundation/driver/handle-types.js'
+import { own } from '../../foundation/native/c-functions.js'
+import { ownerOfThread } from '../../foundation/native/owned-handles.js'
 import type { SpareStreams } from '../handles/spare-streams.js'
 import type { LibcudaParts } from '../libcuda/driver-calls.js'
 import type { EventPool } from '../waiting/event-pool.js'
@@ -208,8 +210,8 @@ export class PutOffFrees {
   }
 
   #freeOn(stream: number, { device, pointer }: Free): number {
-    const { library, contexts } = this.parts
-    return contexts.within(contexts.primary(device), () => library.cuMemFreeAsync(pointer, stream))
+    const { contexts, kinds } = this.parts
+    return own().freeInOrder(ownerOfThread(), kinds.asyncMemory.number, contexts.primary(device), stream, pointer)
   }
 
   /** Makes frees on a stream, behind waits for all that they come after. Returns those that were made. */

@@ -44,11 +44,31 @@ export function readProperties<T extends object, K extends keyof T>(
   mayHaveMore = true,
   before = '',
 ): Given<T, K> {
-  checkOptionsObject(options, name)
-  if (!mayHaveMore) for (const key in options) if (!isOneOf(names, key)) refuseName(options, key, names, name, before)
+  if (mayHaveMore) checkOptionsObject(options, name)
+  else checkNames(options, names, name, before)
   const read = {} as { [Name in K]: T[Name] | undefined }
   for (const each of names) read[each] = options[each]
   return read
+}
+
+const NO_OPTIONS = Object.freeze({})
+
+/**
+ * Checks options as `readOptions()` does, and copies none: for calls that programs make millions of. The caller reads each option once, all of
+ * them at the place of this call.
+ */
+export function checkOptions<T extends object, K extends keyof T>(
+  options: T | undefined,
+  names: readonly K[],
+): Given<T, K> {
+  if (options === undefined) return NO_OPTIONS as Given<T, K>
+  checkNames(options, names, 'options', '')
+  return options
+}
+
+function checkNames(options: object, names: readonly PropertyKey[], name: string, before: string): void {
+  checkOptionsObject(options, name)
+  for (const key in options) if (!isOneOf(names, key)) refuseName(options, key, names, name, before)
 }
 
 const isOneOf = (names: readonly PropertyKey[], key: PropertyKey): boolean => names.includes(key)

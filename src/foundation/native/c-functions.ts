@@ -118,6 +118,8 @@ const OWN = {
   addKind: 'Word destroy, Word traits, const char *name',
   addOwned: 'Word owner, Word kind, Word handle, Word more',
   allocate: 'Word length',
+  allocateInOrder:
+    'Word owner, Word kind, Word context, Word stream, Word bytes, Word pool, Word searching, Word *pointer',
   allocateOfThread: 'Word owner, Word length',
   allowRecords: 'Word count, Word bytes',
   bytesKept: 'void',
@@ -126,6 +128,7 @@ const OWN = {
   copy: 'Word to, Word from, Word length',
   countBlocks: 'void',
   countOwned: 'Word of_all',
+  freeInOrder: 'Word owner, Word kind, Word context, Word stream, Word pointer',
   giveBackBy: 'const void *functions',
   giveToProcess: 'Word kind, Word handle',
   isLost: 'Word result',
@@ -156,6 +159,7 @@ const OWN = {
   unmap: 'Word address, Word length',
   unshareOwned: 'Word registration',
   useShared: 'Word owner, Word registration',
+  waitForStream: 'Word stream, Word other, Word event',
   waitAtEnd: 'Word owner, Word milliseconds',
   watch: 'Word nanoseconds, const char *description',
 } as const
