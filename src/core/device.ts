@@ -18,9 +18,9 @@ import {
 } from '../foundation/base/library-object.js'
 import { memoize } from '../foundation/base/memoize.js'
 import { DEVICE_ATTRIBUTES, type DeviceAttribute } from '../foundation/driver/device-attributes.js'
-import type { Driver } from '../foundation/driver/driver.js'
+import type { Driver, ShortCalls } from '../foundation/driver/driver.js'
 import { finished, type WaitOptions } from '../foundation/driver/finished.js'
-import type { ContextHandle } from '../foundation/driver/handle-types.js'
+import type { ContextHandle, EventHandle } from '../foundation/driver/handle-types.js'
 import { following, promisesOn, throwRejected } from '../foundation/driver/promise-waits.js'
 import { isWrappable, type WrappableDriver } from '../foundation/driver/wrappable-driver.js'
 import { defaultDriver } from './default-driver.js'
@@ -363,6 +363,28 @@ export function readOptionsOn<T extends object, K extends keyof T>(
   const where = elsewhere(found, device)
   throw stateError('ERR_DEVICE_MISMATCH', `options.device is ${where}, but this is ${device}; leave it out`)
 }
+
+/** The short way of records and waits on one device: streams and events that have the same object may go by it. */
+export class ShortWay {
+  #between: EventHandle | undefined
+
+  constructor(
+    readonly calls: ShortCalls,
+    readonly context: ContextHandle,
+  ) {}
+
+  /** The event between two streams of the device. */
+  get between(): EventHandle {
+    this.#between ??= this.calls.between(this.context)
+    return this.#between
+  }
+}
+
+/** The short way on a device; undefined if its driver has none. */
+export const shortWayOf = memoize((device: Device): ShortWay | undefined => {
+  const { short } = driverOf(device).backend
+  return short && new ShortWay(short, contextOf(device))
+})
 
 export const contextOf = (device: Device): ContextHandle => driverOf(device).devices.context(device.ordinal)
 

@@ -3,6 +3,7 @@ import { checkBoolean, checkFunction, checkThis, readOptions } from '../foundati
 import type { Bytes, OwnBytes } from '../foundation/base/bytes.js'
 import { invalidType, refuseReceiver, stateError } from '../foundation/base/errors.js'
 import { destroyWhenUnreachable } from '../foundation/base/finalization.js'
+import { implementation } from '../foundation/base/library-object.js'
 import { memoize } from '../foundation/base/memoize.js'
 import { calledFromHere } from '../foundation/base/stack.js'
 import type { WaitOptions } from '../foundation/driver/finished.js'
@@ -305,7 +306,9 @@ export class Stream extends StreamBase implements CudaStreamLike, AsyncDisposabl
    */
   record(options: RecordOptions): Event
   record(given?: Event | RecordOptions, options?: RecordOptions): Event {
-    return record(open(this), given, options)
+    const impl = implOf(this)
+    if (options === undefined && isEvent(given) && impl.recordShort(given[implementation])) return given
+    return record(impl.checkOpen(), given, options)
   }
 
   /**
@@ -373,12 +376,14 @@ export class Stream extends StreamBase implements CudaStreamLike, AsyncDisposabl
     target: Event | Stream | CudaStreamLike | PythonStreamLike | Device | PromiseLike<unknown>,
     options?: WaitStreamOptions & WaitPromiseOptions,
   ): this {
-    const impl = open(this)
+    const impl = implOf(this)
+    if (options === undefined && isEvent(target) && impl.waitShort(target[implementation])) return this
     const awaited = streamImplOf(target)
     if (awaited !== undefined && options === undefined) {
-      impl.waitForStream(openAwaited(impl, awaited))
+      if (!impl.waitForStreamShort(awaited)) impl.checkOpen().waitForStream(openAwaited(impl, awaited))
       return this
     }
+    impl.checkOpen()
     if (waitForOther(impl, target, options, wait)) return this
     const { event, external } = readOptions(options, WAIT_OPTIONS)
     if (event !== undefined && !isEvent(event) && !isEventOfAnotherCopy(event))

@@ -1,6 +1,8 @@
 /** The driver interface on a real GPU: calls of libcuda, whose results are checked once, in one file for each part. */
 
-import type { Driver } from '../foundation/driver/driver.js'
+import type { Driver, ShortCalls } from '../foundation/driver/driver.js'
+import type { ContextHandle, EventHandle } from '../foundation/driver/handle-types.js'
+import { own } from '../foundation/native/c-functions.js'
 import { CudaDevices } from './cuda-devices.js'
 import { CudaEvents } from './cuda-events.js'
 import { CudaGraphs } from './cuda-graphs.js'
@@ -57,8 +59,12 @@ export class CudaDriver implements Driver {
   readonly graphs: CudaGraphs
   readonly libraries: CudaLibraries
   readonly sharing: CudaSharing
+  readonly short: ShortCalls
 
   constructor(parts: CudaDriverParts) {
+    const { cuEventRecord, cuStreamWaitEvent } = parts.library
+    const between = (context: ContextHandle): EventHandle => parts.pool.shared(context)
+    this.short = { cuEventRecord, cuStreamWaitEvent, waitForStream: own().waitForStream, between }
     const green = new CudaGreenContexts(parts)
     const idleDevices = new IdleDevices(parts)
     const all = { ...parts, green, idleDevices, inUse: new HandlesInUse(), driver: this }

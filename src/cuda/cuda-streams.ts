@@ -1,7 +1,7 @@
 /** Streams on a real GPU. The driver reports each wait and destruction to PendingHostFunctions, and lets Blocking and Promises wait. */
 
 import { stateError } from '../foundation/base/errors.js'
-import { CUresult, cudaError } from '../foundation/driver/cuda-results.js'
+import { CUresult, cudaError, waitRefused } from '../foundation/driver/cuda-results.js'
 import { type ExternalFlag, StreamFlag } from '../foundation/driver/driver-constants.js'
 import type { Cancel, EventDriver, Settle } from '../foundation/driver/event-driver.js'
 import { refusedHandle } from '../foundation/driver/handle-errors.js'
@@ -15,7 +15,7 @@ import {
   type StreamHandle,
 } from '../foundation/driver/handle-types.js'
 import type { StreamDriver, WrappedStream, Wrapper } from '../foundation/driver/stream-driver.js'
-import type { CFunction } from '../foundation/native/c-functions.js'
+import { type CFunction, own } from '../foundation/native/c-functions.js'
 import type { NativeMemory } from '../foundation/native/native-memory.js'
 import type { CudaGraphs } from './cuda-graphs.js'
 import type { CudaGreenContexts, Greens } from './cuda-green-contexts.js'
@@ -63,6 +63,7 @@ export class CudaStreams implements StreamDriver {
   /** The functions are in fields, since the library has more functions than V8 finds without a hash table. */
   readonly #cuStreamWaitEvent: CFunction
   readonly #cuStreamIsCapturing: CFunction
+  readonly #waitForStream = own().waitForStream
   /** Takes the out parameters of calls. */
   readonly #out: NativeMemory
   readonly #calls: StreamCalls
@@ -419,8 +420,13 @@ export class CudaStreams implements StreamDriver {
 
   waitStream(stream: StreamHandle, other: StreamHandle, otherContext: ContextHandle): void {
     const between = this.parts.pool.shared(otherContext)
-    this.parts.driver.events.record(between, other, 0)
-    this.waitEvent(stream, between, 0)
+    if (this.#hostFunctions.tracksOrder || stream < DEFAULT_STREAM_LIMIT || other < DEFAULT_STREAM_LIMIT) {
+      this.parts.driver.events.record(between, other, 0)
+      this.waitEvent(stream, between, 0)
+      return
+    }
+    const result = this.#waitForStream(stream, other, between)
+    if (result !== 0) throw waitRefused(result)
   }
 
   blockedBy(stream: StreamHandle): string | undefined {

@@ -18,7 +18,7 @@ import {
 } from '../../src/foundation/driver/handle-types.js'
 import { NativeMemory } from '../../src/foundation/native/native-memory.js'
 import { refusedByDriver } from '../conformance/expect.js'
-import { mustOf, registryWith } from './fake-parts.js'
+import { mustOf, NO_KINDS, registryWith } from './fake-parts.js'
 
 const CONTEXTS = [100, 200] as ContextHandle[]
 const EVENT = 9 as EventHandle
@@ -161,6 +161,7 @@ function fakeParts() {
     memory,
     contexts,
     streams,
+    kinds: NO_KINDS,
     calls: streamCalls,
     registry,
     captures: new Captures({ library: library as unknown as Library, memory, calls: streamCalls }, registry, () => {}),

@@ -45,6 +45,7 @@ const CONFORMANCE = [
     'option-names',
     'options',
     'sharing',
+    'short-way',
     'silent-waits',
   ],
   ...['stream-protocol', 'streams', 'struct-arguments', 'transfers', 'waits-beside-host-functions'],

@@ -8,6 +8,7 @@ import type { Driver } from '../../foundation/driver/driver.js'
 import type { ContextHandle, EventHandle, NodeHandle, StreamHandle } from '../../foundation/driver/handle-types.js'
 import { cudaHandleOf, isNullStream } from '../../foundation/driver/handle-types.js'
 import type { LaunchShape } from '../../foundation/driver/kernel-driver.js'
+import { closeShortWay } from '../../foundation/driver/wrappable-driver.js'
 
 /** An event for which a graph waits, of work outside the graph. */
 interface AwaitedEvent {
@@ -186,6 +187,7 @@ export function captureBegan(stream: Capturable, target?: CaptureTarget): void {
   }
   recordsOn(driver).add(new CaptureRecord({ handle, ordinal, isExternal }, id, target))
   underWay += 1
+  closeShortWay(true)
 }
 
 /** A wrapper of another library's stream is closed: a capture that it began may end unnoticed. */
@@ -221,7 +223,9 @@ export function recordBegunBy(driver: Driver, handle: StreamHandle): CaptureReco
 }
 
 function remove(driver: Driver, record: CaptureRecord): void {
-  if (recordsOn(driver).delete(record)) underWay -= 1
+  if (!recordsOn(driver).delete(record)) return
+  underWay -= 1
+  closeShortWay(false)
 }
 
 /** Discards the record of a capture that the stream's owner may have ended, or destroyed together with the stream. */

@@ -8,7 +8,7 @@ import { EventFlag } from '../../foundation/driver/driver-constants.js'
 import type { ContextHandle, EventHandle } from '../../foundation/driver/handle-types.js'
 import { NO_PROMISES } from '../../foundation/driver/promise-waits.js'
 import { driverForHandle } from '../default-driver.js'
-import { another, contextOf, type Device, deviceOf, driverOf, resolveDevice } from '../device.js'
+import { another, contextOf, type Device, deviceOf, driverOf, resolveDevice, type ShortWay } from '../device.js'
 import { NO_USES } from './awaited-uses.js'
 import { forgetRecord } from './capture-record.js'
 import { Lifetime, lifetimeBegins, lifetimeEnds, lifetimeOf, unregister, type WrappedLifetime } from './shared.js'
@@ -57,6 +57,8 @@ export class EventImpl extends NativeResource {
   readonly handle: EventHandle
   readonly serial = nextSerial()
   closed = false
+  /** The short way that records of it and waits for it may go by, set by the first one that went the other way; undefined once it is closed. */
+  short: ShortWay | undefined
   /** The number of its records, those that the driver refused included. */
   records = 0
   /** What `records` was at its latest record in a capture that this library began. */
@@ -146,6 +148,11 @@ export class EventImpl extends NativeResource {
     this.#doneAt = records
   }
 
+  /** The stream has recorded the event, or waited for it. */
+  mayGoShort({ short, device }: { readonly short: ShortWay | undefined; readonly device: Device }): void {
+    if (this.short !== short && this.isOwned && this.entries === 0 && this.device === device) this.short = short
+  }
+
   /** The handle, for use with a driver. Throws if the event is closed or belongs to another driver. */
   openFor(driver: Driver): EventHandle {
     this.checkOpen()
@@ -191,6 +198,7 @@ export class EventImpl extends NativeResource {
   close(): void {
     if (this.closed || this.ownership === 'kept') return
     this.closed = true
+    this.short = undefined
     unregister(this)
     this.owner = undefined
     if (!this.isOwned) {

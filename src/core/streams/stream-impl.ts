@@ -8,6 +8,7 @@ import { invalidType, invalidValue, refuseReceiver, stateError } from '../../fou
 import { destroyWhenUnreachable, NativeResource } from '../../foundation/base/finalization.js'
 import { ClosableObject, implementation, nextSerial } from '../../foundation/base/library-object.js'
 import { memoize } from '../../foundation/base/memoize.js'
+import { cudaError, waitRefused } from '../../foundation/driver/cuda-results.js'
 import type { Driver } from '../../foundation/driver/driver.js'
 import type { ExternalFlag } from '../../foundation/driver/driver-constants.js'
 import { StreamFlag } from '../../foundation/driver/driver-constants.js'
@@ -22,8 +23,19 @@ import {
 import { joined, NO_PROMISES, PromiseWait } from '../../foundation/driver/promise-waits.js'
 import type { HostFunction, QueuedPromiseWait } from '../../foundation/driver/queued-work.js'
 import type { Wrapper } from '../../foundation/driver/stream-driver.js'
+import { isShortWayOpen } from '../../foundation/driver/wrappable-driver.js'
 import { driverForHandle } from '../default-driver.js'
-import { type Context, contextOf, type Device, deviceOf, driverOf, elsewhere, resolveDevice } from '../device.js'
+import {
+  type Context,
+  contextOf,
+  type Device,
+  deviceOf,
+  driverOf,
+  elsewhere,
+  resolveDevice,
+  type ShortWay,
+  shortWayOf,
+} from '../device.js'
 import { defaultStreamName, givenName, numberedStream } from '../stream-names.js'
 import { type AwaitedUses, comesAfterUse, NO_USES, UsesBefore, withUses } from './awaited-uses.js'
 import { type CaptureRecord, captureEnded, capturesUnderWay, noteRecord, recordOf } from './capture-record.js'
@@ -59,6 +71,8 @@ export class StreamImpl extends NativeResource {
   /** The stream's number, which is never reused, unlike the handle. */
   readonly serial = nextSerial()
   closed = false
+  /** The short way that its records and waits may go by; undefined once it is closed, and for streams that other code made. */
+  short: ShortWay | undefined
   /** The number of calls that may have queued work. */
   queuedCalls = 0
   /** What `queuedCalls` was when the stream was last found idle. */
@@ -98,6 +112,7 @@ export class StreamImpl extends NativeResource {
     this.ordinal = device.ordinal
     this.#wrapper = ownership === 'wrapped' ? this.driver.streams.wrapped(handle) : undefined
     this.#lifetime = ownership === 'wrapped' ? lifetimeOf(this.driver, handle) : undefined
+    this.short = ownership === 'owned' ? shortWayOf(device) : undefined
   }
 
   /** The stream's green context, or the primary one. */
@@ -324,13 +339,54 @@ export class StreamImpl extends NativeResource {
     this.checkOpen()
   }
 
+  /** Records an event by the short way. Returns false where that is closed, for one of the two or for all. */
+  recordShort(event: EventImpl): boolean {
+    const { short } = this
+    if (short === undefined || short !== event.short || !isShortWayOpen()) return false
+    this.queuedCalls += 1
+    event.records += 1
+    const result = short.calls.cuEventRecord(event.handle, this.handle)
+    if (result !== 0) throw cudaError('cuEventRecord', result)
+    // What is the same is not written, since V8 notes each reference that is.
+    if (event.workBefore !== this.lastWork) event.workBefore = this.lastWork
+    if (event.promises !== this.promises) event.promises = this.promises
+    if (event.uses !== this.uses) event.uses = this.uses
+    return true
+  }
+
+  /** Waits for an event by the short way, as `recordShort()` records one. */
+  waitShort(event: EventImpl): boolean {
+    const { short } = this
+    if (short === undefined || short !== event.short || !isShortWayOpen()) return false
+    this.queuedCalls += 1
+    const result = short.calls.cuStreamWaitEvent(this.handle, event.handle, 0)
+    if (result !== 0) throw cudaError('cuStreamWaitEvent', result)
+    this.#comesAfter(event)
+    return true
+  }
+
+  /** Waits for another stream by the short way. */
+  waitForStreamShort(from: StreamImpl): boolean {
+    const { short } = this
+    if (short === undefined || short !== from.short || !isShortWayOpen()) return false
+    this.queuedCalls += 1
+    const result = short.calls.waitForStream(this.handle, from.handle, short.between)
+    if (result !== 0) throw waitRefused(result)
+    this.followPromises(from.promises)
+    if (from.uses !== NO_USES) this.#awaitUses(from.uses)
+    return true
+  }
+
   /** Records an event, which must be open. Its entries must be reserved. */
   recordIn(event: EventImpl, external: ExternalFlag): void {
     const handle = event.openFor(this.driver)
     if (external !== 0) this.#retainForGraph(event)
     event.records += 1
     this.driver.events.record(handle, this.handle, external)
-    if (external === 0) noteRecord(this, event)
+    if (external === 0) {
+      noteRecord(this, event)
+      event.mayGoShort(this)
+    }
     event.workBefore = this.lastWork
     event.promises = this.promises
     // A record in a capture is none of the stream's own work, and nothing outside of the capture can wait for it.
@@ -342,6 +398,11 @@ export class StreamImpl extends NativeResource {
     const handle = event.openFor(this.driver)
     if (external !== 0) this.#retainForGraph(event)?.retained.awaited.add(event)
     this.driver.streams.waitEvent(this.handle, handle, external)
+    event.mayGoShort(this)
+    this.#comesAfter(event)
+  }
+
+  #comesAfter(event: EventImpl): void {
     this.followPromises(event.promises)
     if (event.uses !== NO_USES && event.isPrivate) this.#awaitUses(event.uses)
   }
@@ -510,6 +571,7 @@ export class StreamImpl extends NativeResource {
 
   #endLater(): void {
     this.closed = true
+    this.short = undefined
     if (!this.isOwned || !(this.#lifetime instanceof Lifetime)) return
     this.#lifetime.hasEnded = true
     this.#lifetime.whenUnused = () => this.#end()
@@ -530,6 +592,7 @@ export class StreamImpl extends NativeResource {
     for (const listener of listeners) listener()
     if (this.isOwned) captureEnded(this)
     this.closed = true
+    this.short = undefined
     if (this.isOwned && this.#lifetime instanceof Lifetime) lifetimeEnds(this.driver, this.handle, this.#lifetime)
     for (const wait of this.promises) if (wait.owner === this) wait.ownerClosed()
   }

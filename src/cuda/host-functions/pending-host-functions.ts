@@ -10,6 +10,7 @@ import { CUresult } from '../../foundation/driver/cuda-results.js'
 import type { EventLoopPoller } from '../../foundation/driver/event-loop-poller.js'
 import type { ContextHandle, EventHandle, StreamHandle } from '../../foundation/driver/handle-types.js'
 import type { HostFunction, QueuedPromiseWait } from '../../foundation/driver/queued-work.js'
+import { closeShortWay } from '../../foundation/driver/wrappable-driver.js'
 import type { StreamRecord, StreamRecords } from '../handles/stream-records.js'
 import type { RelaxedCaptures } from '../libcuda/driver-calls.js'
 import type { Library } from '../libcuda/libcuda.js'
@@ -92,7 +93,7 @@ export class PendingHostFunctions {
   #queued(stream: StreamRecord, call: PendingCall): void {
     this.parts.depth.semaphoreQueued(stream)
     this.parts.dependencies.queued(stream, call)
-    this.#tracksOrder = true
+    this.#track(true)
   }
 
   /** Makes the call that launches a graph with these semaphores on the stream. */
@@ -111,13 +112,19 @@ export class PendingHostFunctions {
       semaphores.add(call)
       dependencies.queued(stream, call)
     }
-    this.#tracksOrder = true
+    this.#track(true)
     poller.wake()
   }
 
   /** Records must be reported from now on: a capture has begun, or a promise waits for an event. */
   trackOrder(): void {
-    this.#tracksOrder = true
+    this.#track(true)
+  }
+
+  #track(tracks: boolean): void {
+    if (tracks === this.#tracksOrder) return
+    this.#tracksOrder = tracks
+    closeShortWay(tracks)
   }
 
   /** Forgets what is no longer needed, when something that was pending may have completed. */
@@ -126,7 +133,7 @@ export class PendingHostFunctions {
     const { registry, depth, dependencies, eventWaits, captures } = this.parts
     if (!registry.othersPending) depth.clear()
     dependencies.clear()
-    this.#tracksOrder = eventWaits.pending > 0 || captures.matter
+    this.#track(eventWaits.pending > 0 || captures.matter)
   }
 
   /** The event has been recorded. `captureOf` is as `Captures.recorded()` takes it. */

@@ -229,6 +229,10 @@ export function askDriverWhy(ask: (call: string, result: number) => string | und
   whyRefused = ask
 }
 
+/** The error of `waitForStream()` (`ShortCalls`). */
+export const waitRefused = (result: number): CudaError =>
+  result < 0 ? cudaError('cuEventRecord', -result) : cudaError('cuStreamWaitEvent', result)
+
 /** The error for a result that is not success. Every driver call that fails ends here, on either backend. */
 export function cudaError(call: string, result: number): CudaError {
   noteLoss(result)

@@ -11,6 +11,7 @@
 import type { DeviceDriver } from './device-driver.js'
 import type { EventDriver } from './event-driver.js'
 import type { GraphDriver } from './graph-driver.js'
+import type { ContextHandle, EventHandle, StreamHandle } from './handle-types.js'
 import type { KernelDriver } from './kernel-driver.js'
 import type { LibraryDriver } from './library-driver.js'
 import type { MemoryDriver } from './memory-driver.js'
@@ -35,4 +36,19 @@ export interface DriverParts {
 
 export interface Driver extends DriverParts {
   readonly name: 'cuda' | 'sim'
+  /** Only of a backend for which records and waits can be made without its parts. */
+  readonly short?: ShortCalls
+}
+
+/**
+ * Records and waits as C makes them, for streams and events that this library has made, without timing. A backend need not know of them while nothing stands in
+ * their way (`isShortWayOpen()`). Each returns a CUresult.
+ */
+export interface ShortCalls {
+  readonly cuEventRecord: (event: EventHandle, stream: StreamHandle) => number
+  readonly cuStreamWaitEvent: (stream: StreamHandle, event: EventHandle, flags: 0) => number
+  /** Records the event on the other stream, and waits for it. Returns less than 0 for the result of a record that was refused. */
+  readonly waitForStream: (stream: StreamHandle, other: StreamHandle, between: EventHandle) => number
+  /** The event between two streams of which the second has this context. */
+  between(context: ContextHandle): EventHandle
 }

@@ -40,6 +40,19 @@ export interface WrappableDriver extends Driver {
   wrap<I extends Interceptor>(make: (next: Driver) => I): { readonly wrapper: I; readonly unwrap: () => void }
 }
 
+let obstacles = 0
+
+/**
+ * Whether records and waits of this thread may go by the short way (`ShortCalls`). No interceptor must see them, no capture is under way that this library has
+ * begun, and no backend has to know what comes after what, as it must while host functions are pending.
+ */
+export const isShortWayOpen = (): boolean => obstacles === 0
+
+/** Closes the short way for whoever has a reason. It is open again when all reasons are gone: `closes` is false for each that goes. */
+export function closeShortWay(closes: boolean): void {
+  obstacles += closes ? 1 : -1
+}
+
 const wrappables = new WeakMap<Driver, WrappableDriver>()
 const fronts = new WeakSet<object>()
 const backends = new WeakMap<object, Driver>()
@@ -105,10 +118,12 @@ function makeWrappable(backend: Driver): WrappableDriver {
       const wrapper = make(next.driver)
       interceptors.push(wrapper)
       links.push(next)
+      closeShortWay(true)
       relink(links.length)
       const unwrap = (): void => {
         const index = links.indexOf(next)
         if (index < 0) return
+        closeShortWay(false)
         interceptors.splice(index, 1)
         links.splice(index, 1)
         relink(index)
