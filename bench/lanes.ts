@@ -1,6 +1,6 @@
 /**
  * What threads as lanes of SIMD save: `node dist/bench/lanes.js [kernel]`. Each kernel of bench/ptx.ts runs as it is compiled, with its threads one
- * after the other, and with its accesses recorded, in turns; the least of the launches is given in milliseconds of the processor, beside the same
+ * after the other, and with its accesses recorded; the least of the launches is given in milliseconds of the processor, beside the same
  * loops in C.
  */
 import type { LaneUse } from '../src/ptx/lane-shapes.js'
@@ -44,7 +44,8 @@ console.log(
 console.log('| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |')
 for (const row of ROWS.filter(({ kernel }) => kernel.includes(wanted))) {
   const [threads, lanes, recorded] = [variant(row, 'never'), variant(row, 'paying'), variant(row, 'paying', true)]
-  for (let round = 0; round < ROUNDS; round++) for (const each of [threads, lanes, recorded]) each.launch()
+  // Launches of one kind follow each other, as the rounds of the loops in C do: what they read is in the caches then.
+  for (const each of [threads, lanes, recorded]) for (let round = 0; round < ROUNDS; round++) each.launch()
   const others = lanes.results()
   if (!threads.results().every((bytes, index) => Buffer.compare(bytes, others[index] ?? bytes) === 0)) {
     throw new Error(`Lanes have another result: ${row.name}`)

@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { compiling } from '../../src/ptx/compiled-parts.js'
-import type { Triple } from '../../src/ptx/faults.js'
+import type { KernelFinding, Triple } from '../../src/ptx/faults.js'
 import type { LaneUse } from '../../src/ptx/lane-shapes.js'
 import { runs } from '../helpers/effort.js'
 import { faultOf } from './faults.js'
@@ -476,6 +476,45 @@ mul.wide.u32 %rd5, %r1, 64; add.u64 %rd6, %rd2, %rd5; st.global.u32 [%rd6], %r3;
     faults[0]?.written,
     Array.from({ length: 12 }, (_, at) => 100 + (at ^ 1)),
   )
+})
+
+test('lanes whose addresses lie beside each other record what threads record, and find the thread that reads what nothing wrote', () => {
+  // An index that is clamped, so that only the values show that most lanes are neighbours.
+  const text = `${HEADER}.visible .entry k(.param .u64 a, .param .u64 b)
+{
+.reg .b32 %r<10>; .reg .b64 %rd<8>;
+ld.param.u64 %rd1, [a]; ld.param.u64 %rd2, [b]; mov.u32 %r1, %tid.x; max.s32 %r2, %r1, 3; min.s32 %r2, %r2, 27;
+mul.wide.s32 %rd3, %r2, 4; add.s64 %rd4, %rd1, %rd3; add.s64 %rd5, %rd2, %rd3;
+ld.global.u32 %r3, [%rd4];
+add.s32 %r3, %r3, %r2; st.global.u32 [%rd5], %r3; ret;
+}
+`
+  const seen = (['never', 'always'] as const).map((lanes) => {
+    const machine = new Machine()
+    const [a, b] = [machine.allocate(256), machine.allocate(256)]
+    for (const block of [a, b]) machine.memory.add(block, 256)
+    const findings: KernelFinding[] = []
+    const report = (finding: KernelFinding): void => void findings.push(finding)
+    const module = machine.load(text)
+    const run = (...parameters: readonly number[]): unknown =>
+      machine.run(module, 'k', { block: 32, lanes, recorded: true, report }, parameters).accesses()
+    // Shadows are made by the first launch.
+    machine.memory.markInitialised(a, 256)
+    machine.memory.markInitialised(b, 64)
+    const accesses = [run(a, a), run(a, b), run(b, a), run(b, a)]
+    const none = findings.length
+    const [c] = [machine.allocate(256)]
+    machine.memory.add(c, 256)
+    // The first launch finds the first thread, and makes the shadow; the others find word 13.
+    run(c, a)
+    machine.memory.markInitialised(c, 52)
+    machine.memory.markInitialised(c + 56, 200)
+    const last = run(c, a)
+    return { accesses, none, last, findings: findings.map(({ kind, line, threads }) => [kind, line, threads]) }
+  })
+  assert.deepEqual(seen[1], seen[0])
+  assert.equal(seen[0]?.none, 0)
+  assert.deepEqual(seen[0]?.findings.at(-1)?.[2], [13])
 })
 
 test('code that another machine has compiled tells whether it has lanes, and is not taken for code without them', () => {
