@@ -99,11 +99,13 @@ export const ROWS: readonly Row[] = [
 ]
 
 /** Milliseconds of the C loops, by their name; empty without a C compiler. */
-export function loopsInC(): ReadonlyMap<string, number> {
+export function loopsInC(options: readonly string[] = ['-O2']): ReadonlyMap<string, number> {
   const folder = mkdtempSync(join(tmpdir(), 'ptx-bench-'))
   try {
     const program = join(folder, 'loops')
-    const compiled = spawnSync('cc', ['-O2', '-o', program, join(root, 'bench/ptx.c'), '-lm'], { stdio: 'inherit' })
+    const compiled = spawnSync('cc', [...options, '-o', program, join(root, 'bench/ptx.c'), '-lm'], {
+      stdio: 'inherit',
+    })
     if (compiled.status !== 0) return new Map()
     const { stdout } = spawnSync(program, { encoding: 'utf8' })
     return new Map(

@@ -4,7 +4,7 @@ import { BLOCK, BOUNCE_END, FRAME, LAUNCH, LOCAL_WINDOW, NO_WINDOW, SHADOW, SHAR
 import type { RowRanges } from './row-ranges.js'
 import { bitsOf, type Operand, type Variable } from './syntax.js'
 import type { ValueWriter } from './value-writer.js'
-import { call, type FunctionBody, i32, i64, memory, set, tee } from './wasm-encoder.js'
+import { call, EACH_BYTE, type FunctionBody, i32, i64, memory, memory128, set, tee } from './wasm-encoder.js'
 
 /** Accesses of one block of code through the same register, which are checked together before the first of them. */
 interface AccessGroup {
@@ -218,14 +218,55 @@ export class AddressWriter {
     if (group !== undefined) this.#leaveGroup(group, decoded)
   }
 
-  /** Pushes the location of the first lane's access, or 0 unless those of all lanes can be made beside it. */
+  /**
+   * Pushes the location of the first lane's access, or 0 unless those of all lanes can be made beside it. They are recorded if they can; bytes that
+   * are read but were not written cannot, as a finding names the thread that reads them.
+   */
   locateBeside(
     operand: Extract<Operand, { kind: 'address' }>,
     isShared: boolean,
     bytes: number,
+    access: number,
     decoded: Decoded,
   ): void {
+    const body = this.#body
     this.#locateSpan(operand, isShared ? 'shared' : 'global', bytes, (LANES - 1) * bytes, decoded)
+    if (isShared || !this.writer.context.recorded) return
+    const [located, shadow, window] = [body.temporary('i32'), body.temporary('i32'), this.#windowOf(decoded)]
+    const offsets = Array.from({ length: (LANES * bytes) / 16 }, (_, at) => 16 * at)
+    const bits = access & SHADOW.written ? access | SHADOW.initialised : access
+    /** Pushes whether all bytes have these marks. */
+    const areAll = (wanted: number): void => {
+      const each = EACH_BYTE * BigInt(wanted)
+      const constant = this.writer.constant128(each, each)
+      for (const offset of offsets)
+        body.write(shadow, memory128('v128.load', offset), ...(offset > 0 ? ['v128.and'] : []))
+      body.write(constant, 'v128.and', constant, 'i32x4.eq', 'i32x4.all_true')
+    }
+    body.set(located)
+    body.get(located)
+    body.if()
+    body.write(located, i32(0), memory('i32.load', window + 16), 'i32.sub', i32(0), memory('i32.load', window + 20))
+    body.write('i32.add', set(shadow))
+    areAll(bits | SHADOW.initialised)
+    body.op('i32.eqz')
+    body.if()
+    // Bytes that are written count as initialised from then on.
+    if ((access & SHADOW.written) === 0) {
+      areAll(SHADOW.initialised)
+      body.if()
+    }
+    body.write(shadow, i32(LANES * bytes), i64(EACH_BYTE * BigInt(bits)), call(this.writer.context.runtime('mark')))
+    if ((access & SHADOW.written) === 0) {
+      body.else()
+      body.write(i32(0), set(located))
+      body.end()
+    }
+    body.end()
+    body.end()
+    body.get(located)
+    body.release('i32', located)
+    body.release('i32', shadow)
   }
 
   /**

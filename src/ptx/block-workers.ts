@@ -11,12 +11,24 @@ import type { LaunchConfiguration } from './layout.js'
 /** The workers of a kernel; the host makes them. */
 export interface BlockWorkers {
   readonly count: number
+  /** Whether workers are likely to take less time than one core. */
+  isWorth(work: RestOfLaunch): boolean
   /** Whether all workers have compiled the kernel. The call does not wait: it starts what is missing. */
   isReady(): boolean
   /** Memory that all workers reach; it is used again from one task to the next. */
   memory(byteLength: number): ArrayBufferLike
   /** Lets all workers run; one core would take `milliseconds`. */
   run(task: BlockTask, milliseconds: number): BlockRun
+}
+
+/** The rest of a launch that workers may take. */
+export interface RestOfLaunch {
+  /** The milliseconds that the code has run on this thread, in this launch and earlier ones. */
+  readonly computed: number
+  /** The milliseconds that the rest would take on this thread. */
+  readonly rest: number
+  /** The bytes that each worker would get a copy of. */
+  readonly byteLength: number
 }
 
 /** A task that workers are at. */

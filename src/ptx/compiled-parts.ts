@@ -24,6 +24,8 @@ export interface Places {
   pendingMarks(bits: number): { readonly waiting: number; readonly latest: number }
   /** The location of the table of touched pages. */
   touchedTable(): number
+  /** Notes that threads run as lanes in the code. */
+  tellLanes(): void
 }
 
 /** A question to a machine with the answer that is built in. Answers have an effect, and so are asked for in the same order. */
@@ -72,6 +74,11 @@ export class NotedPlaces implements Places {
     const table = this.places.touchedTable()
     this.#note((of) => String(of.touchedTable()), String(table))
     return table
+  }
+
+  tellLanes(): void {
+    this.places.tellLanes()
+    this.#note((of) => String(of.tellLanes()), String(undefined))
   }
 
   #note(ask: Question['ask'], answer: string): void {

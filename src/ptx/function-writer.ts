@@ -353,7 +353,8 @@ export class FunctionWriter {
     this.#checkWidened(shapes, stop.block, end)
     body.loop()
     this.#labels.push({ kind: 'threads', block: -1 })
-    body.write(end, thread, 'i32.sub', i32(LANES), 'i32.lt_s', this.#misses, i32(MOST_MISSES), 'i32.gt_s', 'i32.or')
+    body.write(end, thread, 'i32.sub', i32(LANES), 'i32.lt_s')
+    const isMissed = body.place()
     body.brIf(1)
     if (states !== undefined) body.write(i32(SLICE), set(this.#fuel))
     if (stop.kind === 'start') {
@@ -381,7 +382,10 @@ export class FunctionWriter {
       body.write(spent, i32(SLICE), this.#fuel, 'i32.sub', i32(LANES), 'i32.mul', 'i64.extend_i32_s')
       body.write('i64.add', set(spent))
     }
-    body.write(this.#misses, this.#misses, i32(0), 'i32.ne', 'i32.sub', set(this.#misses))
+    if (body.readsOf(this.#misses) > 0) {
+      body.write(this.#misses, this.#misses, i32(0), 'i32.ne', 'i32.sub', set(this.#misses))
+      body.at(isMissed, () => body.write(this.#misses, i32(MOST_MISSES), 'i32.gt_s', 'i32.or'))
+    }
     this.#labels.pop()
     body.end()
     body.write(frame, i32(LANES * threadBytes), 'i32.add', set(frame), thread, i32(LANES), 'i32.add', set(thread))

@@ -37,6 +37,7 @@ import {
   i64,
   ModuleBuilder,
   memory,
+  memory128,
   type Signature,
   set,
   tee,
@@ -186,6 +187,8 @@ export class KernelCode {
   readonly variables = new Map<string, number>()
   /** Whether all blocks have to run on one core: they may need what others write, as the text says or as other cores have found. */
   runsAlone: boolean
+  /** The milliseconds that the code has run on this thread so far, in launches for which that is measured. */
+  computed = 0
   /** Whether threads run as lanes in some of the code that was compiled so far. */
   hasLanes = false
 
@@ -374,6 +377,9 @@ export class KernelCode {
     site: (decoded) => this.#site(decoded),
     pendingMarks: (bits) => this.#newPending(bits),
     touchedTable: () => this.memory.touchedTable,
+    tellLanes: () => {
+      this.hasLanes = true
+    },
   }
 
   #compile(stops: readonly Stop[]): void {
@@ -447,9 +453,7 @@ export class KernelCode {
         if (signature === undefined) return undefined
         return once(`$${name} of lanes`, signature, () => writeLaneHelper(name, context))
       },
-      tellLanes: () => {
-        this.hasLanes = true
-      },
+      tellLanes: () => places.tellLanes(),
       lanes: hasLanes() && sources === undefined && !options.counted ? options.lanes : 'never',
       isStepped: sources !== undefined,
       isCounted: options.counted,
@@ -630,6 +634,15 @@ function writeSearch(): Uint8Array {
   return body.encode()
 }
 
+/** Writes the shadow of a row's block to a window; returns 0 if it has none: a shadow is made when its block is looked up by itself. */
+function takeShadow(body: FunctionBody, window: number, row: number): void {
+  body.write(row, memory('i32.load', 20), 'i32.eqz')
+  body.if()
+  body.write(i32(0), 'return')
+  body.end()
+  body.write(window, row, memory('i64.load', 20), memory('i64.store', 20))
+}
+
 const COVER_SIGNATURE: Signature = { parameters: ['i64', I, I], results: [I] }
 
 /**
@@ -648,14 +661,7 @@ function writeCover(context: ModuleContext): Uint8Array {
   body.if()
   body.write(i32(0), 'return')
   body.end()
-  if (context.recorded) {
-    // A shadow is made when its block is looked up by itself.
-    body.write(row, memory('i32.load', 20), 'i32.eqz')
-    body.if()
-    body.write(i32(0), 'return')
-    body.end()
-    body.write(window, row, memory('i64.load', 20), memory('i64.store', 20))
-  }
+  if (context.recorded) takeShadow(body, window, row)
   body.write(window, row, memory('i64.load'), memory('i64.store'))
   body.write(window, row, memory('i64.load', 8), memory('i64.store', 8))
   body.write(window, row, memory('i32.load', 16), memory('i32.store', 16))
@@ -742,7 +748,26 @@ function writeMark(touch: number): Uint8Array {
     body.end()
     body.end()
   }
-  each(64, 8)
+  if (hasLanes()) {
+    // Most bytes have their marks, which is seen sixteen at a time.
+    const all = body.local('v128')
+    const offsets = [0, 16, 32, 48]
+    body.write(bits, 'i64x2.splat', set(all))
+    body.block()
+    body.loop()
+    body.write(bytes, i32(64), 'i32.lt_u')
+    body.brIf(1)
+    for (const offset of offsets) body.write(at, memory128('v128.load', offset), ...(offset > 0 ? ['v128.and'] : []))
+    body.write(all, 'v128.and', all, 'i64x2.eq', 'i64x2.all_true', 'i32.eqz')
+    body.if()
+    for (const offset of offsets)
+      body.write(at, at, memory128('v128.load', offset), all, 'v128.or', memory128('v128.store', offset))
+    body.end()
+    body.write(at, i32(64), 'i32.add', set(at), bytes, i32(64), 'i32.sub', set(bytes))
+    body.br(0)
+    body.end()
+    body.end()
+  } else each(64, 8)
   each(8, 8)
   each(1, 1)
   return body.encode()
@@ -847,6 +872,7 @@ function writeLookup(context: ModuleContext): Uint8Array {
   body.if()
   body.write(i32(0), 'return')
   body.end()
+  if (context.recorded) takeShadow(body, window, row)
   body.write(
     window,
     row,

@@ -11,6 +11,7 @@ import { HELPERS } from './helpers.js'
 import type { InstructionWriter } from './instruction-writer.js'
 import { isSafeForLanes, LaneFormulaWriter, shapeOf } from './lane-formula.js'
 import { LANES, type LaneShapes } from './lane-shapes.js'
+import { SHADOW } from './layout.js'
 import { slotType, wasmTypeOf } from './register-types.js'
 import { bitsOf, type Operand, type Register } from './syntax.js'
 import type { ValueWriter } from './value-writer.js'
@@ -699,7 +700,7 @@ export class LaneWriter {
     if (!this.shapes.isCommon(decoded, address)) return undefined
     const fits = (item: Operand): boolean =>
       item.kind === 'sink' || (item.kind === 'register' ? bitsOf(item.register.type) === 8 * bytes : name === 'b')
-    return items.every(fits) ? { type, bytes, items, address, space } : undefined
+    return items.every(fits) ? { type, bytes, items, name, address, space } : undefined
   }
 
   #load(decoded: Decoded): boolean {
@@ -771,7 +772,13 @@ export class LaneWriter {
   /** Writes an access for all lanes with one check of its address; where that fails, lanes access memory one by one. */
   #access(
     decoded: Decoded,
-    { bytes, items, address, space }: { bytes: number; items: readonly Operand[]; address: Address; space: string },
+    {
+      bytes,
+      items,
+      name,
+      address,
+      space,
+    }: { bytes: number; items: readonly Operand[]; name: 'd' | 'b'; address: Address; space: string },
     write: (address: number, offset: number, stride: number) => void,
   ): boolean {
     const body = this.#body
@@ -801,8 +808,7 @@ export class LaneWriter {
       addresses.leaveGroup(decoded)
       return true
     }
-    const isRecorded = this.writer.context.recorded && space !== 'shared'
-    if (isRecorded || items.length !== 1 || address.base.kind !== 'register') return false
+    if (items.length !== 1 || address.base.kind !== 'register') return false
     // Lanes whose addresses happen to lie beside each other access memory together.
     const base = address.base.register
     const [first = 0, second] = this.localsOf(base)
@@ -824,7 +830,8 @@ export class LaneWriter {
     }
     body.if()
     this.#toScalar(base, 0)
-    addresses.locateBeside(address, space === 'shared', bytes, decoded)
+    const access = name === 'd' ? SHADOW.read : SHADOW.written
+    addresses.locateBeside(address, space === 'shared', bytes, access, decoded)
     body.set(located)
     body.end()
     body.get(located)

@@ -44,12 +44,8 @@ const TURN = { ofBlock: 2 ** 28, whereItMayWait: 2 ** 18 }
 const MOST_BLOCKS = 256
 const FIRST_BLOCKS = 16
 
-/** The milliseconds that a launch must have taken, and that the rest of it must be expected to take, before workers get the rest. */
-const SPREAD = { after: 4, least: 20 }
-/**
- * The bytes that may be copied to workers for each millisecond of the rest: a kernel that moves memory more than it computes is as fast on one core.
- */
-const MOST_BYTES = 200_000
+/** The milliseconds after which it is measured again how fast blocks run, and workers are offered the others. */
+const INTERVAL = 2
 /** The most bytes that are copied to all workers together: each has a copy, and as many bytes again to record accesses. */
 const MOST_COPIED = 2 ** 29
 
@@ -74,6 +70,8 @@ export class KernelLaunch {
   /** The milliseconds for which blocks have run here, and the blocks of the next portion, while workers may take over. */
   #computed = 0
   #portion = FIRST_BLOCKS
+  /** The milliseconds at the end of the latest interval whose speed was measured, and the number of blocks that had ended then. */
+  #measured = { milliseconds: 0, finished: 0 }
   /** The index of the resident block in the middle of whose turn the launch rests. */
   #restsAt: number | undefined
   #closed = false
@@ -171,8 +169,7 @@ export class KernelLaunch {
         this.#effort.checkLimit()
         if (start !== undefined && this.#workers !== undefined && this.#blocks.resident.length === 0) {
           this.#computed = monotonicTime() - start
-          if (this.#computed >= SPREAD.after) this.#spreadOver(this.#workers)
-          else this.#portion = Math.min(MOST_BLOCKS, 2 * this.#portion)
+          this.#measure(this.#workers)
         }
         const rests = this.#restsAt !== undefined || this.#effort.spent >= until
         if (rests && this.#blocks.finished < this.#blocks.end) return 'more'
@@ -188,15 +185,34 @@ export class KernelLaunch {
     return 'done'
   }
 
-  /** Lets workers run the blocks that have not started, if that is worth it. */
-  #spreadOver(workers: BlockWorkers): void {
-    const rest = (this.#blocks.end - this.#blocks.finished) * (this.#computed / this.#blocks.finished)
-    if (rest < SPREAD.least || !workers.isReady()) return
-    this.#workers = undefined
+  /**
+   * Measures how fast blocks run, and offers the others to workers. Code becomes faster when the engine optimises it, and seems to be slower when other
+   * programs have the core: the speed is that of the latest interval or of the launch so far, whichever is higher.
+   */
+  #measure(workers: BlockWorkers): void {
+    const { finished } = this.#blocks
+    const milliseconds = this.#computed - this.#measured.milliseconds
+    if (milliseconds < INTERVAL) {
+      this.#portion = Math.min(MOST_BLOCKS, 2 * this.#portion)
+      return
+    }
+    const ofBlock = Math.min(milliseconds / (finished - this.#measured.finished), this.#computed / finished)
+    this.#measured = { milliseconds: this.#computed, finished }
+    this.code.computed += milliseconds
+    if (this.#blocks.finished < this.#blocks.end) this.#spreadOver(workers, (this.#blocks.end - finished) * ofBlock)
+  }
+
+  /** Lets workers run the blocks that have not started, which take so many milliseconds here, if that is worth it. */
+  #spreadOver(workers: BlockWorkers, rest: number): void {
     const { configuration, code } = this
     const blocks = memoryOf(this.#memory, configuration.parameters, code.variables.values())
     const byteLength = blocks?.reduce((sum, each) => sum + each.byteLength, 0) ?? Number.POSITIVE_INFINITY
-    if (blocks === undefined || byteLength > Math.min(MOST_COPIED / workers.count, rest * MOST_BYTES)) return
+    if (blocks === undefined || byteLength > MOST_COPIED / workers.count) {
+      this.#workers = undefined
+      return
+    }
+    if (!workers.isWorth({ computed: code.computed, rest, byteLength }) || !workers.isReady()) return
+    this.#workers = undefined
     const range = { begin: this.#blocks.finished, end: this.#blocks.end }
     const instructionLimit = this.#effort.limit - this.#effort.spent
     const task = taskFor(this.#memory, blocks, workers, range, {

@@ -2,7 +2,7 @@
  * PTX, compiled to WebAssembly: modules, their kernels, and launches of them. This file is what the rest of the library
  * uses of this folder, besides block-machine.ts for workers; docs/internals/ptx.md says what runs and how.
  */
-import type { BlockResult, BlockRun, BlockTask, BlockWorkers, WorkerKernel } from './block-workers.js'
+import type { BlockResult, BlockRun, BlockTask, BlockWorkers, RestOfLaunch, WorkerKernel } from './block-workers.js'
 import type { Decoded } from './decoding.js'
 import { DeviceMemory, OutOfMachineMemory } from './device-memory.js'
 import { type KernelFacts, MOST_STATIC_SHARED, type ParameterFacts } from './facts.js'
@@ -47,6 +47,7 @@ export {
   type OverlargeKernel,
   type ParameterFacts,
   type RecordedAccesses,
+  type RestOfLaunch,
   type WorkerKernel,
 }
 

@@ -576,8 +576,12 @@ export class ValueWriter {
     const [nx, ny] = [this.blockDimension(0), this.blockDimension(1)]
     const thread = this.role === 'entry' ? 1 : this.thread
     body.at(body.start, () => {
+      // Most entries begin with thread 0, and divisions are slow.
+      body.get(thread)
+      body.if()
       body.write(thread, nx, 'i32.rem_u', set(x))
       body.write(thread, nx, 'i32.div_u', tee(y), ny, 'i32.div_u', set(z), y, ny, 'i32.rem_u', set(y))
+      body.end()
     })
     this.#tids = [x, y, z]
     return this.#tids

@@ -6,7 +6,7 @@ import { monotonicTime } from '../foundation/base/event-loop.js'
 import { process, workerThreads } from '../foundation/base/node-modules.js'
 import { isSharedMemory, newSharedMemory } from '../foundation/base/shared-memory.js'
 import { isGone } from '../foundation/base/system-threads.js'
-import type { BlockResult, BlockRun, BlockTask, BlockWorkers, WorkerKernel } from '../ptx/ptx.js'
+import type { BlockResult, BlockRun, BlockTask, BlockWorkers, RestOfLaunch, WorkerKernel } from '../ptx/ptx.js'
 
 /** A message to a worker. */
 export type WorkerRequest =
@@ -30,8 +30,22 @@ const INTERVAL_MS = 100
 /** The patience with a worker, as a multiple of the time that one core would take: not every system shows that a thread is gone. */
 const PATIENCE = 50
 const LEAST_PATIENCE_MS = 10_000
+/**
+ * The milliseconds that code must have run on one core before workers get the rest of a launch, and that the rest must be expected to take: code is
+ * several times as fast once the engine has optimised it.
+ */
+const SPREAD = { after: 60, least: 20 }
+/**
+ * The bytes that may be copied to workers for each millisecond of the rest: a kernel that moves memory more than it computes is as fast on one core.
+ */
+const MOST_BYTES = 60_000
 /** The share of one core's time that workers may take to be worth their cost. */
 const WORTH = 0.9
+/** The milliseconds in which workers may be slower than that, as the engine has not optimised their code yet; but not slower by more than so much. */
+const TRIAL_MS = 300
+const SLOW = 3
+/** The milliseconds that code runs on one core after workers were too slow for the first time, for each millisecond that they took. */
+const FIRST_PAUSE = 4
 const MOST_CORES = 8
 
 /** The answer of a worker: the result of 'run', undefined if the run failed. */
@@ -128,19 +142,30 @@ function start(count: number): boolean {
 /** The workers of one kernel, on as many cores. */
 export class KernelWorkers implements BlockWorkers {
   readonly #id = ++kernels
+  /** The milliseconds that workers have taken so far. */
+  #taken = 0
+  /** The milliseconds that code had run on one core when workers were offered the rest of a launch last. */
+  #computed = 0
   /**
-   * Whether workers were too slow: recording accesses, or other load of the machine, cost more than the cores are worth. Later launches run on one
-   * core.
+   * The milliseconds that code must have run on one core before workers are tried again, since they were too slow: recording accesses, or other load of
+   * the machine, cost more than the cores are worth. Each time they are, the pause becomes twice as long.
    */
-  #isSlow = false
+  #pausedUntil = 0
+  #pause = FIRST_PAUSE
 
   constructor(
     readonly count: number,
     private readonly kernel: () => WorkerKernel,
   ) {}
 
+  isWorth({ computed, rest, byteLength }: RestOfLaunch): boolean {
+    this.#computed = computed
+    if (computed < SPREAD.after || computed < this.#pausedUntil) return false
+    return rest >= SPREAD.least && byteLength <= rest * MOST_BYTES
+  }
+
   isReady(): boolean {
-    if (this.#isSlow || !start(this.count)) return false
+    if (!start(this.count)) return false
     const own = workers.slice(0, this.count)
     for (const worker of own) worker.load(this.#id, this.kernel)
     return own.every(({ isIdle }) => isIdle)
@@ -168,7 +193,13 @@ export class KernelWorkers implements BlockWorkers {
           busy = monotonicTime()
           return 'pending'
         }
-        this.#isSlow = (wereDone ? busy : monotonicTime()) - begun > WORTH * milliseconds
+        const taken = (wereDone ? busy : monotonicTime()) - begun
+        this.#taken += taken
+        if (taken <= WORTH * milliseconds) this.#pause = FIRST_PAUSE
+        else if (this.#taken > TRIAL_MS || taken > SLOW * milliseconds) {
+          this.#pausedUntil = this.#computed + this.#pause * taken
+          this.#pause *= 2
+        }
         const results = own.map((worker) => worker.takeAnswer())
         return results.every((each) => each !== undefined) ? results : undefined
       },

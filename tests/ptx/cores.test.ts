@@ -82,6 +82,10 @@ class Parts implements BlockWorkers {
     for (const machine of this.#machines) machine.load(1, kernel)
   }
 
+  isWorth(): boolean {
+    return true
+  }
+
   isReady(): boolean {
     return true
   }
@@ -289,6 +293,13 @@ test('threads of the system run blocks, from one launch to the next', async () =
   const real = new (class extends KernelWorkers {
     runs = 0
     milliseconds = Number.POSITIVE_INFINITY
+    override isWorth(): boolean {
+      super.isWorth({ computed: 1000, rest: 1000, byteLength: 0 })
+      return true
+    }
+    decides(computed: number): boolean {
+      return super.isWorth({ computed, rest: 1000, byteLength: 0 })
+    }
     override run(task: BlockTask): BlockRun {
       this.runs += 1
       return super.run(task, this.milliseconds)
@@ -302,7 +313,8 @@ test('threads of the system run blocks, from one launch to the next', async () =
   }
   real.milliseconds = 0
   assert.equal(launch(ROUNDS, 'rounds', SHAPE, rounds(0), () => real).runs, 3)
-  assert.equal(real.isReady(), false, 'workers that take longer than one core are not asked again')
+  assert.equal(real.decides(1000), false, 'workers that take longer than one core are not asked again')
+  assert.equal(real.decides(Number.POSITIVE_INFINITY), true, 'until the code has run for a while')
   real.close()
 })
 

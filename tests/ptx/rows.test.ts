@@ -258,23 +258,65 @@ st.global.u32 [%rd5], %r25;`
   )
 })
 
+/** Writes the index of each thread, in %r20, where no other thread does. */
+const WRITE_INDEX = 'mul.wide.u32 %rd3, %r2, 4; add.s64 %rd4, %rd2, %rd3; st.global.u32 [%rd4], %r20;'
+
+/** The indices of those threads that are not behind the guard. */
+function indicesOf(
+  text: string,
+  shape: { readonly grid: Triple; readonly block: Triple },
+  rest: readonly number[],
+): readonly number[] {
+  const none = -(2 ** 31)
+  const threads = [...shape.grid, ...shape.block].reduce((product, each) => product * each)
+  const machine = new Machine()
+  const into = new Int32Array(threads).fill(none)
+  const [a, b] = [machine.put(new Uint32Array(4)), machine.put(into)]
+  machine.run(machine.load(text), 'k', { ...shape, lanes: 'never' }, [a, b, ...rest])
+  return [...machine.get(b, into)].filter((each) => each !== none)
+}
+
+/** Whether no thread writes what another writes, or reads so far behind its index. */
+function areApart(indices: readonly number[], read: number | undefined): boolean {
+  const written = new Set(indices)
+  if (written.size < indices.length) return false
+  return read === undefined || read === 0 || !indices.some((each) => written.has(each + read))
+}
+
 test('random kernels over rows do the same with and without a check of each access', () => {
   const random = randomNumbers(77)
   const below = (limit: number): number => Math.floor(random() * limit)
-  let faults = 0
+  let [faults, apart] = [0, 0]
   for (let round = 0; round < 320; round++) {
     const guard = GUARDS[below(GUARDS.length)]
     const second = ['', 'ld.global.u32 %r22, [%rd4+8]; add.s32 %r21, %r21, %r22;', 'st.global.u32 [%rd4], %r21;'][
       below(3)
     ]
-    const text = kernel(`${guard}\n${copyAt(randomIndex(random), 4 * (below(9) - 2))} ${second}`)
+    const index = randomIndex(random)
+    const offset = below(9) - 2
+    const text = kernel(`${guard}\n${copyAt(index, 4 * offset)} ${second}`)
     const block: Triple = [1 + below(20), 1 + below(4), 1 + below(2)]
     const grid: Triple = [1 + below(3), 1 + below(3), 1]
     const shift = random() < 0.1 ? 2 : 0
-    // Many of these threads write to one place, so that their order shows: they do not run as lanes.
-    const options = { grid, block, lanes: 'never' } as const
-    const { fault } = compare(text, options, [64 + below(800), 64 + below(800)], [below(300), below(20)], shift)
+    const lengths = [64 + below(800), 64 + below(800)]
+    const rest = [below(300), below(20)]
+    // Where threads write to one place their order shows, which lanes do not have.
+    const { fault } = compare(text, { grid, block, lanes: 'never' }, lengths, rest, shift)
     if (fault !== undefined) faults++
+    const shape = { grid, block }
+    const indices = indicesOf(kernel(`${guard}\n${index} ${WRITE_INDEX}`), shape, rest)
+    const writesBoth = second?.startsWith('st.') === true
+    if (!areApart(indices, writesBoth ? offset : undefined)) continue
+    apart++
+    for (const recorded of [false, true]) {
+      const [one, lanes] = (['never', 'always'] as const).map((each) =>
+        outcomeOf(text, { ...shape, recorded, lanes: each }, lengths, rest, shift),
+      )
+      // Lanes have made what stands before a fault together, so what they wrote by then is not the same.
+      assert.equal(lanes?.fault === undefined, one?.fault === undefined, text)
+      if (fault === undefined) assert.deepEqual(lanes, one, text)
+    }
   }
+  assert.ok(apart > 32, `only in ${apart} of 320 threads write to places of their own`)
   assert.ok(faults > 32 && faults < 288, `${faults} of 320 ended with a fault`)
 })

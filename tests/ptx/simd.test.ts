@@ -4,7 +4,8 @@
  */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { Triple } from '../../src/ptx/faults.js'
+import { compiling } from '../../src/ptx/compiled-parts.js'
+import type { KernelFinding, Triple } from '../../src/ptx/faults.js'
 import type { LaneUse } from '../../src/ptx/lane-shapes.js'
 import { runs } from '../helpers/effort.js'
 import { faultOf } from './faults.js'
@@ -386,8 +387,9 @@ function outcome(
   return { memory: machine.get(b, out), statistics: launch.statistics, effort: launch.effort, accesses }
 }
 
-test('random kernels make the same with threads as lanes and with one after the other', () => {
-  const rounds = runs({ quick: 40, normal: 250, nightly: 5000 })
+// CUDA_STREAMS_TEST_RUNS says how many: 10 000 take about ten minutes.
+test('random kernels make the same with threads as lanes and with one after the other', (context) => {
+  const rounds = runs({ quick: 30, normal: 120, nightly: 5000 })
   const first = Number(process.env['CUDA_STREAMS_TEST_SEED'] || 1)
   for (let seed = first; seed < first + rounds; seed++) {
     const random = randomNumbers(seed)
@@ -419,6 +421,7 @@ test('random kernels make the same with threads as lanes and with one after the 
       assert.fail(`Seed ${seed}: ${error}\n${text}`)
     }
   }
+  context.diagnostic(`${rounds} kernels, seeds ${first} to ${first + rounds - 1}: no difference`)
 })
 
 const HEADER = '.version 8.0\n.target sm_80\n.address_size 64\n'
@@ -473,6 +476,70 @@ mul.wide.u32 %rd5, %r1, 64; add.u64 %rd6, %rd2, %rd5; st.global.u32 [%rd6], %r3;
     faults[0]?.written,
     Array.from({ length: 12 }, (_, at) => 100 + (at ^ 1)),
   )
+})
+
+test('lanes whose addresses lie beside each other record what threads record, and find the thread that reads what nothing wrote', () => {
+  // An index that is clamped, so that only the values show that most lanes are neighbours.
+  const text = `${HEADER}.visible .entry k(.param .u64 a, .param .u64 b)
+{
+.reg .b32 %r<10>; .reg .b64 %rd<8>;
+ld.param.u64 %rd1, [a]; ld.param.u64 %rd2, [b]; mov.u32 %r1, %tid.x; max.s32 %r2, %r1, 3; min.s32 %r2, %r2, 27;
+mul.wide.s32 %rd3, %r2, 4; add.s64 %rd4, %rd1, %rd3; add.s64 %rd5, %rd2, %rd3;
+ld.global.u32 %r3, [%rd4];
+add.s32 %r3, %r3, %r2; st.global.u32 [%rd5], %r3; ret;
+}
+`
+  const seen = (['never', 'always'] as const).map((lanes) => {
+    const machine = new Machine()
+    const [a, b] = [machine.allocate(256), machine.allocate(256)]
+    for (const block of [a, b]) machine.memory.add(block, 256)
+    const findings: KernelFinding[] = []
+    const report = (finding: KernelFinding): void => void findings.push(finding)
+    const module = machine.load(text)
+    const run = (...parameters: readonly number[]): unknown =>
+      machine.run(module, 'k', { block: 32, lanes, recorded: true, report }, parameters).accesses()
+    // Shadows are made by the first launch.
+    machine.memory.markInitialised(a, 256)
+    machine.memory.markInitialised(b, 64)
+    const accesses = [run(a, a), run(a, b), run(b, a), run(b, a)]
+    const none = findings.length
+    const [c] = [machine.allocate(256)]
+    machine.memory.add(c, 256)
+    // The first launch finds the first thread, and makes the shadow; the others find word 13.
+    run(c, a)
+    machine.memory.markInitialised(c, 52)
+    machine.memory.markInitialised(c + 56, 200)
+    const last = run(c, a)
+    return { accesses, none, last, findings: findings.map(({ kind, line, threads }) => [kind, line, threads]) }
+  })
+  assert.deepEqual(seen[1], seen[0])
+  assert.equal(seen[0]?.none, 0)
+  assert.deepEqual(seen[0]?.findings.at(-1)?.[2], [13])
+})
+
+test('code that another machine has compiled tells whether it has lanes, and is not taken for code without them', () => {
+  const text = `${HEADER}.visible .entry k(.param .u64 a)
+{
+.reg .b32 %r<3>; .reg .b64 %rd<4>; .reg .f32 %f<4>;
+ld.param.u64 %rd1, [a]; mov.u32 %r1, %tid.x; mul.wide.u32 %rd2, %r1, 4; add.u64 %rd3, %rd1, %rd2;
+ld.global.f32 %f1, [%rd3]; sqrt.rn.f32 %f2, %f1; mul.f32 %f3, %f2, %f2; st.global.f32 [%rd3], %f3; ret;
+}
+`
+  // Modules are kept, so that their text and all that was compiled of it stays.
+  const modules = (['paying', 'paying', 'never', 'never', 'paying'] as const).map((lanes) => {
+    const before = compiling.parts
+    const module = new Machine().load(text)
+    const { hasLanes } = module.code('k', { lanes })
+    return { module, seen: [hasLanes, compiling.parts - before] }
+  })
+  const seen = modules.map((each) => each.seen)
+  assert.deepEqual(
+    seen.map(([hasLanes]) => hasLanes),
+    [true, true, false, false, true],
+  )
+  const compiled = seen.map(([, parts]) => parts)
+  assert.deepEqual([compiled[1], compiled[3], compiled[4]], [0, 0, 0], 'known parts are taken')
+  assert.equal(compiled[0], compiled[2], 'each kind is compiled once')
 })
 
 test('threads run as lanes by themselves only where it pays', () => {

@@ -7,7 +7,7 @@ import { gzipSync } from 'node:zlib'
 import { dist } from './serve.mjs'
 
 /**
- * Each file's budget in kB, gzip. The compiler of PTX is 88 kB of the worker's, with the races within a launch and what each version and
+ * Each file's budget in kB, gzip. The compiler of PTX is 112 kB of the worker's, with lanes of SIMD, the races within a launch and what each version and
  * target has, and what sanitizers of several threads exchange 8: neither `Module.load()` nor an access of memory can wait until it is
  * fetched.
  */
@@ -15,10 +15,10 @@ const BUDGETS = {
   'index.html': 4,
   'playground.css': 5,
   'playground.js': 195,
-  'library/foundation/base/stack.js': 475,
+  'library/foundation/base/stack.js': 490,
   // From here on what is loaded when somebody begins to write, or asks for it.
   'types.js': 1100,
-  'declarations.json': 200,
+  'declarations.json': 205,
   'licences.txt': 10,
 }
 
