@@ -203,16 +203,16 @@ export class LaunchCounts {
       }
       if (site < 0) return
       let bytes = 0
-      const addresses = new Map<number, number>()
+      this.#addresses.fill(-1)
       for (const [index, lane] of group.entries()) {
         const at = next[index] ?? lane.end
         const event = lane.events[at] ?? -1
         if (at >= lane.end || Math.floor(event / BYTES) !== site) continue
         bytes = event % BYTES
-        addresses.set(lane.number, lane.events[at + 1] ?? 0)
+        this.#addresses[lane.number] = lane.events[at + 1] ?? -1
         next[index] = at + 2
       }
-      this.#request(site, addresses, bytes)
+      this.#request(site, bytes)
     }
   }
 
@@ -228,40 +228,60 @@ export class LaunchCounts {
     return order
   }
 
-  /** Counts an access of a warp; keys of `addresses` are the numbers of lanes. */
-  #request(site: number, addresses: ReadonlyMap<number, number>, bytes: number): void {
+  /** The address of each lane that takes part in the access which is counted, and -1 of the others. */
+  readonly #addresses = new Float64Array(WARP)
+  /** The sectors, and the words of shared memory, that the lanes want which were looked at. */
+  readonly #distinct = new Set<number>()
+  readonly #banks = new Uint8Array(BANKS)
+
+  /** Counts an access of a warp. */
+  #request(site: number, bytes: number): void {
     this.#accesses[site] ??= { globalRequests: 0, sectors: 0, sharedRequests: 0, wavefronts: 0, bankConflicts: 0 }
     const counts = this.#accesses[site]
-    const shared = new Map<number, number>()
-    const sectors = new Set<number>()
-    for (const [lane, address] of addresses) {
-      if (address >= LOCAL_BEGIN) continue
-      if (address >= SHARED_BEGIN) shared.set(lane, address - SHARED_BEGIN)
-      else {
-        const last = Math.floor((address + bytes - 1) / SECTOR)
-        for (let sector = Math.floor(address / SECTOR); sector <= last; sector++) sectors.add(sector)
+    const sectors = this.#distinct
+    sectors.clear()
+    let isShared = false
+    for (const address of this.#addresses) {
+      if (address < 0 || address >= LOCAL_BEGIN) continue
+      if (address >= SHARED_BEGIN) {
+        isShared = true
+        continue
       }
+      const last = Math.floor((address + bytes - 1) / SECTOR)
+      for (let sector = Math.floor(address / SECTOR); sector <= last; sector++) sectors.add(sector)
     }
     if (sectors.size > 0) counts.globalRequests++
     counts.sectors += sectors.size
-    if (shared.size === 0) return
+    if (!isShared) return
     counts.sharedRequests++
     // As many lanes at a time as have a word for each bank.
     const atOnce = Math.min(WARP, (WARP * WORD) / bytes)
     for (let from = 0; from < WARP; from += atOnce) {
-      const words = new Set<number>()
-      for (let lane = from; lane < from + atOnce; lane++) {
-        const address = shared.get(lane)
-        if (address === undefined) continue
-        for (let at = Math.floor(address / WORD); at * WORD < address + bytes; at++) words.add(at)
-      }
-      if (words.size === 0) continue
-      const banks = new Uint8Array(BANKS)
-      for (const word of words) banks[word % BANKS] = (banks[word % BANKS] ?? 0) + 1
-      const wavefronts = Math.max(...banks)
+      const wavefronts = this.#wavefronts(from, from + atOnce, bytes)
+      if (wavefronts === 0) continue
       counts.wavefronts += wavefronts
       counts.bankConflicts += wavefronts - 1
     }
+  }
+
+  /** The passes over the banks for the accesses of some lanes: as many as there are words wanted of one bank. */
+  #wavefronts(from: number, to: number, bytes: number): number {
+    const words = this.#distinct
+    words.clear()
+    this.#banks.fill(0)
+    let most = 0
+    for (let lane = from; lane < to; lane++) {
+      const address = (this.#addresses[lane] ?? -1) - SHARED_BEGIN
+      if (address < 0 || address >= LOCAL_BEGIN - SHARED_BEGIN) continue
+      for (let word = Math.floor(address / WORD); word * WORD < address + bytes; word++) {
+        if (words.has(word)) continue
+        words.add(word)
+        const wanted = (this.#banks[word % BANKS] ?? 0) + 1
+        this.#banks[word % BANKS] = wanted
+        most = Math.max(most, wanted)
+      }
+    }
+    return most
   }
 
   /** The counts so far, in the order of the lines. Lines that no warp has run are not there. */

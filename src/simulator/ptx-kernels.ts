@@ -282,9 +282,9 @@ export class PtxKernel implements KernelCode {
 
   #profileOf({ grid, block, sharedMemory }: LaunchShape, counts: readonly Ptx.LineCounts[]): KernelProfile {
     const occupancy = this.parts.occupancy(block, sharedMemory + this.facts.staticSharedBytes)
-    const lines = counts.map(({ threads, ...count }) => ({
-      ...count,
-      activeThreads: count.instructions === 0 ? 0 : threads / count.instructions,
+    const lines = counts.map(({ file, line, instructions, threads, ...others }) => ({
+      ...{ file, line, instructions, activeThreads: instructions === 0 ? 0 : threads / instructions },
+      ...others,
     }))
     return { kernel: this.name, grid, block, ...occupancy, lines }
   }

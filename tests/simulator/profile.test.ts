@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { type LaunchConfig, Module } from 'cuda-streams'
+import { Sanitizer } from 'cuda-streams/sanitizer'
 import { type KernelProfile, type LineProfile, simulate } from 'cuda-streams/sim'
 
 const HEAD = `.version 8.0
@@ -257,6 +258,29 @@ ret;`
     )
   })
 
+  it('while one thread is long at work, in several turns, and the others wait at a barrier', async () => {
+    const code = `mov.u32 %r3, 0; setp.ne.u32 %p1, %r1, 0;
+@%p1 bra MEET;
+LOOP: add.u32 %r3, %r3, 1; setp.lt.u32 %p2, %r3, 300000;
+@%p2 bra LOOP;
+MEET: bar.sync 0;
+add.u32 %r3, %r3, 1;
+ret;`
+    const { lines } = await profiled(code)
+    assert.deepEqual(
+      lines.map((line) => [line?.instructions, line?.activeThreads]),
+      [
+        [2, 32],
+        [1, 32],
+        [600_000, 1],
+        [300_000, 1],
+        [1, 32],
+        [1, 32],
+        [1, 32],
+      ],
+    )
+  })
+
   it('in functions, whose lanes are together again where they return', async () => {
     using simulation = simulate()
     const [device] = simulation.devices
@@ -332,6 +356,30 @@ describe('simulation.profile()', () => {
     await assert.rejects(
       simulation.profile(() => Promise.reject(new Error('mine'))),
       { message: 'mine' },
+    )
+  })
+
+  it('leaves the sanitizer its findings, and ends where a kernel faults', async () => {
+    using simulation = simulate()
+    const [device] = simulation.devices
+    assert.ok(device)
+    const racing = 'st.shared.u32 [%r2], %r1; ret;'
+    using module = Module.load(`${HEAD}${racing}\n}\n`, { device })
+    using stream = device.createStream()
+    using data = device.alloc(64, { stream })
+    const sanitizer = Sanitizer.start({ device })
+    const launch = { grid: 1, block: 64 }
+    const [profile] = await simulation.profile(() => stream.launch(module.kernel('k', ['inout u8*']), launch, data))
+    assert.ok(sanitizer.reports.some(({ kind }) => kind === 'shared-memory-race'))
+    assert.equal(profile?.lines.at(-1)?.sharedRequests, 2)
+    sanitizer.stop()
+    using faulty = Module.load(`${HEAD}st.global.u32 [%rd1+100000000], %r1; ret;\n}\n`, { device })
+    const fault = faulty.kernel('k', ['inout u8*'])
+    await assert.rejects(
+      simulation.profile(() => stream.launch(fault, launch, data)),
+      {
+        message: /CUDA_ERROR_ILLEGAL_ADDRESS/,
+      },
     )
   })
 
