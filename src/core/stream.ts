@@ -684,8 +684,8 @@ export class Stream extends StreamBase implements CudaStreamLike, AsyncDisposabl
    * stream.launch(axpy, { threads: 1024 }, 2, x, y, 1024)
    * ```
    */
-  launch<T extends LaunchTarget>(target: T, ...rest: LaunchArguments<T>): this {
-    const [config, ...args]: readonly unknown[] = rest
+  launch<T extends LaunchTarget>(target: T, ...rest: LaunchArguments<T>): this
+  launch(target: LaunchTarget, config?: unknown, ...args: unknown[]): this {
     launch(open(this), target, config, args)
     return this
   }

@@ -570,12 +570,22 @@ export class CudaGraphs implements GraphDriver {
     const mayBlock = instance?.waitsForValues && valueWaits.beforeWait(stream)
     hostFunctions.countEntries(stream, 1)
     if (instance === undefined || instance.semaphores.length === 0) this.#launch(exec, stream, launchStream)
-    else hostFunctions.queueGraph(stream, instance.semaphores, () => this.#launch(exec, stream, launchStream))
+    else this.#launchWithHostFunctions(instance.semaphores, exec, stream, launchStream)
     if (mayBlock) valueWaits.queued(stream)
     // A record that a launch makes takes the place of one that was captured.
     if (captures.matter && instance !== undefined && instance.events.size > 0 && !driver.streams.isCapturing(stream))
       for (const event of instance.events) captures.forgetEvent(event)
     if (instance?.isEmpty) this.#orderEmpty(instance, stream)
+  }
+
+  /** This is a method of its own, since one with a closure in it allocates at each call, even when the closure is not made. */
+  #launchWithHostFunctions(
+    semaphores: readonly GraphSemaphore[],
+    exec: GraphExecHandle,
+    stream: StreamHandle,
+    launchStream: StreamHandle | undefined,
+  ): void {
+    this.parts.hostFunctions.queueGraph(stream, semaphores, () => this.#launch(exec, stream, launchStream))
   }
 
   /**

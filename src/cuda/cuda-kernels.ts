@@ -76,30 +76,30 @@ class ParameterBlock {
   write(args: readonly LaunchArgument[]): number {
     const writers = this.#writers
     const offsets = this.#offsets
-    const view = this.#view
+    const { uint32, float32 } = this.#memory
     for (let index = 0; index < writers.length; index += 1) {
       const given = args[index] ?? 0
       const offset = offsets[index] ?? 0
-      if (typeof given === 'object' && ArrayBuffer.isView(given)) {
-        this.#memory.bytes.set(given, offset)
-        continue
-      }
-      const value = typeof given === 'object' ? given.pointer : given
       const writer = writers[index]
-      if (writer === Writer.INT64) writeInt64(view, offset, value)
-      else if (writer === Writer.INT32) view.setInt32(offset, Number(value), true)
-      else if (writer === Writer.FLOAT32) view.setFloat32(offset, Number(value), true)
-      else view.setFloat64(offset, Number(value), true)
+      const value = typeof given === 'object' && !ArrayBuffer.isView(given) ? given.pointer : given
+      if (typeof value !== 'number') this.#writeOther(value, offset, writer)
+      else if (writer === Writer.INT64) {
+        uint32[offset / 4] = value
+        uint32[offset / 4 + 1] = Math.floor(value * 2 ** -32)
+      } else if (writer === Writer.FLOAT32) float32[offset / 4] = value
+      else if (writer === Writer.INT32) uint32[offset / 4] = value
+      else this.#view.setFloat64(offset, value, true)
     }
     return this.#pointers
   }
-}
 
-function writeInt64(view: DataView, offset: number, value: number | bigint): void {
-  if (typeof value === 'bigint') view.setBigUint64(offset, BigInt.asUintN(64, value), true)
-  else {
-    view.setUint32(offset, value, true)
-    view.setInt32(offset + 4, Math.floor(value * 2 ** -32), true)
+  #writeOther(value: bigint | Uint8Array, offset: number, writer: number | undefined): void {
+    const view = this.#view
+    if (typeof value === 'object') this.#memory.bytes.set(value, offset)
+    else if (writer === Writer.INT64) view.setBigUint64(offset, BigInt.asUintN(64, value), true)
+    else if (writer === Writer.INT32) view.setInt32(offset, Number(value), true)
+    else if (writer === Writer.FLOAT32) view.setFloat32(offset, Number(value), true)
+    else view.setFloat64(offset, Number(value), true)
   }
 }
 
