@@ -133,7 +133,8 @@ export function randomProgram(seed) {
         `for (const node of graph.nodesOf(add)) exec.update(node, { grid: 1, block: 1 }, ${two(buffers).join(', ')}, 1)`,
       () =>
         `for (const node of graph.nodesOf(mix)) exec.update(node, { grid: 1, block: ${BYTES} }, ${two(buffers).join(', ')}, 1)`,
-      () => `for (const node of graph.nodes) if (node.kind === 'fill') exec.setEnabled(node, ${random(2) === 0})`,
+      () =>
+        `for (const node of graph.nodes) if (node.kind === 'fill') say(exec.setEnabled(node, ${random(2) === 0}).isEnabled(node), exec.handle > 0n)`,
       () => 'exec.update(graph)',
       () => `exec.upload(${stream()})`,
       () => `keep(keep(${on}.capture(() => ${on}.launch(graph))).instantiate()).launch(${on})`,
@@ -178,7 +179,7 @@ export function randomProgram(seed) {
       return `${stream()}.launchHostFunc(() => void log.push('${label} at ' + simulationOf(device).now))`
     },
     () => `${stream()}.addCallback((its, status, given) => say(its.priority, status, given), ${random(9)})`,
-    () => `say(${stream()}.query(), ${stream()}.isCapturing)`,
+    () => `say(${stream()}.query(), ${stream()}.isCapturing, ${stream()}.captureStatus)`,
     () => `${stream()}.synchronize()`,
     () => `await ${stream()}.finished()`,
     () => 'await device.finished()',
@@ -280,7 +281,7 @@ export function randomProgram(seed) {
     },
     () => `say(${buffer()}.closed, pinned.closed, pinned.pointer > 0n, String(pinned).length)`,
     () =>
-      `say(Device.count(), device.driver, device.priorityRange.greatest, device.computeCapability.major, device.attribute('multiprocessorCount'), device.context.device.ordinal, device.uuid, device.pciBusId, device.name, String(device))`,
+      `say(Device.count(), Device.all().length, Device.fromPciBusId(device.pciBusId) === device, device.canAccess(device), device.driver, device.priorityRange.greatest, device.computeCapability.major, device.attribute('multiprocessorCount'), device.context.device.ordinal, device.uuid, device.pciBusId, device.name, String(device))`,
     () =>
       `say(${mark()}.closed, String(${mark()}).length, ${of(own)}.closed, pool.closed, pool.handle > 0n, String(pool).length)`,
     () =>
