@@ -19,7 +19,7 @@ import { upload } from './memory/transfers.js'
 import { defaultStreamOf, ExternalStream, isStream, Stream } from './stream.js'
 import { EVENT_OPTIONS, EventImpl, type EventOptions } from './streams/event-impl.js'
 import { type GreenContext, type SplitDevice, type SplitOptions, splitDevice } from './streams/green-context.js'
-import { currentStreamImpl, STREAM_OPTIONS, StreamImpl, streamImplOf } from './streams/stream-impl.js'
+import { currentStreamImpl, NAMED_STREAM_OPTIONS, StreamImpl, streamImplOf } from './streams/stream-impl.js'
 import type { CudaStreamLike, PythonStreamLike, StreamOptions, WaitEventOptions } from './streams/stream-options.js'
 import { isStreamLike } from './streams/stream-options.js'
 
@@ -61,7 +61,7 @@ declare module './device.js' {
     createStream(source: CudaStreamLike | PythonStreamLike): ExternalStream
     /**
      * Makes a stream on this device (`cuStreamCreateWithPriority`).
-     * @param options `priority` (0), `nonBlocking` (true) and `context`, as for `new Stream(options)`
+     * @param options `priority` (0), `nonBlocking` (true), `context` and `name`, as for `new Stream(options)`
      * @throws {Error} as `new Stream(options)` does; ERR_DEVICE_MISMATCH if `options.device` is another
      * @example
      * ```ts
@@ -207,7 +207,7 @@ function createStream(this: Device, options?: StreamOptions): Stream
 function createStream(this: Device, given?: StreamOptions | CudaStreamLike | PythonStreamLike): Stream {
   const device = checkThis(this, isDevice, 'a Device')
   if (isStreamLike(given)) return new ExternalStream(given, { device })
-  return new Stream(StreamImpl.make(device, readOptionsOn(device, given, STREAM_OPTIONS)))
+  return new Stream(StreamImpl.makeNamed(device, readOptionsOn(device, given, NAMED_STREAM_OPTIONS)))
 }
 Device.prototype.createStream = createStream
 

@@ -290,11 +290,12 @@ export function fault(stream: Stream, number: number = CUresult.ILLEGAL_ADDRESS)
  * `new ExternalStream(handle, { device })`. The stream exists until `destroyForeignStream(handle)`, and no longer than its
  * simulation, which a handle does not keep alive.
  * @param device A simulated device.
- * @param options `priority` (default 0), `nonBlocking` (default true) and `context` (default none)
+ * @param options `priority` (default 0), `nonBlocking` (default true) and `context` (default none); no name, which its
+ * wrapper can have
  * @throws {Error} ERR_UNSUPPORTED for a device of the NVIDIA driver; ERR_INVALID_ARG_TYPE; ERR_DEVICE_MISMATCH if
  * `options.device` is another one
  */
-export function foreignStream(device: Device, options?: StreamOptions): bigint {
+export function foreignStream(device: Device, options?: Omit<StreamOptions, 'name'>): bigint {
   const driver = simDriverOf(device)
   // Made behind the back of the driver's wrappers: the sanitizer would take it for a stream of this library.
   const { handle: made } = StreamImpl.make(device, readOptionsOn(device, options, STREAM_OPTIONS), driver)

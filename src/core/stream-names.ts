@@ -1,4 +1,5 @@
 /** What reports, timelines and errors call a stream: the name that the program gave it, or else 'stream 3', by its number. */
+import { invalidType, invalidValue } from '../foundation/base/errors.js'
 import { printable } from '../foundation/base/printable.js'
 import type { Driver } from '../foundation/driver/driver.js'
 import {
@@ -34,6 +35,13 @@ export function giveName(given: NamedStream): void {
   const { driver, stream, id, name } = named
   driver.streamNames.set(canonicalStream(stream), { id, name })
   for (const tell of toBeTold) tell(named)
+}
+
+/** Checks the name that a program gives a stream, in an argument or option that is called `argument`. */
+export function checkStreamName(name: unknown, argument: string): string {
+  if (typeof name !== 'string') throw invalidType(argument, 'a string', name)
+  if (name !== '') return name
+  throw invalidValue(`${argument} must not be empty: a stream without a name is called by its number, as in 'stream 3'`)
 }
 
 /** The name of a stream; undefined if it has none. */

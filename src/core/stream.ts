@@ -10,7 +10,7 @@ import type { WaitOptions } from '../foundation/driver/finished.js'
 import { canonicalStream, cudaHandleOf } from '../foundation/driver/handle-types.js'
 import { followingResult } from '../foundation/driver/promise-waits.js'
 import type { Context } from './device.js'
-import { contextAt, Device, driverOf, resolveDevice } from './device.js'
+import { contextAt, Device, resolveDevice } from './device.js'
 import { Event, isEvent } from './event.js'
 import {
   beginCapture,
@@ -39,7 +39,7 @@ import {
 } from './memory/stream-memory-operations.js'
 import type { CopyOptions, DownloaderOptions, FillOptions } from './memory/transfers.js'
 import { copy, copyAll, download, downloader, fill, refuseOptions, upload, uploader } from './memory/transfers.js'
-import { giveName } from './stream-names.js'
+import { checkStreamName } from './stream-names.js'
 import { openAwaited, record, waitForOther } from './stream-ordering.js'
 import { isDone, waitUntilDone, whenDone } from './streams/completion.js'
 import { EventImpl, PLAIN } from './streams/event-impl.js'
@@ -48,11 +48,11 @@ import { hostFunction } from './streams/host-function.js'
 import { isEventOfAnotherCopy } from './streams/other-copies.js'
 import { isShared, register, type SharedStream } from './streams/shared.js'
 import {
-  checkWrapOptions,
+  applyWrapOptions,
   currentOn,
   defaultStreamImpls,
+  NAMED_STREAM_OPTIONS,
   receiveStream,
-  STREAM_OPTIONS,
   StreamBase,
   StreamImpl,
   streamImplOf,
@@ -80,7 +80,7 @@ export const isStream = (value: unknown): value is Stream => streamImplOf(value)
 /** The public object of a stream of this library. */
 const wrapped = (impl: StreamImpl): Stream => new Stream(impl)
 
-const NEW_STREAM_OPTIONS = ['device', ...STREAM_OPTIONS] as const
+const NEW_STREAM_OPTIONS = ['device', ...NAMED_STREAM_OPTIONS] as const
 const WAIT_OPTIONS = ['event', 'external'] as const
 
 /** What `stream.launch()` takes. */
@@ -120,12 +120,14 @@ export class Stream extends StreamBase implements CudaStreamLike, AsyncDisposabl
    * Makes a stream (`cuStreamCreateWithPriority`, or `cuGreenCtxStreamCreate`).
    * @param options `device`: a Device or an ordinal (default: the current device). `priority`: lower goes first,
    * clamped to the device's `priorityRange` (default 0). `nonBlocking`: free of the null stream's rules (default true).
-   * `context`: a part of a device, from `device.split()`, whose multiprocessors the stream's kernels run on.
+   * `context`: a part of a device, from `device.split()`, whose multiprocessors the stream's kernels run on. `name`: what
+   * errors, reports and timelines call it.
    * @throws {Error} ERR_INVALID_ARG_TYPE, ERR_OUT_OF_RANGE for a device that does not exist; if `context` is given,
-   * ERR_CLOSED, ERR_DEVICE_MISMATCH if `device` is another, ERR_INVALID_ARG_VALUE for `nonBlocking: false`
+   * ERR_CLOSED, ERR_DEVICE_MISMATCH if `device` is another, ERR_INVALID_ARG_VALUE for `nonBlocking: false`; ERR_INVALID_ARG_VALUE for an empty
+   * name
    * @example
    * ```ts
-   * await using stream = new Stream({ priority: -1 }) // waits for its work, then closes it
+   * await using stream = new Stream({ name: 'uploads', priority: -1 }) // waits for its work, then closes it
    * stream.fill(buffer, 0)
    * ```
    */
@@ -146,7 +148,7 @@ export class Stream extends StreamBase implements CudaStreamLike, AsyncDisposabl
    * @param source A Stream, a CUstream as a bigint or number, an object with `[cudaStream]()` or `__cuda_stream__()`,
    * or the object that `share()` returned.
    * @param options `device`: the device that the stream must be on. `owner`: an object that is kept reachable while the
-   * wrapper lives.
+   * wrapper lives. `name`: what errors, reports and timelines call the stream, also one that is returned as it is.
    * @throws {Error} as `new ExternalStream(source, options)` does; ERR_CLOSED for a closed `Stream`
    * @example
    * ```ts
@@ -157,7 +159,7 @@ export class Stream extends StreamBase implements CudaStreamLike, AsyncDisposabl
   static from(source: Stream | StreamSource | SharedStream, options?: ExternalStreamOptions): Stream {
     const known = isShared(source) ? ownOfShared(source) : source
     if (!isStream(known)) return new ExternalStream(source, options)
-    checkWrapOptions(known, options)
+    applyWrapOptions(known, options)
     return known
   }
 
@@ -219,6 +221,16 @@ export class Stream extends StreamBase implements CudaStreamLike, AsyncDisposabl
    */
   get id(): bigint {
     return open(this).id
+  }
+
+  /**
+   * What errors, reports of the sanitizer and timelines call the stream: the name from its options or `nameStream()`, or else
+   * 'stream 3', by `id`; default streams are 'null stream' and 'per-thread stream', with ' of device 1' behind it but for the
+   * first device's. Characters that are special to terminals or XML are shown as escapes, such as `\u001b`.
+   * @throws {CudaError} as `id`, of a stream that was given no name
+   */
+  get name(): string {
+    return open(this).name
   }
 
   /**
@@ -1021,11 +1033,13 @@ export class ExternalStream extends Stream {
    * @param source A CUstream as a bigint or number, an object with `[cudaStream]()` or `__cuda_stream__()`, such as a
    * Stream, or the object that `share()` returned in another thread.
    * @param options `device`: the device that the stream must be on; the driver knows it, so it may be left out, or -1.
-   * `owner`: an object that is kept reachable while the wrapper lives (default: the protocol object).
+   * `owner`: an object that is kept reachable while the wrapper lives (default: the protocol object). `name`: what errors,
+   * reports and timelines call the stream, by all of its wrappers.
    * @throws {Error} ERR_INVALID_ARG_TYPE, ERR_OUT_OF_RANGE for a value that cannot be a handle; ERR_INVALID_HANDLE for
    * a handle that the driver does not know; ERR_CLOSED for a stream that this library destroyed; ERR_DEVICE_MISMATCH
    * if `device` is wrong; for a stream that another thread shared, ERR_INVALID_HANDLE from another process,
-   * ERR_INVALID_ARG_VALUE for a token that is not as `share()` returned it
+   * ERR_INVALID_ARG_VALUE for a token that is not as `share()` returned it, and for an empty name
+   * @throws {CudaError} 900 for a name while the stream captures
    * @example
    * ```ts
    * const torchStream = new ExternalStream({ __cuda_stream__: () => [0, handle] })
@@ -1049,24 +1063,23 @@ export class ExternalStream extends Stream {
 }
 
 /**
- * Gives a stream a name, for reports of the sanitizer and for timelines. Other wrappers of the stream have the name too.
+ * Gives a stream a name, or another than the one of its options: `new Stream({ name })` is shorter. Other wrappers of the stream have the name too.
  * @param stream The stream.
- * @param name Any text. Characters that are special to terminals or XML are shown as escapes, such as `\u001b`.
+ * @param name Any text that is not empty. Characters that are special to terminals or XML are shown as escapes, such as `\u001b`.
  * @returns the stream
- * @throws {Error} ERR_INVALID_ARG_TYPE, ERR_CLOSED
+ * @throws {Error} ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE for an empty name, ERR_CLOSED
  * @throws {CudaError} 900 while the stream captures, unless `id` was queried before
  * @example
  * ```ts
  * import { nameStream } from 'cuda-streams/timeline'
  *
- * const copies = nameStream(new Stream(), 'copies')
+ * nameStream(Stream.null, 'what libraries queue')
  * ```
  */
 export function nameStream<S extends Stream>(stream: S, name: string): S {
   if (!isStream(stream)) throw invalidType('stream', 'a Stream', stream)
-  if (typeof name !== 'string') throw invalidType('name', 'a string', name)
-  const { device, handle, ordinal, id } = open(stream)
-  giveName({ driver: driverOf(device), stream: handle, device: ordinal, id, name })
+  const checked = checkStreamName(name, 'name')
+  open(stream).giveName(checked)
   return stream
 }
 
@@ -1090,7 +1103,7 @@ function ownOfShared(shared: SharedStream): Stream | undefined {
 function newStream(options: StreamOptions | undefined): StreamImpl {
   const given = readOptions(options, NEW_STREAM_OPTIONS)
   const { device = greenContextImplOf(given.context)?.device } = given
-  return StreamImpl.make(resolveDevice(device), given)
+  return StreamImpl.makeNamed(resolveDevice(device), given)
 }
 
 const implOf = (stream: unknown): StreamImpl => streamImplOf(stream) ?? refuseReceiver('a Stream', stream)

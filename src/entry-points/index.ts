@@ -88,7 +88,7 @@ export {
   struct,
   type ValueOf,
 } from '../foundation/base/element-layout.js'
-export { CudaError } from '../foundation/base/errors.js'
+export { CudaError, LibraryError } from '../foundation/base/errors.js'
 export type { DeviceAttribute } from '../foundation/driver/device-attributes.js'
 export type { WaitOptions } from '../foundation/driver/finished.js'
 export type { FillWidth } from '../foundation/driver/queued-work.js'

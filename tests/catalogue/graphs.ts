@@ -293,7 +293,7 @@ const graphs: readonly Call[] = [
     name: 'graph.toDot(options)',
     members: ['Graph#toDot'],
     act: 'makes',
-    options: { values: { verbose: () => true } },
+    options: { of: 'Graph#toDot', values: { verbose: () => true } },
     memory: [{ name: 'destination' }],
     prepare: (scene) => {
       const graph = graphOf(scene)

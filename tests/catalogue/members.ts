@@ -70,7 +70,7 @@ export const QUIET_OPTIONS: Readonly<Record<string, readonly string[]>> = {
   'is left out of what the call takes, by its type': [
     ...['mode', 'fix', 'atOnce', 'exitCode'].map((name) => `sanitize: ${name}`),
     ...['id', 'rank', 'size', 'device'].map((name) => `Communicator.createAll: ${name}`),
-    'foreignStream: device',
+    ...['device', 'name'].map((name) => `foreignStream: ${name}`),
   ],
   'describes memory of another library, and comes with it: tests/libraries/dlpack': [
     ...['__cuda_array_interface__', 'shape', 'typestr', 'data', 'version', 'strides', 'mask'].map(

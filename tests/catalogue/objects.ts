@@ -1,7 +1,15 @@
 /** An object of each public class that a program gets without waiting: for tests of what holds on any object. */
-import { type Condition, CudaError, defineKernel, ExternalStream, MemoryPool, Module, type Stream } from 'cuda-streams'
+import {
+  type Condition,
+  CudaError,
+  defineKernel,
+  ExternalStream,
+  LibraryError,
+  MemoryPool,
+  Module,
+  type Stream,
+} from 'cuda-streams'
 import { toDLPack } from 'cuda-streams/dlpack'
-import { LibraryError } from 'cuda-streams/nccl'
 import { PythonError } from 'cuda-streams/python'
 import { SanitizerError } from 'cuda-streams/sanitizer'
 import { aboutLibraries } from '../libraries/about-libraries.js'

@@ -1,7 +1,6 @@
 /** What one cell is played with: a stream, a host function that stands, a capture, and memory. */
 import assert from 'node:assert/strict'
-import { CudaError, Event, ExternalStream, type Graph, Stream } from 'cuda-streams'
-import { LibraryError } from 'cuda-streams/nccl'
+import { CudaError, Event, ExternalStream, type Graph, LibraryError, Stream } from 'cuda-streams'
 import type { Workbench } from '../helpers/workbench.js'
 import { type Hold, isBehind, isPinned, type MemoryKind, type Situation, type StreamKind } from './axes.js'
 import type { Call, EventOf, Operand } from './call.js'

@@ -3,14 +3,14 @@ import assert from 'node:assert/strict'
 import { type CaptureOptions, ExternalStream, Graph, Stream, type StreamOptions } from 'cuda-streams'
 import { hasWorkBehind } from './axes.js'
 import { type Call, closing, withOptions } from './call.js'
-import { GivenUp, graphOf, OWNED, STREAM_OPTIONS } from './values.js'
+import { GivenUp, graphOf, NAMED_STREAM_OPTIONS, WRAPPED_STREAM } from './values.js'
 
 const making: readonly Call[] = [
   withOptions({
     name: 'new Stream()',
     members: ['new Stream'],
     act: 'makes',
-    options: { values: { device: ({ device }) => device, ...STREAM_OPTIONS } },
+    options: { values: { device: ({ device }) => device, ...NAMED_STREAM_OPTIONS } },
     prepare:
       (scene) =>
       (options: StreamOptions = { device: scene.device }) =>
@@ -30,7 +30,7 @@ const making: readonly Call[] = [
     name: 'device.createStream()',
     members: ['Device#createStream'],
     act: 'makes',
-    options: { values: { device: ({ device }) => device, ...STREAM_OPTIONS } },
+    options: { values: { device: ({ device }) => device, ...NAMED_STREAM_OPTIONS } },
     prepare:
       (scene) =>
       (options: StreamOptions = { nonBlocking: false }) =>
@@ -53,7 +53,7 @@ const making: readonly Call[] = [
     name: 'new ExternalStream(stream)',
     members: ['new ExternalStream'],
     act: 'makes',
-    options: { values: OWNED },
+    options: { values: WRAPPED_STREAM },
     prepare: (scene) => (options) => scene.keep(new ExternalStream(scene.stream, options)),
     answers: (scene, value) => assert.ok((value as Stream).equals(scene.stream)),
   }),
@@ -61,7 +61,7 @@ const making: readonly Call[] = [
     name: 'Stream.from(stream)',
     members: ['Stream.from'],
     act: 'makes',
-    options: { values: OWNED },
+    options: { values: WRAPPED_STREAM },
     prepare: (scene) => (options) => Stream.from(scene.stream, options),
     answers: (scene, value) => assert.ok(value === scene.stream),
   }),
@@ -116,7 +116,7 @@ const making: readonly Call[] = [
 ]
 
 const asking: readonly Call[] = [
-  ...(['id', 'nonBlocking', 'priority'] as const).map(
+  ...(['id', 'name', 'nonBlocking', 'priority'] as const).map(
     (what): Call => ({
       name: `stream.${what}`,
       members: [`Stream#${what}`],

@@ -18,10 +18,14 @@ export const STREAM_OPTIONS = {
   memorySyncDomain: () => 'remote' as const,
 }
 
+export const NAMED_STREAM_OPTIONS = { ...STREAM_OPTIONS, name: () => 'named in its options' }
+
 export const EVENT_OPTIONS = { timing: () => false, blockingSync: () => false, interprocess: () => false }
 
 /** Of what is wrapped. */
 export const OWNED = { device: ({ device }: Scene) => device, owner: () => ({}) }
+
+export const WRAPPED_STREAM = { ...OWNED, name: () => 'named by its wrapper' }
 
 export const ANOTHER_PROCESS = 'it needs another process: tests/processes'
 

@@ -132,7 +132,7 @@ onEveryBackend('memory pools', (bench) => {
     checkError(
       refusedByDriver(() => device.alloc(1, { stream, pool }), 2),
       'CUDA_ERROR_OUT_OF_MEMORY',
-      /Stream\(0x[0-9a-f]+, stream \d+, Device\(0, \w+\), closed\) 32\.0 MiB in 1 buffer/,
+      /Stream\(0x[0-9a-f]+, gone, Device\(0, \w+\), closed\) 32\.0 MiB in 1 buffer/,
     )
     assert.equal(buffer.closed, false)
   })

@@ -87,6 +87,72 @@ onEveryBackend('making streams', (bench) => {
     }
   })
 
+  test('S1 a name of the options is the name of the stream, in what it prints and in errors, and of its wrappers', () => {
+    using made = new Stream({ device, name: 'encoder' })
+    using byDevice = device.createStream({ name: 'decoder' })
+    assert.deepEqual([made.name, byDevice.name], ['encoder', 'decoder'])
+    assert.match(String(made), /^Stream\(0x[0-9a-f]+, encoder, Device\(/)
+    refused(() => made.wait({} as never), 'ERR_INVALID_ARG_TYPE')
+    refused(() => byDevice.wait(made, { event: {} as never }), 'ERR_INVALID_ARG_TYPE')
+    using wrapper = new ExternalStream(made.handle, { device })
+    assert.equal(wrapper.name, 'encoder')
+    const { closed } = made
+    assert.equal(closed, false)
+    byDevice.close()
+    refused(() => byDevice.name, 'ERR_CLOSED', /decoder/)
+    stillWorks(bench, made)
+  })
+
+  test('S1 a wrapper can name what another library made, and Stream.from() what is a Stream', () => {
+    const foreign = bench.foreignStream(device)
+    using wrapper = new ExternalStream(foreign, { device, name: 'torch' })
+    using again = Stream.from(foreign, { device })
+    assert.deepEqual([wrapper.name, again.name], ['torch', 'torch'])
+    assert.match(String(wrapper), /, torch, /)
+    using own = new Stream({ device })
+    assert.equal(Stream.from(own, { name: 'own' }), own)
+    assert.equal(own.name, 'own')
+    using renamed = new ExternalStream(own, { name: 'renamed' })
+    assert.deepEqual([own.name, renamed.name], ['renamed', 'renamed'])
+  })
+
+  test('S1 a stream without a name is called by its number, and a default stream by what it is', () => {
+    using stream = bench.stream()
+    assert.equal(stream.name, `stream ${stream.id}`)
+    using asked = new Stream({ device, name: undefined })
+    assert.equal(asked.name, `stream ${asked.id}`)
+    device.run(() => {
+      const of = device.ordinal === 0 ? '' : ` of device ${device.ordinal}`
+      assert.deepEqual([Stream.null.name, Stream.perThread.name], [`null stream${of}`, `per-thread stream${of}`])
+    })
+  })
+
+  test('S1 a name that was given stays readable while the stream captures', () => {
+    using stream = new Stream({ device, name: 'captures' })
+    let name = ''
+    stream.capture(() => {
+      ;({ name } = stream)
+    })
+    assert.equal(name, 'captures')
+  })
+
+  test('S1 a name that is no text is ERR_INVALID_ARG_TYPE, an empty one ERR_INVALID_ARG_VALUE, and nothing gets a name', () => {
+    using own = bench.stream()
+    const makers: readonly ((name: never) => unknown)[] = [
+      (name) => new Stream({ device, name }),
+      (name) => device.createStream({ name }),
+      (name) => new ExternalStream(own, { name }),
+      (name) => Stream.from(own, { name }),
+    ]
+    for (const make of makers) {
+      for (const wrong of [7, null, Symbol.iterator, ['a'], {}]) {
+        refused(() => make(wrong as never), 'ERR_INVALID_ARG_TYPE', /options\.name/, /a string/)
+      }
+      refused(() => make('' as never), 'ERR_INVALID_ARG_VALUE', /options\.name must not be empty/)
+    }
+    assert.equal(own.name, `stream ${own.id}`)
+  })
+
   test('S1 an id is never used again, though a handle may be', () => {
     const ids = new Set<bigint>()
     for (let round = 0; round < 50; round += 1) {

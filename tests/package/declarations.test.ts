@@ -136,6 +136,18 @@ test('declarations name nothing that is not public', () => {
   assert.deepEqual([...new Set(leaks)], [])
 })
 
+test('errors of the driver and of libraries come from the main entry point, and are of one class wherever they are exported', async () => {
+  const modules = (await Promise.all(entryPoints.map(({ default: path }) => import(join(root, path))))) as readonly {
+    readonly [name: string]: unknown
+  }[]
+  const main: unknown = await import('cuda-streams')
+  for (const name of ['CudaError', 'LibraryError']) {
+    const classes = modules.flatMap((module) => (name in module ? [module[name]] : []))
+    assert.deepEqual(new Set(classes), new Set([Reflect.get(Object(main), name)]))
+    assert.equal(typeof classes[0], 'function')
+  }
+})
+
 test('declarations have the members that objects have, and no protected one', async () => {
   const modules = (await Promise.all(
     entryPoints.map(({ default: path }) => import(join(root, path))),

@@ -74,15 +74,15 @@ onEveryBackend('cuda.core streams', (bench) => {
 
   test('a subclass is a stream, made, wrapped and current', () => {
     class Named extends Stream {
-      readonly name = 'mine'
+      readonly purpose = 'mine'
     }
     class NamedExternal extends ExternalStream {
-      readonly name = 'theirs'
+      readonly purpose = 'theirs'
     }
     using mine = new Named({ device })
     using theirs = new NamedExternal(mine.handle, { device })
     assert.equal(Stream.from(mine), mine)
-    assert.deepEqual([mine.name, theirs.name], ['mine', 'theirs'])
+    assert.deepEqual([mine.purpose, theirs.purpose], ['mine', 'theirs'])
     assert.ok(mine.equals(theirs))
     mine.run(() => assert.equal(Stream.current(device), mine))
     using event = theirs.record()

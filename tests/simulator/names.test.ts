@@ -38,10 +38,13 @@ const NASTY: Readonly<Record<string, string>> = {
 const FORBIDDEN = /(?!\n)[\p{Cc}\p{Cs}\p{Zl}\p{Zp}\p{Bidi_Control}\p{Noncharacter_Code_Point}]/u
 const PLAIN = 'plain'
 
-function open(simulation: Simulation = simulate()): { simulation: Simulation; device: Device; stream: Stream } {
+function open(
+  simulation: Simulation = simulate(),
+  name?: string,
+): { simulation: Simulation; device: Device; stream: Stream } {
   const [device] = simulation.devices
   assert.ok(device)
-  return { simulation, device, stream: new Stream({ device }) }
+  return { simulation, device, stream: new Stream({ device, name }) }
 }
 
 /** The name of a kernel must not have a NUL in it, since C has it too. */
@@ -58,7 +61,7 @@ async function timelineOf(name: string): Promise<Timeline> {
       stream.launch(kernelOf(name), { grid: 1, block: 1 }, data)
       stream.external({ name, memory: [], simulate: () => {}, nanoseconds: 50_000 }, () => {})
       stream.synchronize()
-      nameStream(new Stream({ device }), name).wait(stream).fill(data, 1).synchronize()
+      new Stream({ device, name }).wait(stream).fill(data, 1).synchronize()
     },
     { simulation },
   )
@@ -108,7 +111,7 @@ const OUTPUTS: Readonly<Record<string, Output>> = {
     const { device, stream } = open()
     using sanitizer = Sanitizer.start({ device, stacks: 'all' })
     const data = device.alloc(16, { stream })
-    const other = nameStream(new Stream({ device }), name)
+    const other = new Stream({ device, name })
     nameStream(stream, name).launch(kernelOf(name), { grid: 1, block: 1 }, data)
     calledIn(name, () => void other.launch(kernelOf(name), { grid: 1, block: 1 }, data))
     const [report] = sanitizer.reports
@@ -135,6 +138,10 @@ const OUTPUTS: Readonly<Record<string, Output>> = {
     const { device, stream } = open()
     const data = device.alloc(16, { stream })
     return stream.capture(() => void stream.launch(kernelOf(name), { grid: 1, block: 1 }, data)).toDot()
+  },
+  'the name of a stream': (name) => {
+    const { name: given } = open(simulate(), name).stream
+    return given
   },
   'what prints itself': (name) => `${kernelOf(name)} ${inspect(kernelOf(name))}`,
   'the doctor': (name) => {

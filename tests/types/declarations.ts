@@ -150,8 +150,8 @@ export function devices(signal: AbortSignal): void {
 }
 
 export function options(device: Device, signal: AbortSignal, event: Event): void {
-  const stream: StreamOptions[] = [{}, { device }, { device: 0 }, { priority: 0 }, { nonBlocking: true }]
-  const external: ExternalStreamOptions[] = [{}, { device }, { device: -1 }, { owner: {} }, { owner: () => {} }]
+  const stream: StreamOptions[] = [{}, { device }, { device: 0 }, { priority: 0 }, { nonBlocking: true }, { name: 'a' }]
+  const external: ExternalStreamOptions[] = [{}, { device }, { device: -1 }, { owner: {} }, { name: 'a' }]
   const made: EventOptions[] = [{}, { timing: true }, { blockingSync: true }, { interprocess: true }]
   const recorded: RecordOptions[] = [{}, { external: true, timing: true, blockingSync: false, interprocess: false }]
   const waited: WaitEventOptions[] = [{}, { external: false }]
@@ -176,7 +176,7 @@ export async function streams(signal: AbortSignal, event: Event, device: Device)
     Only<
       Stream,
       | ('handle' | 'id' | 'serial' | 'device' | 'context')
-      | ('priority' | 'nonBlocking' | 'isCapturing' | 'cachedEvent' | 'closed')
+      | ('name' | 'priority' | 'nonBlocking' | 'isCapturing' | 'cachedEvent' | 'closed')
     >,
     {
       readonly handle: bigint
@@ -184,6 +184,7 @@ export async function streams(signal: AbortSignal, event: Event, device: Device)
       readonly serial: number
       readonly device: Device
       readonly context: Context
+      readonly name: string
       readonly priority: number
       readonly nonBlocking: boolean
       readonly isCapturing: boolean

@@ -36,7 +36,7 @@ import {
   type ShortWay,
   shortWayOf,
 } from '../device.js'
-import { defaultStreamName, givenName, numberedStream } from '../stream-names.js'
+import { checkStreamName, defaultStreamName, giveName, givenName, hasNames, numberedStream } from '../stream-names.js'
 import { type AwaitedUses, comesAfterUse, NO_USES, UsesBefore, withUses } from './awaited-uses.js'
 import { type CaptureRecord, captureEnded, capturesUnderWay, noteRecord, recordOf } from './capture-record.js'
 import type { EventImpl } from './event-impl.js'
@@ -56,9 +56,11 @@ import {
 } from './shared.js'
 import { type ExternalStreamOptions, handleOf, type StreamOptions, type StreamSource } from './stream-options.js'
 
-/** The names of `StreamOptions`, except the device. */
+/** The names of `StreamOptions`, except the device and the name, which a stream of another library is not made with. */
 export const STREAM_OPTIONS = ['priority', 'nonBlocking', 'context', 'memorySyncDomain'] as const
-const WRAP_OPTIONS = ['device', 'owner'] as const
+/** The names of `StreamOptions`, except the device. */
+export const NAMED_STREAM_OPTIONS = [...STREAM_OPTIONS, 'name'] as const
+const WRAP_OPTIONS = ['device', 'owner', 'name'] as const
 
 const NOTHING: readonly undefined[] = []
 
@@ -84,6 +86,8 @@ export class StreamImpl extends NativeResource {
   /** Promises that its work comes after: its own, and those of streams and events that it waited for. */
   promises = NO_PROMISES
   #id: bigint | undefined
+  /** The name that the stream had when it was destroyed, with which the driver's list of names loses it. */
+  #nameAtEnd: string | undefined
   #priority: number | undefined
   #nonBlocking: boolean | undefined
   /** The event that the stream keeps for the program. A private field of the public class would be out of reach through a Proxy. */
@@ -145,6 +149,14 @@ export class StreamImpl extends NativeResource {
     return new StreamImpl(device, context, handle, 'owned', NOTHING, green)
   }
 
+  /** A new stream of the program, with a name if it is given one. */
+  static makeNamed(device: Device, given: Given<StreamOptions, (typeof NAMED_STREAM_OPTIONS)[number]>): StreamImpl {
+    const name = checkNameOption(given.name)
+    const made = StreamImpl.make(device, given)
+    if (name !== undefined) made.#nameOrClose(name)
+    return made
+  }
+
   /** An internal stream, to be destroyed once `owner` is unreachable. */
   static makeFor(owner: object, device: Device): StreamImpl {
     const made = StreamImpl.make(device)
@@ -193,13 +205,31 @@ export class StreamImpl extends NativeResource {
   /** A stream that another library or thread hands over. */
   static wrap(source: StreamSource | SharedStream, options: ExternalStreamOptions | undefined): StreamImpl {
     const given = readOptions(options, WRAP_OPTIONS)
+    const name = checkNameOption(given.name)
     const plain = typeof source === 'bigint' || typeof source === 'number' || isShared(source)
     const protocol = plain ? undefined : source
     const held = [checkOwner(given.owner) ?? protocol, protocol]
     const wanted = given.device === -1 ? undefined : given.device
     const impl = StreamImpl.#ofSource(source, wanted, held)
     impl.checkDevice(wanted)
+    if (name !== undefined) impl.#nameOrClose(name)
     return impl
+  }
+
+  /** Names a stream that no caller has yet, and closes it if its number cannot be queried. */
+  #nameOrClose(name: string): void {
+    try {
+      this.giveName(name)
+    } catch (error) {
+      this.close()
+      throw error
+    }
+  }
+
+  /** Gives the stream a name, which all of its wrappers have. */
+  giveName(name: string): void {
+    const { device, handle, ordinal, id } = this
+    giveName({ driver: driverOf(device), stream: handle, device: ordinal, id, name })
   }
 
   static #ofSource(
@@ -241,11 +271,18 @@ export class StreamImpl extends NativeResource {
     return this.#id
   }
 
+  /** What reports call it. A default stream's number is queried only if that may have a name. */
+  get name(): string {
+    const { driver, handle } = this
+    if (isDefaultStream(handle) && !hasNames(driver)) return defaultStreamName(handle)
+    return givenName(driver, handle, this.id) ?? numberedStream(handle, this.id)
+  }
+
   /**
-   * What reports call it; empty if the number is not known and cannot be queried: while it captures, after a fault, and if others may
+   * What errors call it, which query no driver that would fail: empty if the number is not known and cannot be queried: while it captures, after a fault, and if others may
    * have destroyed it, for which the driver crashes.
    */
-  get #name(): string {
+  get #nameInErrors(): string {
     const { driver, handle } = this
     if (this.#id === undefined && this.isOwned && !this.isClosed && !isDefaultStream(handle)) {
       try {
@@ -254,7 +291,7 @@ export class StreamImpl extends NativeResource {
         return ''
       }
     }
-    const given = this.#id === undefined ? undefined : givenName(driver, handle, this.#id)
+    const given = this.#nameAtEnd ?? (this.#id === undefined ? undefined : givenName(driver, handle, this.#id))
     if (given !== undefined) return given
     if (isDefaultStream(handle)) return defaultStreamName(handle)
     return this.#id === undefined ? '' : numberedStream(handle, this.#id)
@@ -599,13 +636,16 @@ export class StreamImpl extends NativeResource {
 
   override destroy(): void {
     this.#runClosing()
+    if (this.#id !== undefined && hasNames(this.driver)) {
+      this.#nameAtEnd = givenName(this.driver, this.handle, this.#id)
+    }
     this.driver.streams.destroy(this.handle)
   }
 
   override toString(): string {
     const facts = [
       `0x${cudaHandleOf(this.handle).toString(16)}`,
-      this.#name,
+      this.#nameInErrors,
       this.device,
       this.isClosed ? 'closed' : '',
     ]
@@ -662,12 +702,17 @@ export function receiveStream(shared: SharedStream): {
   return { owner, device, cudaHandle, id: claims.id, follow }
 }
 
-/** Checks the options of a wrapper for a stream that needs no wrapper. */
-export function checkWrapOptions(stream: StreamBase, options: ExternalStreamOptions | undefined): void {
+const checkNameOption = (name: unknown): string | undefined =>
+  name === undefined ? undefined : checkStreamName(name, 'options.name')
+
+/** Checks the options of a wrapper for a stream that needs no wrapper, and gives it the name. */
+export function applyWrapOptions(stream: StreamBase, options: ExternalStreamOptions | undefined): void {
   const given = readOptions(options, WRAP_OPTIONS)
   const impl = openStream(stream)
+  const name = checkNameOption(given.name)
   checkOwner(given.owner)
   impl.checkDevice(given.device)
+  if (name !== undefined) impl.giveName(name)
 }
 
 /** CUlaunchMemSyncDomain. */

@@ -24,14 +24,21 @@ export interface StreamOptions {
    * 'default'.
    */
   readonly memorySyncDomain?: 'default' | 'remote' | undefined
+  /** What errors, reports of the sanitizer and timelines call the stream. Not empty. Default: its number, as in 'stream 3'. */
+  readonly name?: string | undefined
 }
 
-/** The device and the owner of a stream that another library owns. */
+/** The device, the owner and the name of a stream that another library owns. */
 export interface ExternalStreamOptions {
   /** The device that the stream must be on. The driver knows it, so it may be left out; -1 means not known. */
   readonly device?: Device | number | undefined
   /** An object that is kept reachable until the wrapper is closed. Default: the protocol object. */
   readonly owner?: object | undefined
+  /**
+   * What errors, reports of the sanitizer and timelines call the stream, by all of its wrappers. Not empty. Default: the name
+   * that it has, or its number, as in 'stream 3'.
+   */
+  readonly name?: string | undefined
 }
 
 /** The options of a record, and of the event that it makes if none is given. */

@@ -27,7 +27,7 @@ export interface OperationMessage {
   readonly device: number
   /** The driver's number for the stream (`stream.id`). */
   readonly stream: bigint
-  /** The name that `nameStream` gave the stream; otherwise 'stream 13', by that number, 'null stream' or 'per-thread stream'. */
+  /** The stream's name, of its options or `nameStream`; otherwise 'stream 13', by that number, 'null stream' or 'per-thread stream'. */
   readonly streamName: string
   /** The bytes moved or filled; undefined if there are none. */
   readonly byteLength: number | undefined

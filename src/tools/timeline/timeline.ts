@@ -355,7 +355,7 @@ export interface TimelineStream {
   /** The ordinal of the device. */
   readonly device: number
   /**
-   * The name that `nameStream` gave the stream; otherwise 'stream 13', by `id`, or 'stream 13 (16 multiprocessors)' in a green context, 'null stream'
+   * The stream's name, of its options or `nameStream`; otherwise 'stream 13', by `id`, or 'stream 13 (16 multiprocessors)' in a green context, 'null stream'
    * or 'per-thread stream', of device 1 'null stream of device 1'; 'foreign stream 13' if only other code used it.
    */
   readonly name: string

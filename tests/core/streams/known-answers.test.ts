@@ -110,6 +110,7 @@ const ELSEWHERE: Readonly<Record<string, Act>> = {
 const QUIET = [
   ...['constructor', 'query', 'synchronize', 'finished', 'device', 'serial', 'handle', 'id', 'context', 'priority'],
   ...[
+    'name',
     'nonBlocking',
     'isCapturing',
     'captureStatus',
@@ -184,7 +185,15 @@ describe('a stream that was seen idle is not asked again until something is queu
       stream.synchronize()
       stream.use()
       stream.run(() => stream.enter()[Symbol.dispose]())
-      void [stream.priority, stream.nonBlocking, stream.isCapturing, stream.closed, stream.context, stream.cachedEvent]
+      void [
+        stream.name,
+        stream.priority,
+        stream.nonBlocking,
+        stream.isCapturing,
+        stream.closed,
+        stream.context,
+        stream.cachedEvent,
+      ]
       void [stream.equals(other), stream.valueOf(), stream.toString()]
       assert.equal(toldBy(told, stream), true)
     }))

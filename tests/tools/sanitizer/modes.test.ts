@@ -413,6 +413,7 @@ describe('a sanitizer', () => {
     assert.throws(() => declareAccess(stream, {}, 7 as never), wrong)
     assert.throws(() => declareWait(stream, 7 as never), wrong)
     assert.throws(() => nameStream(stream, 7 as never), wrong)
+    assert.throws(() => nameStream(stream, ''), { code: 'ERR_INVALID_ARG_VALUE', message: /name must not be empty/ })
     assert.throws(() => declareWait(stream, new Stream({ device: machine() })), { code: 'ERR_DEVICE_MISMATCH' })
     const other = machine().alloc(BYTES)
     assert.throws(() => declareAccess(stream, { reads: [other] }), { code: 'ERR_DEVICE_MISMATCH' })

@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { inspect } from 'node:util'
-import { type Device, type DeviceBuffer, Stream } from 'cuda-streams'
+import { type Device, type DeviceBuffer, ExternalStream, Stream } from 'cuda-streams'
 import { nameStream, sanitize } from 'cuda-streams/sanitizer'
-import { explore, simulate } from 'cuda-streams/sim'
+import { explore, foreignStream, simulate } from 'cuda-streams/sim'
 import { Timeline } from 'cuda-streams/timeline'
 import { variableIn } from '../../../src/tools/sanitizer/stream-variables.js'
 
@@ -12,8 +12,9 @@ import { variableIn } from '../../../src/tools/sanitizer/stream-variables.js'
 function unordered(
   device: Device,
   name?: string,
+  option?: string,
 ): { readonly writer: Stream; readonly reader: Stream; readonly to: DeviceBuffer } {
-  const writer = new Stream({ device })
+  const writer = new Stream({ device, name: option })
   const reader = new Stream({ device })
   if (name !== undefined) nameStream(writer, name)
   const [from, to] = [device.alloc(64, { stream: writer }), device.alloc(64, { stream: reader })]
@@ -30,13 +31,14 @@ async function racing(device: Device, fn: () => void): Promise<string> {
   return error.message
 }
 
-for (const [given, name] of [
-  [undefined, 'stream 1'],
-  ['decode', 'decode'],
+for (const [given, option, name] of [
+  [undefined, undefined, 'stream 1'],
+  ['decode', undefined, 'decode'],
+  [undefined, 'encode', 'encode'],
 ] as const) {
   test(`${name} is called so wherever it is reported`, async () => {
     const { message: order } = await explore((simulation) => {
-      const { reader, to } = unordered(simulation.devices[0] as Device, given)
+      const { reader, to } = unordered(simulation.devices[0] as Device, given, option)
       return reader.download(to)
     })
     assert.match(order, new RegExp(`has to wait for ${name}, by`))
@@ -46,7 +48,7 @@ for (const [given, name] of [
     let message = ''
     const run = async (): Promise<void> => {
       message = await racing(device, () => {
-        const { writer: stream } = unordered(device, given)
+        const { writer: stream } = unordered(device, given, option)
         assert.match(String(stream), new RegExp(`^Stream\\(0x[0-9a-f]+, ${name}, Device\\(0, sim\\)\\)$`))
         assert.equal(inspect(stream), String(stream))
       })
@@ -57,6 +59,44 @@ for (const [given, name] of [
     assert.ok(streams.some((stream) => stream.name === name))
   })
 }
+
+test('a tool that is installed later knows the name of the options, and so does one that is there when the stream is made', async () => {
+  using simulation = simulate()
+  const [device] = simulation.devices
+  assert.ok(device)
+  const early = new Stream({ device, name: 'early' })
+  const theirs = new ExternalStream(foreignStream(device), { device, name: 'theirs' })
+  let messages = ''
+  const { streams } = await Timeline.record(
+    async () => {
+      for (const stream of [early, theirs]) {
+        messages += await racing(device, () => {
+          const late = new Stream({ device, name: 'late' })
+          const memory = device.alloc(64)
+          device.synchronize()
+          late.fill(memory, 1)
+          stream.fill(memory, 2)
+        })
+      }
+      await device.finished()
+    },
+    { device },
+  )
+  for (const name of ['early', 'late', 'theirs']) {
+    assert.match(messages, new RegExp(` writes on ${name}\n`))
+    assert.ok(streams.some((stream) => stream.name === name))
+  }
+})
+
+test('an error says the name of a stream that is closed, also once another is made in its place', async () => {
+  using simulation = simulate()
+  const [device] = simulation.devices
+  const stream = new Stream({ device, name: 'closed early' })
+  stream.close()
+  using other = new Stream({ device })
+  assert.notEqual(other.name, 'closed early')
+  assert.throws(() => stream.query(), { code: 'ERR_CLOSED', message: /closed early/ })
+})
 
 test('advice has the variables of streams that have no name', async () => {
   using simulation = simulate()
