@@ -319,8 +319,10 @@ export class StreamLane extends ClosableObject implements AsyncDisposable {
   }
 }
 
-const laneImpl = (lane: unknown): StreamLaneImpl =>
-  lane instanceof StreamLane ? lane[implementation] : refuseReceiver('a StreamLane', lane)
+const laneImpl = (lane: unknown): StreamLaneImpl => {
+  const impl: StreamLaneImpl | undefined = lane instanceof StreamLane ? lane[implementation] : undefined
+  return impl ?? refuseReceiver('a StreamLane', lane)
+}
 
 /**
  * A bound on the streams that a program has at once, for servers: each request takes one and gives it back, and those for which
@@ -467,5 +469,7 @@ export class StreamPool extends ClosableObject implements AsyncDisposable {
   }
 }
 
-const poolImpl = (pool: unknown): StreamPoolImpl =>
-  pool instanceof StreamPool ? pool[implementation] : refuseReceiver('a StreamPool', pool)
+const poolImpl = (pool: unknown): StreamPoolImpl => {
+  const impl: StreamPoolImpl | undefined = pool instanceof StreamPool ? pool[implementation] : undefined
+  return impl ?? refuseReceiver('a StreamPool', pool)
+}

@@ -4,6 +4,7 @@ import { test } from 'node:test'
 import { CudaError, Stream, StreamLane, StreamPool, type StreamPoolOptions } from 'cuda-streams'
 import { fault, simulate } from 'cuda-streams/sim'
 import { onEveryBackend } from '../helpers/suite.js'
+import { runScenario } from './child.js'
 import { collectUntil, follow, refused, rejected, turns, until } from './expect.js'
 
 onEveryBackend('pools of streams', (bench) => {
@@ -117,6 +118,12 @@ onEveryBackend('pools of streams', (bench) => {
     await assert.rejects(finished, reason)
     using next = await pool.take()
     await next.stream.finished()
+  })
+
+  test('L2 a rejection that is told to nobody is an uncaught exception, and not told to the next taker', async () => {
+    const { stdout, stderr, code } = await runScenario(bench, 'rejectedInLane')
+    assert.equal(stdout, 'uncaught: of the lane\nthe next is done\n', stderr)
+    assert.equal(code, 0)
   })
 
   test('L3 who gives up leaves the queue, with the reason, and the others keep their places', async () => {
