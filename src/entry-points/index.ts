@@ -61,6 +61,7 @@ export {
   Stream,
   type WaitStreamOptions,
 } from '../core/stream.js'
+export { StreamLane, StreamPool, type StreamPoolOptions } from '../core/stream-pool.js'
 export type { EventOptions } from '../core/streams/event-impl.js'
 export { GreenContext, type SplitDevice, type SplitOptions } from '../core/streams/green-context.js'
 export type { SharedBuffer, SharedEvent, SharedObject, SharedStream } from '../core/streams/shared.js'

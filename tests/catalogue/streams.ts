@@ -1,8 +1,17 @@
 /** Streams: how they are made, what they say, and captures. */
 import assert from 'node:assert/strict'
-import { type CaptureOptions, ExternalStream, Graph, Stream, type StreamOptions } from 'cuda-streams'
+import {
+  type CaptureOptions,
+  ExternalStream,
+  Graph,
+  Stream,
+  type StreamOptions,
+  StreamPool,
+  type StreamPoolOptions,
+} from 'cuda-streams'
 import { hasWorkBehind } from './axes.js'
 import { type Call, closing, withOptions } from './call.js'
+import type { Scene } from './scene.js'
 import { GivenUp, graphOf, NAMED_STREAM_OPTIONS, WRAPPED_STREAM } from './values.js'
 
 const making: readonly Call[] = [
@@ -112,6 +121,81 @@ const making: readonly Call[] = [
     members: ['Stream#[Symbol.asyncDispose]'],
     act: 'promises',
     prepare: (scene) => () => scene.stream[Symbol.asyncDispose](),
+  },
+]
+
+const poolOf = (scene: Scene): StreamPool => scene.keep(new StreamPool({ device: scene.device, size: 1 }))
+
+const pooling: readonly Call[] = [
+  withOptions({
+    name: 'new StreamPool()',
+    members: ['new StreamPool'],
+    act: 'makes',
+    options: { values: { size: () => 2, device: ({ device }) => device, ...NAMED_STREAM_OPTIONS } },
+    prepare:
+      (scene) =>
+      (options: StreamPoolOptions = { device: scene.device, size: 1 }) =>
+        scene.keep(new StreamPool(options)).idle,
+  }),
+  withOptions({
+    name: 'pool.take()',
+    members: ['StreamPool#take'],
+    act: 'makes',
+    options: { values: { signal: () => new AbortController().signal } },
+    prepare: (scene) => {
+      const pool = poolOf(scene)
+      return async (options) => (await pool.take(options)).close()
+    },
+  }),
+  withOptions({
+    name: 'pool.run()',
+    members: ['StreamPool#run'],
+    act: 'makes',
+    options: { values: { signal: () => new AbortController().signal } },
+    prepare: (scene) => {
+      const pool = poolOf(scene)
+      return (options) => pool.run((stream) => stream.isCapturing, options)
+    },
+    answers: (_scene, value) => assert.equal(value, false),
+  }),
+  withOptions({
+    name: 'pool.drain()',
+    members: ['StreamPool#drain'],
+    act: 'makes',
+    options: { values: { signal: () => new AbortController().signal } },
+    prepare: (scene) => {
+      const pool = poolOf(scene)
+      pool.tryTake()?.close()
+      return (options) => pool.drain(options)
+    },
+  }),
+  {
+    name: 'lane.close(), pool.close(), and their ends by using',
+    members: [
+      ...['tryTake', 'pending', 'idle', 'close', '[Symbol.dispose]', '[Symbol.asyncDispose]'].map(
+        (name) => `StreamPool#${name}`,
+      ),
+      ...['stream', 'close', '[Symbol.dispose]', '[Symbol.asyncDispose]'].map((name) => `StreamLane#${name}`),
+    ],
+    act: 'makes',
+    prepare: (scene) => {
+      const pool = scene.keep(new StreamPool({ device: scene.device, size: 3 }))
+      return async () => {
+        const lanes = [1, 2, 3].map(() => pool.tryTake())
+        assert.deepEqual([pool.tryTake(), pool.idle, pool.pending], [undefined, 0, 0])
+        assert.equal(new Set(lanes.map((lane) => lane?.stream)).size, 3)
+        lanes[0]?.close()
+        lanes[1]?.[Symbol.dispose]()
+        await lanes[2]?.[Symbol.asyncDispose]()
+        await pool.drain()
+        const { idle } = pool
+        pool.close()
+        pool[Symbol.dispose]()
+        await pool[Symbol.asyncDispose]()
+        return idle
+      }
+    },
+    answers: (_scene, value) => assert.equal(value, 3),
   },
 ]
 
@@ -247,4 +331,4 @@ const capturing: readonly Call[] = [
   },
 ]
 
-export const streamCalls: readonly Call[] = [...making, ...asking, ...capturing]
+export const streamCalls: readonly Call[] = [...making, ...pooling, ...asking, ...capturing]

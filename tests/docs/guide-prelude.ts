@@ -71,6 +71,7 @@ declare global {
   const signal: AbortSignal
   const source: cuda.CudaStreamLike
   const start: cuda.Event
+  const streams: cuda.StreamPool
   const timing: boolean
   const to: cuda.DeviceBuffer
   const value: number

@@ -31,6 +31,8 @@ const FIELDS: Readonly<Record<string, string>> = {
   GreenContext: 'device multiprocessors serial',
   Session: 'device inputs outputs serial',
   MemoryPool: 'device maxBytes serial',
+  StreamPool: 'device size serial',
+  StreamLane: 'serial',
   Condition: 'handle serial',
   Module: 'device serial',
   Kernel: 'name module',

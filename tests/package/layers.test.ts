@@ -22,7 +22,7 @@ const LEVELS: readonly (readonly string[])[] = [
   ['core/kernels'],
   ['core/graphs', 'core/stream-ordering'],
   ['core/stream'],
-  ['core/shortcuts', 'core/simulation'],
+  ['core/shortcuts', 'core/simulation', 'core/stream-pool'],
   ['libraries', 'tools/sanitizer', 'tools/timeline', 'cu'],
   ['tools/explore', 'tools/recording'],
   ['tools/cli'],

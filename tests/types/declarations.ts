@@ -33,7 +33,9 @@ import {
   type PythonStreamLike,
   type RecordOptions,
   Stream,
+  StreamLane,
   type StreamOptions,
+  StreamPool,
   type StreamSource,
   type Struct,
   type StructPointer,
@@ -290,6 +292,21 @@ export function errors(error: unknown): void {
     { readonly code: string; readonly number: number; readonly call: string }
   >(true)
   void base
+}
+
+export async function pools(device: Device, signal: AbortSignal): Promise<void> {
+  await using pool = new StreamPool({ device, size: 8, priority: -1, nonBlocking: true })
+  const lane: StreamLane = await pool.take({ signal })
+  const stream: Stream = lane.stream
+  const other: StreamLane | undefined = pool.tryTake()
+  const bytes: number = await pool.run(async (each) => (each.equals(stream) ? 1 : 2), { signal })
+  const text: string = await pool.run(String)
+  await pool.drain({ signal })
+  // @ts-expect-error size is required
+  new StreamPool({ device })
+  // @ts-expect-error only pools make lanes
+  new StreamLane()
+  void [other, bytes, text]
 }
 
 export async function memory(device: Device, stream: Stream): Promise<void> {

@@ -25,6 +25,7 @@ const NOT_CALLED = {
     'Condition',
     ...['createCondition', 'if', 'while', 'switch'].map((name) => `Stream#${name}`),
   ],
+  'they lend streams, and queue nothing: tests/conformance/stream-pool.test.ts': ['StreamPool', 'StreamLane'],
   'the page explores by itself': ['explore', 'replay', 'simulate'],
   'it loses the machine: programs.mjs has one': ['fault'],
   "web streams are the browser's own, with other turns and stacks: programs.mjs has them, for their bytes": [

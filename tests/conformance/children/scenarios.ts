@@ -1,6 +1,6 @@
 /** What the conformance tests run in processes of their own. Usage: scenarios.js <sim:seed | cuda | none> <scenario> */
 import { isMainThread, Worker } from 'node:worker_threads'
-import { Device, Event, Stream } from 'cuda-streams'
+import { Device, Event, Stream, StreamPool } from 'cuda-streams'
 import { simulate, simulationOf } from 'cuda-streams/sim'
 import { openCudaWorkbench } from '../../helpers/cuda-workbench.js'
 import { simWorkbench, type Workbench } from '../../helpers/workbench.js'
@@ -58,6 +58,17 @@ const withBench = {
     const left = bench.stream()
     left.wait(Promise.reject(new Error('at the end')))
     Reflect.set(globalThis, 'left', left)
+  },
+  /** L2: the stream of a lane waits for a promise that rejects, and the next taker waits for the end of its own work. */
+  rejectedInLane: async (bench) => {
+    process.on('uncaughtException', (error) => say(`uncaught: ${error.message}`))
+    const pool = new StreamPool({ device: bench.device, size: 1 })
+    const lane = await pool.take()
+    lane.stream.wait(Promise.reject(new Error('of the lane')))
+    lane.close()
+    const next = await pool.take()
+    await next.stream.finished()
+    say('the next is done')
   },
   promiseAlone: (bench) => {
     atTheEnd()
