@@ -1,5 +1,5 @@
 /**
- * docs/guides/coming-from.md is true of the members that it maps others to: what stands in the right-hand column of each row is run, in its
+ * The pages that map members of other libraries and CUDA's functions to this library are true of its own: what stands in the right-hand column of each row is run, in its
  * order, on a simulated device with objects of all kinds, so that a member that does not exist or refuses is found.
  */
 import assert from 'node:assert/strict'
@@ -9,14 +9,15 @@ import { describe, it } from 'node:test'
 import util from 'node:util'
 import { compileFunction } from 'node:vm'
 import * as cudaStreams from 'cuda-streams'
-import { DeviceBuffer, Event, ExternalStream, Graph, MemoryPool, Module, Stream } from 'cuda-streams'
+import { DeviceBuffer, defineKernel, Event, ExternalStream, Graph, MemoryPool, Module, Stream } from 'cuda-streams'
 import * as dlpack from 'cuda-streams/dlpack'
 import { foreignStream, simulate } from 'cuda-streams/sim'
+import { Timeline } from 'cuda-streams/timeline'
 import { root } from '../helpers/root.js'
 import { parsePage } from './guide-pages.js'
 
-const PAGE = 'docs/guides/coming-from.md'
-const skip = existsSync(join(root, PAGE)) ? false : 'the docs are not here'
+const PAGES = ['docs/guides/coming-from.md', 'docs/reference/cuda-runtime.md'] as const
+const skip = PAGES.every((page) => existsSync(join(root, page))) ? false : 'the docs are not here'
 
 /** What is no expression, or cannot run here, and why. */
 const NOT_RUN: Readonly<Record<string, string>> = {
@@ -29,6 +30,8 @@ const NOT_RUN: Readonly<Record<string, string>> = {
   sharedMemory: 'the name of an option',
   cooperative: 'the name of an option',
   programmatic: 'the name of an option',
+  'Event.fromIpcHandle(bytes)': 'the bytes are of another process',
+  'DeviceBuffer.fromIpcHandle(bytes)': 'the bytes are of another process',
   sync: 'the name of an option of Warp',
   MemoryAsyncPool: 'a class of CuPy',
   ERR_UNSUPPORTED: 'the code of an error',
@@ -38,27 +41,40 @@ const NOT_RUN: Readonly<Record<string, string>> = {
   "stream.external({ name: 'theirs' }, (handle) => {})": 'the simulator has no code of other libraries to queue',
 }
 
-/** A kernel without parameters that does nothing. */
+/** A kernel without parameters that does nothing, and a variable. */
 const PTX = `.version 8.0
 .target sm_80
 .address_size 64
+.visible .global .u32 counter;
 .visible .entry nothing() { ret; }
 `
 
+/** CUDA's own functions in cuda-runtime.md, and its names of options, are no calls. */
+const isRun = (page: string, code: string): boolean =>
+  !(code in NOT_RUN) && (page !== 'docs/reference/cuda-runtime.md' || /^(?!\w+<<<).*[.(]/.test(code))
+
+const axpy = defineKernel({
+  name: 'axpy',
+  source: 'extern "C" __global__ void axpy(float a, const float* x, float* y, int n) {}',
+  signature: ['f32', 'in f32*', 'inout f32*', 'i32'],
+  simulateGrid: () => undefined,
+})
+
 interface Row {
+  readonly page: string
   readonly line: number
   readonly spans: readonly string[]
 }
 
 /** The code of each row's right-hand column; of a table without a column 'here' all of the row's. */
-function rowsOf(markdown: string): readonly Row[] {
+function rowsOf(page: string, markdown: string): readonly Row[] {
   const lines = markdown.split('\n')
   const rows = new Map<number, string[]>()
-  for (const { line, code } of parsePage(PAGE, markdown).codeSpans) {
+  for (const { line, code } of parsePage(page, markdown).codeSpans) {
     if (!lines[line - 1]?.startsWith('|')) continue
     rows.set(line, [...(rows.get(line) ?? []), code])
   }
-  return Array.from(rows, ([line, spans]) => ({ line, spans }))
+  return Array.from(rows, ([line, spans]) => ({ page, line, spans }))
 }
 
 type Scope = Readonly<Record<string, unknown>>
@@ -76,7 +92,8 @@ function makeScope(row: string): Scope {
   const start = stream.record(new Event({ timing: true }))
   const event = stream.record(new Event(eventOptions))
   const pinned = device.allocPinned(64)
-  const kernel = Module.load(PTX).kernel('nothing', [])
+  const module = Module.load(PTX)
+  const kernel = module.kernel('nothing', [])
   const config = { grid: 1, block: 32 }
   const graph = stream.capture(() =>
     stream.launch(kernel, config).copy(pinned, own).fill(own, 1).record(event, { external: true }),
@@ -95,6 +112,7 @@ function makeScope(row: string): Scope {
     a: stream,
     b: other,
     args: [],
+    axpy,
     array: new Uint8Array(64),
     blockingSync: true,
     buffer,
@@ -117,7 +135,8 @@ function makeScope(row: string): Scope {
     id: cudaStreams.Device.get().pciBusId,
     interprocess: false,
     kernel,
-    name: 'multiprocessorCount',
+    module,
+    name: /\bmodule\./.test(row) ? 'counter' : 'multiprocessorCount',
     node: graph.nodesOf(kernel)[0],
     nonBlocking: true,
     options: {},
@@ -136,6 +155,9 @@ function makeScope(row: string): Scope {
     timing: true,
     to: device.alloc(64),
     value: 1,
+    Timeline,
+    x: device.alloc(64),
+    y: device.alloc(64),
     wrapped: new ExternalStream(handle, { owner }),
   }
 }
@@ -170,26 +192,26 @@ function withNode(code: string, scope: Scope): Scope {
 }
 
 /** Runs what a row names, one after the other, on a machine of its own. */
-async function playRow({ spans }: Row): Promise<void> {
+async function playRow({ page, spans }: Row): Promise<void> {
   const [device] = simulate({ devices: 2 }).devices
   assert.ok(device)
   await device.run(async () => {
     const scope = makeScope(spans.join(' '))
-    for (const code of spans) if (!(code in NOT_RUN)) await play(code, withNode(code, scope))
+    for (const code of spans) if (isRun(page, code)) await play(code, withNode(code, scope))
   })
 }
 
-describe(`the right-hand column of ${PAGE}`, { skip }, () => {
+describe('the right-hand column of a page that maps others to this library', { skip }, () => {
   if (skip !== false) return
-  const rows = rowsOf(readFileSync(join(root, PAGE), 'utf8'))
+  const rows = PAGES.flatMap((page) => rowsOf(page, readFileSync(join(root, page), 'utf8')))
 
   it('is found', () => {
-    assert.ok(rows.length > 140, `${rows.length} rows`)
+    assert.ok(rows.length > 200, `${rows.length} rows`)
   })
 
   for (const row of rows) {
-    const names = row.spans.filter((code) => !(code in NOT_RUN))
-    if (names.length > 0) it(`${PAGE}:${row.line}: ${names.join(', ')}`, () => playRow(row))
+    const names = row.spans.filter((code) => isRun(row.page, code))
+    if (names.length > 0) it(`${row.page}:${row.line}: ${names.join(', ')}`, () => playRow(row))
   }
 
   it('has all that is said not to run', () => {
@@ -201,7 +223,7 @@ describe(`the right-hand column of ${PAGE}`, { skip }, () => {
   })
 
   it('is told where it names what does not exist, or refuses', async () => {
-    const row = (code: string): Row => ({ line: 1, spans: [code] })
+    const row = (code: string): Row => ({ page: PAGES[0], line: 1, spans: [code] })
     await assert.rejects(playRow(row('stream.lanes')), /^Error: stream\.lanes: it does not exist/)
     await assert.rejects(playRow(row('stream.lanes()')), /^Error: stream\.lanes\(\): .*not a function/)
     await assert.rejects(playRow(row('stream.endCapture()')), /^Error: stream\.endCapture\(\): /)
