@@ -2,7 +2,7 @@
 
 /** What the segment begins with, and where the TIFF file in it begins. */
 const EXIF = 'Exif\0\0'
-/** Of TIFF: a directory is the number of its entries and the entries, each a tag, a type, the number of values, and a value or its offset. */
+/** A directory of TIFF is the number of its entries and the entries, each a tag, a type, the number of values, and a value or its offset. */
 const LITTLE_ENDIAN = 0x4949
 const BIG_ENDIAN = 0x4d4d
 const MAGIC = 42
