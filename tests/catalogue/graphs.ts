@@ -291,7 +291,7 @@ const graphs: readonly Call[] = [
   },
   withOptions({
     name: 'graph.nodeCount and graph.toDot(options)',
-    members: ['Graph#nodeCount', 'Graph#toDot'],
+    members: ['Graph#toDot', 'Graph#nodeCount'],
     act: 'makes',
     options: { values: { verbose: () => true } },
     memory: [{ name: 'destination' }],
