@@ -10,5 +10,5 @@ export {
   JpegCodec,
   type JpegCodecOptions,
 } from '../libraries/nvjpeg/jpeg-codec.js'
-export { type JpegInfo, readJpegInfo, type Subsampling } from '../libraries/nvjpeg/jpeg-info.js'
+export { type JpegInfo, type Orientation, readJpegInfo, type Subsampling } from '../libraries/nvjpeg/jpeg-info.js'
 export type { JpegImage, PixelFormat, PixelOptions } from '../libraries/nvjpeg/pixels.js'

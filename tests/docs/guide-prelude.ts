@@ -54,6 +54,7 @@ declare global {
   const fn: () => void
   const from: cuda.DeviceBuffer
   const graph: cuda.Graph
+  const id: string
   const interprocess: boolean
   const kernel: cuda.Kernel<readonly []>
   const node: cuda.KernelNode<readonly []>

@@ -2,9 +2,13 @@
 import { bytesOf } from '../../foundation/base/bytes.js'
 import { invalidType, invalidValue, stateError } from '../../foundation/base/errors.js'
 import { Buffer, types } from '../../foundation/base/node-modules.js'
+import { orientationOf } from './exif.js'
 
 /** The resolution of the colours against that of the brightness, as the sampling factors in a JPEG file say it. */
 export type Subsampling = '444' | '422' | '420' | '440' | '411' | '410' | 'gray'
+
+/** How the pixels of a file are turned to be shown, as Exif numbers it. */
+export type Orientation = 1 | 2 | 3 | 4 | 5 | 6 | 7 | 8
 
 /** What the header of a JPEG file says. */
 export interface JpegInfo {
@@ -20,6 +24,12 @@ export interface JpegInfo {
   readonly subsampling: Subsampling | undefined
   /** How the file is coded. Nearly all files are 'sequential' (baseline and extended) or 'progressive'. */
   readonly coding: 'sequential' | 'progressive' | 'lossless' | 'hierarchical' | 'arithmetic'
+  /**
+   * How the image is to be turned, which decoders leave to the program, as the file's Exif numbers it. 1, also where the file says
+   * nothing: not at all; 2: mirrored left to right; 3: by 180 degrees; 4: mirrored top to bottom; 5: rows become columns; 6: by 90 degrees
+   * clockwise; 7: rows become columns, then by 180 degrees; 8: by 90 degrees counterclockwise. From 5 on width and height change places.
+   */
+  readonly orientation: Orientation
 }
 
 /** The facts of the frame header that decoding depends on. */
@@ -32,10 +42,17 @@ interface Header extends JpegInfo {
   readonly blocks: number
 }
 
+/** Any other number says nothing. */
+const ORIENTATIONS: readonly Orientation[] = [1, 2, 3, 4, 5, 6, 7, 8]
+
+/** What the frame itself says. */
+type Frame = Omit<Header, 'orientation' | 'scanOffset' | 'isRgb'>
+
 /** Markers, each behind a byte 0xff. */
 const START = 0xd8
 const END = 0xd9
 const SCAN = 0xda
+const APP1 = 0xe1
 const ADOBE = 0xee
 const TEMPORARY = 0x01
 const isRestart = (marker: number): boolean => marker >= 0xd0 && marker <= 0xd7
@@ -72,8 +89,9 @@ const SUBSAMPLINGS: Readonly<Record<string, Subsampling>> = {
  * ```
  */
 export function readJpegInfo(file: Uint8Array): JpegInfo {
-  const { width, height, components, bits, subsampling, coding } = readHeader(checkFile(file, 'file'), 'file')
-  return { width, height, components, bits, subsampling, coding }
+  const header = readHeader(checkFile(file, 'file'), 'file')
+  const { width, height, components, bits, subsampling, coding, orientation } = header
+  return { width, height, components, bits, subsampling, coding, orientation }
 }
 
 /** The bytes of a file, not a copy. Throws ERR_INVALID_ARG_TYPE. */
@@ -117,7 +135,8 @@ function readHeader(file: Uint8Array, name: string): Header {
   if (file[0] !== 0xff || file[1] !== START) throw invalidValue(`${name} is no JPEG file: it does not begin with ff d8`)
   let offset = 2
   let isRgb = false
-  let frame: Omit<Header, 'scanOffset' | 'isRgb'> | undefined
+  let orientation: Orientation | undefined
+  let frame: Frame | undefined
   for (;;) {
     if (offset + 2 > file.length) throw truncated(name, 'its header ends')
     if (file[offset] !== 0xff) throw invalidValue(`${name} is no JPEG file: there is no marker at byte ${offset}`)
@@ -138,9 +157,12 @@ function readHeader(file: Uint8Array, name: string): Header {
     }
     // The last byte says which transform the colours have gone through: none is RGB.
     if (marker === ADOBE && String.fromCharCode(...segment.subarray(0, 5)) === 'Adobe') isRgb ||= segment[11] === 0
+    // Of several segments the first that says an orientation counts.
+    if (marker === APP1) orientation ??= ORIENTATIONS[(orientationOf(segment) ?? 0) - 1]
     if (marker === SCAN) {
       if (frame === undefined) throw invalidValue(`${name} is no JPEG file: a scan comes before the frame`)
-      return { ...frame, scanOffset: offset, isRgb: isRgb && frame.components === 3 }
+      const isColour = frame.components === 3
+      return { ...frame, orientation: orientation ?? 1, scanOffset: offset, isRgb: isRgb && isColour }
     }
     offset += length
   }
@@ -148,7 +170,7 @@ function readHeader(file: Uint8Array, name: string): Header {
 
 const wordAt = (bytes: Uint8Array, offset: number): number => (bytes[offset] ?? 0) * 256 + (bytes[offset + 1] ?? 0)
 
-function readFrame(segment: Uint8Array, marker: number, name: string): Omit<Header, 'scanOffset' | 'isRgb'> {
+function readFrame(segment: Uint8Array, marker: number, name: string): Frame {
   const components = segment[5] ?? 0
   const width = wordAt(segment, 3)
   if (segment.length < 6 + 3 * components || components === 0 || width === 0)

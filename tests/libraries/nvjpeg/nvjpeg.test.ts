@@ -190,6 +190,7 @@ describe('JPEG files', () => {
         components: 3,
         subsampling: '444',
         coding: 'sequential',
+        orientation: 1,
       })
       assert.equal(readJpegInfo(FILES.progressive).coding, 'progressive')
       assert.equal(readJpegInfo(FILES.sampled).subsampling, '420')
