@@ -73,15 +73,10 @@ class StreamPoolImpl {
   }
 
   take(options: WaitOptions | undefined): Promise<StreamLane> {
-    return waiting(
-      this.#takers,
-      options,
-      () => {
-        const lane = this.tryTake()
-        return lane === undefined ? undefined : [lane]
-      },
-      () => this.#settleDrainers(),
-    )
+    return waiting(this.#takers, options, () => {
+      const lane = this.tryTake()
+      return lane === undefined ? undefined : [lane]
+    })
   }
 
   drain(options: WaitOptions | undefined): Promise<void> {
@@ -130,8 +125,9 @@ class StreamPoolImpl {
     return `StreamPool(${this.size} streams on ${this.device}, ${state})`
   }
 
+  /** Nobody waits for a lane where none is out. */
   get #isDrained(): boolean {
-    return this.#out === 0 && this.#takers.size === 0
+    return this.#out === 0
   }
 
   #make(options: Given<StreamOptions, keyof StreamOptions>): Stream {
@@ -194,7 +190,6 @@ function waiting<T>(
   waiters: Set<Waiter<T>>,
   options: WaitOptions | undefined,
   now: () => readonly [T] | undefined,
-  gaveUp?: () => void,
 ): Promise<T> {
   return new Promise((resolve, reject) => {
     const signal = checkSignal(readOptions(options, WAIT_OPTIONS).signal)
@@ -210,7 +205,6 @@ function waiting<T>(
     waiter.forget = whenAborted(signal, () => {
       waiters.delete(waiter)
       reject(signal.reason)
-      gaveUp?.()
     })
   })
 }
