@@ -179,7 +179,7 @@ export function randomProgram(seed) {
       return `${stream()}.launchHostFunc(() => void log.push('${label} at ' + simulationOf(device).now))`
     },
     () => `${stream()}.addCallback((its, status, given) => say(its.priority, status, given), ${random(9)})`,
-    () => `say(${stream()}.query(), ${stream()}.isCapturing, ${stream()}.captureStatus)`,
+    () => `say(${stream()}.query(), ${stream()}.isCapturing, ${stream()}.captureStatus, ${stream()}.name.length > 0)`,
     () => `${stream()}.synchronize()`,
     () => `await ${stream()}.finished()`,
     () => 'await device.finished()',
