@@ -8,6 +8,7 @@ import {
   MemoryPool,
   Module,
   type Stream,
+  StreamPool,
 } from 'cuda-streams'
 import { toDLPack } from 'cuda-streams/dlpack'
 import { PythonError } from 'cuda-streams/python'
@@ -23,9 +24,12 @@ export function objectsOf(stream: Stream): readonly object[] {
   stream.capture(() => void conditions.push(stream.createCondition()))
   const graph = stream.capture(() => stream.fill(buffer, 1))
   const module = Module.load(PTX, { device })
+  // So many that a program which takes lanes as it likes waits for none.
+  const pool = new StreamPool({ device, size: 10_000 })
   return [
     ...[device, stream, new ExternalStream(stream), device.createEvent({ timing: true }), buffer],
     ...[device.allocPinned(64), new MemoryPool({ device }), device.split({ multiprocessors: [8] })[0]],
+    ...[pool, pool.tryTake()].filter((object) => object !== undefined),
     ...[...conditions, graph, graph.instantiate(), module, module.kernel('add', SIGNATURE)],
     defineKernel({ name: 'k', source: '', signature: ['inout u8*', 'i32'], simulateGrid() {} }),
     toDLPack(device.alloc(64, { stream }), { dtype: 'u8', shape: [64], stream }),
