@@ -48,7 +48,7 @@ const CONFORMANCE = [
     'short-way',
     'silent-waits',
   ],
-  ...['stream-protocol', 'streams', 'struct-arguments', 'transfers', 'waits-beside-host-functions'],
+  ...['stream-pool', 'stream-protocol', 'streams', 'struct-arguments', 'transfers', 'waits-beside-host-functions'],
 ]
 /** What the fake libcuda lacks for the others. */
 const NOT_PLAYED: Readonly<Record<string, string>> = {
