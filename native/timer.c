@@ -19,8 +19,8 @@ static const int64_t LONGEST_QUERY = 1000000000;
 enum { SHARE = 6, SHARE_OF_LONG_WAITS = 100 };
 static const int64_t SHORTEST = 50000, USUAL = 300000, LONG_WAIT = 50000000, LONGEST = 4000000;
 /**
- * Work mostly takes as long as the work before it, and is queried this often around that time: every 50 us, or a thousandth of what is left at the
- * start. Before then a query comes whenever the time waited has trebled, as this work may be shorter.
+ * Work mostly takes as long as the work before it, and is queried this often around that time: every 50 us, or a thousandth of that time. Before
+ * then a query comes whenever the time waited has trebled, as this work may be shorter.
  */
 enum { SHARE_WHEN_EXPECTED = 1000, GROWTH_BEFORE = 2 };
 

@@ -79,10 +79,12 @@ export class BackOffTimer implements BackOff {
     const now = monotonicNanoseconds()
     this.#since ??= now
     const waited = now - this.#since
-    const awaited = this.queries?.awaited()
+    const mustSleep = waited >= POLL_FOR
+    // Not looked at while it polls: there may be thousands of events.
+    const awaited = mustSleep || this.usual.areLong ? this.queries?.awaited() : undefined
     const events = awaited?.events ?? []
     const isQueried = events.length > 0 && events.length <= MOST_EVENTS
-    this.#isAsleep = waited >= POLL_FOR || (isQueried && this.usual.areLong)
+    this.#isAsleep = mustSleep || isQueried
     if (!this.#isAsleep) {
       this.#sleeps += 1
       const nth = this.#sleeps
