@@ -4,6 +4,7 @@
  */
 import type { Decoded } from './decoding.js'
 import type { KernelProgram } from './program.js'
+import type { AccessSite } from './value-writer.js'
 import type { WasmModule } from './web-assembly.js'
 
 /** What a machine is asked while code is written for it. */
@@ -13,13 +14,7 @@ export interface Places {
   /** A variable's location in WebAssembly's memory; undefined if that is full. */
   residentAt(name: string, decoded: Decoded): number | undefined
   /** The number of an instruction that accesses memory, and the locations of its windows. */
-  site(decoded: Decoded): {
-    readonly number: number
-    readonly window: number
-    readonly range: number
-    readonly lanes: number
-    readonly alone: number
-  }
+  site(decoded: Decoded): AccessSite
   /** Locations of marks. */
   pendingMarks(bits: number): { readonly waiting: number; readonly latest: number }
   /** The location of the table of touched pages. */

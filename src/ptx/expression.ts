@@ -168,14 +168,22 @@ export class FormulaWriter {
     else this.environment.body.get(local)
   }
 
-  /** The value of a comparison of a constant operand with a limit, as the formulas of shifts have it; undefined for any other condition. */
   #folded(condition: Formula): boolean | undefined {
-    if (typeof condition === 'string' || condition[0] !== 'i32.lt_u') return undefined
-    const [, operand = '', limit = ''] = condition
-    if (typeof operand !== 'string' || this.#names.has(operand)) return undefined
-    const constant = this.environment.constant(operand)
-    return constant === undefined ? undefined : BigInt.asUintN(32, constant) < BigInt(String(limit))
+    return foldedComparison(condition, (operand) =>
+      this.#names.has(operand) ? undefined : this.environment.constant(operand),
+    )
   }
+}
+
+/** The value of a comparison of a constant operand with a limit, as the formulas of shifts have it; undefined for any other condition. */
+export function foldedComparison(
+  condition: Formula,
+  constantOf: (operand: string) => bigint | undefined,
+): boolean | undefined {
+  if (typeof condition === 'string' || condition[0] !== 'i32.lt_u') return undefined
+  const [, operand = '', limit = ''] = condition
+  const constant = typeof operand === 'string' ? constantOf(operand) : undefined
+  return constant === undefined ? undefined : BigInt.asUintN(32, constant) < BigInt(String(limit))
 }
 
 function parseBig(text: string): bigint {

@@ -3,7 +3,7 @@
  * bits is two, its halves, with two threads each. A condition is a mask: all bits of a lane, or none. What is the same for all threads is computed as
  * for one, and what SIMD has no instruction for, lane by lane.
  */
-import { type Formula, FormulaWriter } from './expression.js'
+import { type Formula, FormulaWriter, foldedComparison } from './expression.js'
 import type { FunctionBody, Signature, ValueType } from './wasm-encoder.js'
 
 /** The meaning of the names in a formula for lanes. */
@@ -309,13 +309,10 @@ export class LaneFormulaWriter {
     return CONNECTIVE.test(head) && this.#isCondition(formula[1] ?? '') && this.#isCondition(formula[2] ?? '')
   }
 
-  /** The value of a comparison of a constant operand with a limit, as the formulas of shifts have it. */
   #folded(condition: Formula): boolean | undefined {
-    if (typeof condition === 'string' || condition[0] !== 'i32.lt_u') return undefined
-    const [, operand = '', limit = ''] = condition
-    if (typeof operand !== 'string' || this.#names.has(operand)) return undefined
-    const constant = this.environment.constant(operand)
-    return constant === undefined ? undefined : BigInt.asUintN(32, constant) < BigInt(String(limit))
+    return foldedComparison(condition, (operand) =>
+      this.#names.has(operand) ? undefined : this.environment.constant(operand),
+    )
   }
 
   /** Pushes a value that all lanes share. */

@@ -68,13 +68,16 @@ export interface ModuleContext {
    * Registers a place at which memory is accessed; returns its number, and the locations of its windows: for the thread that runs, for the accesses of
    * a whole row of threads, for lanes together, and for lanes one by one.
    */
-  site(decoded: Decoded): {
-    readonly number: number
-    readonly window: number
-    readonly range: number
-    readonly lanes: number
-    readonly alone: number
-  }
+  site(decoded: Decoded): AccessSite
+}
+
+/** The number of an instruction that accesses memory, and the locations of its windows. */
+export interface AccessSite {
+  readonly number: number
+  readonly window: number
+  readonly range: number
+  readonly lanes: number
+  readonly alone: number
 }
 
 export const DIRECT_SIGNATURE: Signature = { parameters: ['i32', 'i32', 'i32', 'i32'], results: [] }
