@@ -204,7 +204,7 @@ export const EXCHANGES: readonly Exchange[] = [
     run: (table, value, waits) =>
       theyWrite(table, value, () => {
         const { device } = table
-        const event = Event.fromHandle(table.library.record(), { device, owner: table.library.owner })
+        const event = Event.from(table.library.record(), { device, owner: table.library.owner })
         if (waits) table.ours.wait(event)
         event.close()
       }),

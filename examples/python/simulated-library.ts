@@ -65,7 +65,7 @@ export class SimulatedLibrary implements Library {
     return this.#event.handle
   }
   waitForEvent(handle: bigint): void {
-    this.#stream.wait(Event.fromHandle(handle, { device: this.#device }))
+    this.#stream.wait(Event.from(handle, { device: this.#device }))
   }
   arrayInterface(): ArrayInterface {
     return { pointer: this.mine, byteLength: this.#mine.byteLength, stream: this.stream }

@@ -23,7 +23,7 @@ import { finished, type WaitOptions } from '../foundation/driver/finished.js'
 import type { ContextHandle, EventHandle } from '../foundation/driver/handle-types.js'
 import { following, promisesOn, throwRejected } from '../foundation/driver/promise-waits.js'
 import { isWrappable, type WrappableDriver } from '../foundation/driver/wrappable-driver.js'
-import { defaultDriver } from './default-driver.js'
+import { defaultDriver, driverForHandle } from './default-driver.js'
 
 /** The CUDA context that a stream or device works in. */
 export interface Context {
@@ -191,6 +191,37 @@ export class Device extends LibraryObject {
    */
   get priorityRange(): { readonly least: number; readonly greatest: number } {
     return driverOf(this).devices.streamPriorityRange(this.ordinal)
+  }
+
+  /**
+   * Lets the profiler that watches the process collect until the result is disposed of (`cuProfilerStart`, `cuProfilerStop`): what
+   * `nsys profile --capture-range=cudaProfilerApi` and `ncu --profile-from-start off` wait for. Ranges of one device may be within each other, and the
+   * last to end stops the profiler. Calls that come before the work has run do not wait for it: wait within the range for what is to be in it.
+   * Does nothing on the simulator, and without a profiler.
+   * @throws {CudaError} if the GPU has faulted
+   * @example
+   * ```ts
+   * {
+   *   using range = device.profilerRange()
+   *   stream.launch(kernel, { grid: 64, block: 256 })
+   *   await stream.finished()
+   * }
+   * ```
+   */
+  profilerRange(): Disposable {
+    const { devices } = driverOf(this)
+    const begun = profilerRanges(this)
+    if (begun.count === 0) devices.profile(this.ordinal, true)
+    begun.count += 1
+    let isOver = false
+    return {
+      [Symbol.dispose]: () => {
+        if (isOver) return
+        isOver = true
+        begun.count -= 1
+        if (begun.count === 0) devices.profile(this.ordinal, false)
+      },
+    }
   }
 
   /**
@@ -455,3 +486,16 @@ export abstract class HandleObject extends ClosableObject {
     destroyWhenUnreachable(this, impl)
   }
 }
+
+/**
+ * The device of a handle of another library: the one that is wanted, or else the current one, or that of the simulation that the handle is of.
+ * @param wanted The device as a program gives it; undefined or -1: not known.
+ */
+export function deviceForHandle(handle: number, wanted: Device | number | undefined): Device {
+  if (wanted !== undefined && wanted !== -1) return resolveDevice(wanted)
+  const near = resolveDevice(undefined)
+  return deviceOf(driverForHandle(handle, driverOf(near)), near.ordinal)
+}
+
+/** How many ranges of a device the program has begun and not ended, in which a profiler collects. */
+const profilerRanges = memoize((_device: Device) => ({ count: 0 }))

@@ -11,11 +11,27 @@ import { finished, type WaitOptions } from '../foundation/driver/finished.js'
 import type { EventHandle } from '../foundation/driver/handle-types.js'
 import { following, throwRejected } from '../foundation/driver/promise-waits.js'
 import { contextOf, type Device, driverOf, resolveDevice } from './device.js'
-import { EVENT_OPTIONS, EventImpl, type EventOptions, flagsOf, PLAIN, settingsIn } from './streams/event-impl.js'
-import { checkFact, receive, register, type SharedEvent } from './streams/shared.js'
+import {
+  EVENT_OPTIONS,
+  EventImpl,
+  type EventOptions,
+  flagsOf,
+  onAnotherDevice,
+  PLAIN,
+  settingsIn,
+} from './streams/event-impl.js'
+import { checkFact, isShared, receive, register, type SharedEvent } from './streams/shared.js'
 
 const NEW_EVENT_OPTIONS = [...EVENT_OPTIONS, 'device'] as const
 const IPC_HANDLE_BYTES = 64
+
+/** The options of `Event.from()`. */
+export interface ForeignEventOptions {
+  /** The device of the event; -1: not known. Default: that of its context, as far as the driver tells, or else the current device. */
+  readonly device?: Device | number | undefined
+  /** An object that is kept reachable while the wrapper is open. */
+  readonly owner?: object | undefined
+}
 
 /**
  * A point in a stream's work that other streams and the program can wait for.
@@ -67,24 +83,6 @@ export class Event extends ClosableObject {
   }
 
   /**
-   * Wraps an event that another library made. This library never destroys it.
-   * @param handle The CUevent.
-   * @param options `device`: the event's device. CUDA does not report it: if it does not follow from the event's context,
-   * it is the one given here, or else the current device; -1 means not known. `owner`: an object that is kept reachable
-   * while the event is open.
-   * @throws {Error} ERR_INVALID_ARG_TYPE, ERR_OUT_OF_RANGE for a value that cannot be a handle; ERR_INVALID_HANDLE for
-   * a handle of no event; ERR_CLOSED for one that this library destroyed; ERR_DEVICE_MISMATCH if `device` is wrong
-   */
-  static fromHandle(
-    handle: bigint | number,
-    options?: { readonly device?: Device | number | undefined; readonly owner?: object | undefined },
-  ): Event {
-    const given = readOptions(options, ['device', 'owner'])
-    const wanted = given.device === -1 ? undefined : given.device
-    return new Event(EventImpl.wrap(handle, wanted, checkOwner(given.owner)))
-  }
-
-  /**
    * Opens an event that another process shared (`cuIpcOpenEventHandle`).
    * @param bytes The 64 bytes that `ipcHandle()` returned in the other process.
    * @param options `device`: the device to open it on (default: the current device)
@@ -101,22 +99,32 @@ export class Event extends ClosableObject {
   }
 
   /**
-   * The event that another thread of this process shared by `share()`. To close it here only releases it. In the
-   * thread that shared it, the result is the event itself.
-   * @param shared The object that `share()` returned, as `postMessage` or `structuredClone` copied it.
-   * @throws {Error} ERR_CLOSED if it was closed, ERR_INVALID_HANDLE from another process,
-   * ERR_DEVICE_MISMATCH if the threads have different drivers; ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE for a token that is not as `share()` returned it
+   * Wraps an event that another library made, which this library never destroys; or takes the event that another thread of this process shared
+   * by `share()`, to close which only releases it. An `Event` is returned as it is, and so is the event that was shared in the thread that shared it.
+   * @param source The CUevent as a bigint or number, an Event, or the object that `share()` returned, as `postMessage` or `structuredClone`
+   * copied it.
+   * @param options `device`: the event's device. CUDA does not report that of a CUevent: if it does not follow from the event's context, it
+   * is the one given here, or else the current device; -1 means not known. `owner`: an object that is kept reachable while the wrapper is open.
+   * @throws {Error} ERR_INVALID_ARG_TYPE; ERR_OUT_OF_RANGE for a value that cannot be a handle; ERR_INVALID_HANDLE for a handle of no event, and
+   * for what another process shared; ERR_CLOSED for an event that this library destroyed or closed; ERR_DEVICE_MISMATCH if `device` is wrong, and
+   * if the threads have different drivers; ERR_INVALID_ARG_VALUE for a token that is not as `share()` returned it
+   * @example
+   * ```ts
+   * const theirs = Event.from(handle, { device, owner })
+   * stream.wait(theirs)
+   * ```
    */
-  static from(shared: SharedEvent): Event {
-    const { owner, device, facts, claims, follow } = receive(shared, 'event', [...EVENT_OPTIONS, 'handle'])
-    const [handle = 0, flags = 0] = facts
-    checkFact(claims.handle, 'handle', BigInt(handle))
-    const settings = settingsIn(flags)
-    for (const name of EVENT_OPTIONS) checkFact(claims[name], name, settings[name])
-    if (owner !== undefined) return owner as Event
-    const wrapped = handle as EventHandle
-    const context = driverOf(device).events.wrap(wrapped)?.context ?? contextOf(device)
-    return new Event(new EventImpl(device, context, settings, 'shared', { handle: wrapped, lifetime: follow() }))
+  static from(source: Event | bigint | number | SharedEvent, options?: ForeignEventOptions): Event {
+    const { device, owner } = readOptions(options, ['device', 'owner'])
+    const held = checkOwner(owner)
+    const wanted = device === -1 ? undefined : device
+    if (!isEvent(source) && !isShared(source)) return new Event(EventImpl.wrap(source, wanted, held))
+    const event = isEvent(source) ? source : ofAnotherThread(source)
+    const impl = open(event)
+    if (wanted !== undefined && resolveDevice(wanted) !== impl.device)
+      throw onAnotherDevice(impl.device, resolveDevice(wanted))
+    impl.owner ??= held
+    return event
   }
 
   /**
@@ -279,6 +287,19 @@ export class Event extends ClosableObject {
 /** The implementation of an Event; undefined for any other value. */
 export const eventImplOf = (value: unknown): EventImpl | undefined =>
   value instanceof Event ? value[implementation] : undefined
+
+/** The event that another thread shared, or the event itself in the thread that shared it. */
+function ofAnotherThread(shared: SharedEvent): Event {
+  const { owner, device, facts, claims, follow } = receive(shared, 'event', [...EVENT_OPTIONS, 'handle'])
+  const [handle = 0, flags = 0] = facts
+  checkFact(claims.handle, 'handle', BigInt(handle))
+  const settings = settingsIn(flags)
+  for (const name of EVENT_OPTIONS) checkFact(claims[name], name, settings[name])
+  if (owner !== undefined) return owner as Event
+  const wrapped = handle as EventHandle
+  const context = driverOf(device).events.wrap(wrapped)?.context ?? contextOf(device)
+  return new Event(new EventImpl(device, context, settings, 'shared', { handle: wrapped, lifetime: follow() }))
+}
 
 export const isEvent = (value: unknown): value is Event => eventImplOf(value) !== undefined
 

@@ -242,9 +242,35 @@ export class Stream extends StreamBase implements CudaStreamLike, AsyncDisposabl
     return green ?? contextAt(this.device, context)
   }
 
-  /** The priority that the driver gave the stream (`cuStreamGetPriority`, queried once): lower goes first. */
+  /**
+   * The priority of the stream (`cuStreamGetPriority`): lower goes first. May be set, for work that is queued then (`cuStreamSetAttribute`); the driver
+   * takes it into the device's range, as it does with that of a new stream. On the simulator another thread that has the stream by `share()`
+   * knows the one that the stream had then.
+   * @throws {Error} ERR_CLOSED; if it is set, ERR_INVALID_ARG_TYPE for anything but an integer, and ERR_UNSUPPORTED for a default stream
+   * @example
+   * ```ts
+   * stream.priority = -1 // from now on before the work of others
+   * ```
+   */
   get priority(): number {
     return open(this).priority
+  }
+
+  set priority(priority: number) {
+    open(this).priority = priority
+  }
+
+  /**
+   * Gives this stream the attributes of another one: its priority, memory domain and policies (`cuStreamCopyAttributes`). Whether it is
+   * `nonBlocking`, and its green context, remain what they are.
+   * @param from A stream of the same device.
+   * @throws {Error} ERR_INVALID_ARG_TYPE, ERR_CLOSED; ERR_DEVICE_MISMATCH for a stream of another device; ERR_UNSUPPORTED if one is a default stream
+   */
+  copyAttributes(from: Stream): this {
+    const impl = open(this)
+    if (!isStream(from)) throw invalidType('from', 'a Stream', from)
+    impl.copyAttributes(open(from))
+    return this
   }
 
   /**

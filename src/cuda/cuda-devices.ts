@@ -93,6 +93,12 @@ export class CudaDevices implements DeviceDriver {
     return context
   }
 
+  profile(device: number, isOn: boolean): void {
+    const { contexts, relaxed } = this.parts
+    const call = isOn ? 'cuProfilerStart' : 'cuProfilerStop'
+    contexts.within(contexts.primary(device), () => relaxed.run(() => this.#must[call]()))
+  }
+
   streamPriorityRange(device: number): { readonly least: number; readonly greatest: number } {
     const { contexts } = this.parts
     const { address, int32 } = this.#out

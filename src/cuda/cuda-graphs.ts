@@ -1,4 +1,5 @@
 /** Graphs on a real GPU. */
+
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -14,6 +15,7 @@ import type {
   NewConditional,
   NodeFacts,
 } from '../foundation/driver/graph-driver.js'
+import { refusedHandle } from '../foundation/driver/handle-errors.js'
 import {
   type ContextHandle,
   type EventHandle,
@@ -463,6 +465,15 @@ export class CudaGraphs implements GraphDriver {
     const { id, valid } = this.#captureInfo(stream)
     if (id === undefined || !valid) throw cudaError(call, CUresult.STREAM_CAPTURE_INVALIDATED)
     return id
+  }
+
+  wrap(handle: number): GraphHandle {
+    const call = 'cuGraphGetNodes'
+    const { handles, library, memory } = this.parts
+    handles.checkThere('graph', handle, call)
+    const result = library.cuGraphGetNodes(handle, 0, memory.address)
+    if (result !== 0) throw refusedHandle('graph', handle, cudaError(call, result))
+    return handle as GraphHandle
   }
 
   destroy(graph: GraphHandle): void {

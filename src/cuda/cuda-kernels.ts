@@ -3,6 +3,7 @@ import { CudaError, stateError } from '../foundation/base/errors.js'
 import { CUresult, cudaError } from '../foundation/driver/cuda-results.js'
 import { LOADING } from '../foundation/driver/deadlocks.js'
 import { LIMITS_OF_ANY } from '../foundation/driver/driver-constants.js'
+import { refusedHandle } from '../foundation/driver/handle-errors.js'
 import {
   type ContextHandle,
   isDefaultStream,
@@ -20,6 +21,7 @@ import type {
   LaunchShape,
   ModuleImage,
   PassedType,
+  WrappedFunction,
 } from '../foundation/driver/kernel-driver.js'
 import type { QueuedKernel } from '../foundation/driver/queued-work.js'
 import type { CFunction } from '../foundation/native/c-functions.js'
@@ -28,6 +30,7 @@ import { NativeMemory } from '../foundation/native/native-memory.js'
 import { compileCuda, compileCudaNow } from '../foundation/native/nvrtc.js'
 import { ThreadMemory } from '../foundation/native/thread-memory.js'
 import type { KernelCall } from './graph-nodes.js'
+import type { HandleCheck } from './handles/handle-check.js'
 import type { PendingHostFunctions } from './host-functions/pending-host-functions.js'
 import type { LibcudaParts } from './libcuda/driver-calls.js'
 import { check, checkDestroyed, type Library } from './libcuda/libcuda.js'
@@ -122,6 +125,8 @@ interface Callable {
 /** A module, and the functions and kernels of it. */
 interface Loaded {
   readonly context: ContextHandle
+  /** The number of wrappers of a module that other code has loaded; undefined for a module of this library. */
+  wrappers: number | undefined
   readonly functions: Map<string, CudaFunction>
   /** The kernels by name and signature. */
   readonly kernels: Map<string, KernelHandle>
@@ -131,6 +136,7 @@ export interface CudaKernelsParts extends LibcudaParts {
   readonly hostFunctions: Pick<PendingHostFunctions, 'countEntries'>
   readonly blocking: Pick<Blocking, 'exclusively'>
   readonly idleDevices: Pick<IdleDevices, 'whenIdle' | 'makeAll'>
+  readonly handles: Pick<HandleCheck, 'checkThere'>
 }
 
 /** cuLaunchKernel takes eleven arguments, each of which costs. This one takes four. */
@@ -196,7 +202,9 @@ export class CudaKernels implements KernelDriver {
       copy.free()
     }
     const module = this.parts.memory.pointerAt(0) as ModuleHandle
-    this.#loaded.set(module, { context, functions: new Map(), kernels: new Map() })
+    // A module that other code has unloaded may have been there.
+    this.#forget(module)
+    this.#loaded.set(module, { context, wrappers: undefined, functions: new Map(), kernels: new Map() })
     return module
   }
 
@@ -213,13 +221,68 @@ export class CudaKernels implements KernelDriver {
   #unload(module: ModuleHandle, context: ContextHandle): void {
     const { contexts, relaxed, library } = this.parts
     // A function of another module may get the same address.
+    this.#forget(module)
+    const result = contexts.within(context, () => relaxed.run(() => library.cuModuleUnload(module)))
+    checkDestroyed('cuModuleUnload', result)
+  }
+
+  #forget(module: ModuleHandle): void {
     for (const kernel of this.#loaded.get(module)?.kernels.values() ?? []) {
       this.#kernels[kernel]?.parameters.free()
       this.#kernels[kernel] = undefined
     }
     this.#loaded.delete(module)
-    const result = contexts.within(context, () => relaxed.run(() => library.cuModuleUnload(module)))
-    checkDestroyed('cuModuleUnload', result)
+  }
+
+  functionOf(kernel: KernelHandle): number {
+    const callable = this.#kernels[kernel]
+    if (callable === undefined) throw cudaError('cuModuleGetFunction', CUresult.INVALID_HANDLE)
+    return callable.function.handle
+  }
+
+  wrap(handle: number, context: ContextHandle): WrappedFunction {
+    const call = 'cuFuncGetModule'
+    const { handles, contexts, relaxed } = this.parts
+    handles.checkThere('kernel', handle, call)
+    const found = contexts.within(context, () => relaxed.run(() => this.#wrapped(handle)))
+    if (typeof found === 'number') throw refusedHandle('kernel', handle, cudaError(call, found))
+    const { module, name, function: given } = found
+    const before = this.#loaded.get(module)
+    const isStale = before?.wrappers !== undefined && before.functions.get(name)?.handle !== given
+    // The module that was wrapped here before is unloaded, and its memory that of another.
+    if (isStale && before.functions.has(name)) this.#forget(module)
+    const loaded = this.#loaded.get(module) ?? { context, wrappers: 0, functions: new Map(), kernels: new Map() }
+    this.#loaded.set(module, loaded)
+    if (loaded.wrappers !== undefined) loaded.wrappers += 1
+    if (!loaded.functions.has(name)) loaded.functions.set(name, this.#describe(given, name))
+    return { module, name }
+  }
+
+  release(module: ModuleHandle): void {
+    const loaded = this.#loaded.get(module)
+    if (loaded?.wrappers === undefined) return
+    loaded.wrappers -= 1
+    if (loaded.wrappers === 0) this.#forget(module)
+  }
+
+  /** The function that a CUfunction or a CUkernel is, or the driver's result. The context is current. */
+  #wrapped(
+    handle: number,
+  ): number | { readonly module: ModuleHandle; readonly name: string; readonly function: number } {
+    const { library, memory } = this.parts
+    const { address } = memory
+    const isKernel = library.cuFuncGetModule(address, handle) !== 0
+    if (isKernel) {
+      const result = library.cuKernelGetFunction(address, handle)
+      if (result !== 0) return result
+    }
+    const found = isKernel ? memory.pointerAt(0) : handle
+    const result = library.cuFuncGetModule(address, found)
+    if (result !== 0) return result
+    const module = memory.pointerAt(0) as ModuleHandle
+    const named = library.cuFuncGetName(address, found)
+    if (named !== 0) return named
+    return { module, name: layer().text(memory.pointerAt(0)), function: found }
   }
 
   kernel(module: ModuleHandle, name: string, parameters: readonly PassedType[]): KernelHandle {
@@ -357,12 +420,18 @@ export class CudaKernels implements KernelDriver {
     } finally {
       text.free()
     }
-    const handle = memory.pointerAt(0)
+    return this.#describe(memory.pointerAt(0), name)
+  }
+
+  /** What other code has allowed a function's launches to have remains allowed. */
+  #describe(handle: number, name: string): CudaFunction {
     const limits = {
       maxThreads: this.#attributeOf(handle, FUNCTION_ATTRIBUTE_MAX_THREADS),
       staticSharedBytes: this.#attributeOf(handle, FUNCTION_ATTRIBUTE_STATIC_SHARED),
     }
-    return { handle, name, limits, allowedSharedMemory: SHARED_MEMORY_OF_ANY - limits.staticSharedBytes }
+    const allowed = this.#attributeOf(handle, FUNCTION_ATTRIBUTE_MAX_DYNAMIC_SHARED)
+    const ofAny = SHARED_MEMORY_OF_ANY - limits.staticSharedBytes
+    return { handle, name, limits, allowedSharedMemory: Math.max(allowed, ofAny) }
   }
 
   #attributeOf(handle: number, attribute: number): number {

@@ -1,10 +1,13 @@
 /** Pools of stream-ordered memory. */
 import { monotonicTime } from '../foundation/base/event-loop.js'
 import { RecheckTimer } from '../foundation/base/polling.js'
+import { cudaError } from '../foundation/driver/cuda-results.js'
+import { refusedHandle } from '../foundation/driver/handle-errors.js'
 import { type ContextHandle, cudaHandleOf, defaultStream, type PoolHandle } from '../foundation/driver/handle-types.js'
 import type { MemoryInfo, PoolDriver, PoolUsage } from '../foundation/driver/pool-driver.js'
 import { releaseThreshold } from '../foundation/driver/release-threshold.js'
 import { NativeMemory } from '../foundation/native/native-memory.js'
+import type { HandleCheck } from './handles/handle-check.js'
 import type { StreamRecord } from './handles/stream-records.js'
 import type { LibcudaParts } from './libcuda/driver-calls.js'
 import type { PutOffFrees } from './memory/put-off-frees.js'
@@ -38,6 +41,7 @@ const MOST_CHECKS = 250
 const LONGEST_RECORD = 50
 
 export interface CudaPoolsParts extends LibcudaParts {
+  readonly handles: Pick<HandleCheck, 'checkThere'>
   readonly pool: EventPool
   readonly putOff: Pick<PutOffFrees, 'pending' | 'sweep'>
 }
@@ -102,6 +106,22 @@ export class CudaPools implements PoolDriver {
     this.#devices.set(pool, device)
     this.#sweep()
     return pool
+  }
+
+  wrap(handle: number, device: number): PoolHandle {
+    const call = 'cuMemPoolGetAttribute'
+    const { handles, library, memory, relaxed } = this.parts
+    handles.checkThere('memory pool', handle, call)
+    const used = PoolAttribute.USED_CURRENT
+    const result = relaxed.run(() => library.cuMemPoolGetAttribute(handle, used, memory.address))
+    if (result !== 0) throw refusedHandle('memory pool', handle, cudaError(call, result))
+    const pool = handle as PoolHandle
+    this.#devices.set(pool, device)
+    return pool
+  }
+
+  release(pool: PoolHandle): void {
+    if (!this.#own.has(pool)) this.#devices.delete(pool)
   }
 
   /**

@@ -38,6 +38,7 @@ const NO_GREENS: Greens = new Set()
 /** sizeof(CUstreamAttrValue), and a CUstreamAttrID. */
 const ATTRIBUTE_BYTES = 64
 const ATTRIBUTE_MEMORY_SYNC_DOMAIN = 10
+const ATTRIBUTE_PRIORITY = 8
 
 export interface CudaStreamsParts extends LibcudaParts {
   readonly handles: HandleCheck
@@ -319,13 +320,26 @@ export class CudaStreams implements StreamDriver {
     return this.#out.int32[0] ?? 0
   }
 
+  setPriority(stream: StreamHandle, priority: number): void {
+    this.#setAttribute(stream, ATTRIBUTE_PRIORITY, priority)
+  }
+
+  copyAttributes(stream: StreamHandle, from: StreamHandle): void {
+    this.#streams.of(stream).reuse = undefined
+    this.#calls.onStream(stream, (raw) => this.parts.relaxed.run(() => this.#must.cuStreamCopyAttributes(raw, from)))
+  }
+
   setMemorySyncDomain(stream: StreamHandle, domain: number): void {
+    this.#setAttribute(stream, ATTRIBUTE_MEMORY_SYNC_DOMAIN, domain)
+  }
+
+  #setAttribute(stream: StreamHandle, attribute: number, value: number): void {
     const { bytes, int32, address } = this.#out
     // The stream would still have the attribute when it is given out again.
     this.#streams.of(stream).reuse = undefined
     bytes.fill(0, 0, ATTRIBUTE_BYTES)
-    int32[0] = domain
-    const set = (raw: number): void => this.#must.cuStreamSetAttribute(raw, ATTRIBUTE_MEMORY_SYNC_DOMAIN, address)
+    int32[0] = value
+    const set = (raw: number): void => this.#must.cuStreamSetAttribute(raw, attribute, address)
     this.#calls.onStream(stream, (raw) => this.parts.relaxed.run(() => set(raw)))
   }
 

@@ -3,9 +3,9 @@
 import '../core/shortcuts.js'
 
 export { type Context, Device } from '../core/device.js'
-export { Event } from '../core/event.js'
+export { Event, type ForeignEventOptions } from '../core/event.js'
 export type { CaptureModeName, CaptureOptions, Synchronous } from '../core/graphs/capture.js'
-export { Graph, GraphExec } from '../core/graphs/graph.js'
+export { type ForeignGraphOptions, Graph, GraphExec } from '../core/graphs/graph.js'
 export type {
   ConditionalNode,
   CopyNode,
@@ -30,6 +30,7 @@ export type { Extent3, Index3, SimulatedGrid, SimulatedThread } from '../core/ke
 export {
   type CompileOptions,
   type Extent,
+  type ForeignKernelOptions,
   Kernel,
   type LaunchConfig,
   type LaunchConfigOptions,
@@ -49,7 +50,7 @@ export type {
 } from '../core/kernels/kernel-signature.js'
 export type { ViewConstructor } from '../core/memory/buffer.js'
 export { DeviceBuffer, type ForeignMemoryOptions } from '../core/memory/device-buffer.js'
-export { MemoryPool, type MemoryPoolOptions } from '../core/memory/memory-pool.js'
+export { type ForeignPoolOptions, MemoryPool, type MemoryPoolOptions } from '../core/memory/memory-pool.js'
 export { PinnedBuffer } from '../core/memory/pinned-buffer.js'
 export type { WaitValueOptions, WriteValueOptions } from '../core/memory/stream-memory-operations.js'
 export type { CopyOptions, DownloaderOptions, FillOptions, FillValueOptions } from '../core/memory/transfers.js'

@@ -4,7 +4,7 @@
  */
 import { threadId } from '../foundation/base/node-modules.js'
 
-type SimHandleKind = 'stream' | 'event' | 'context' | 'graph' | 'graphExec' | 'pool' | 'module'
+type SimHandleKind = 'stream' | 'event' | 'context' | 'graph' | 'graphExec' | 'pool' | 'module' | 'function'
 
 /** The addresses of a range: few enough for a hundred thousand simulations at a time on the main thread. */
 const RANGE = 2 ** 29
@@ -110,6 +110,7 @@ export class Handles {
     graphExec: new HandleSeries(3 * 2 ** 26),
     pool: new HandleSeries(2 ** 28 - 2 ** 22),
     module: new HandleSeries(2 ** 28 - 2 ** 21),
+    function: new HandleSeries(2 ** 28 - 2 ** 20),
     event: new HandleSeries(2 ** 28),
   }
 

@@ -59,6 +59,11 @@ export class SimDevices implements DeviceDriver {
     return this.registry.device(device).context
   }
 
+  /** No profiler of NVIDIA looks at the simulation. */
+  profile(device: number): void {
+    this.registry.device(device)
+  }
+
   streamPriorityRange(): { readonly least: number; readonly greatest: number } {
     return SIMULATED_PRIORITIES
   }

@@ -1,4 +1,5 @@
 /** Graphs of the simulated GPU. */
+
 import { type CapturedNode, fillOfRowsIsOn, notInBody } from '../foundation/driver/captured-graph.js'
 import { CUresult, cudaError } from '../foundation/driver/cuda-results.js'
 import { type CaptureMode, ConditionalType } from '../foundation/driver/driver-constants.js'
@@ -9,6 +10,7 @@ import type {
   NodeFacts,
   NodeKind,
 } from '../foundation/driver/graph-driver.js'
+import { refusedHandle } from '../foundation/driver/handle-errors.js'
 import type {
   ContextHandle,
   GraphExecHandle,
@@ -195,6 +197,12 @@ export class SimGraphs implements GraphDriver {
 
   /** Does nothing: the simulator is notified when the stream is destroyed. */
   leave(): void {}
+
+  wrap(handle: number): GraphHandle {
+    const graph = handle as GraphHandle
+    if (this.#graphs.has(graph)) return graph
+    throw refusedHandle('graph', handle, cudaError('cuGraphGetNodes', CUresult.INVALID_VALUE))
+  }
 
   destroy(graph: GraphHandle): void {
     const { life, nodes } = this.#graph(graph, 'cuGraphDestroy')

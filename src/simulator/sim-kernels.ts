@@ -9,6 +9,7 @@ import { CUresult, cudaError } from '../foundation/driver/cuda-results.js'
 import { LOADING } from '../foundation/driver/deadlocks.js'
 import { DEVICE_ATTRIBUTES as A } from '../foundation/driver/device-attributes.js'
 import { LIMITS_OF_ANY } from '../foundation/driver/driver-constants.js'
+import { refusedHandle } from '../foundation/driver/handle-errors.js'
 import type { ContextHandle, KernelHandle, ModuleHandle, Pointer } from '../foundation/driver/handle-types.js'
 import type {
   KernelDriver,
@@ -18,6 +19,7 @@ import type {
   ModuleImage,
   PassedType,
   SetConditional,
+  WrappedFunction,
 } from '../foundation/driver/kernel-driver.js'
 import type { KernelProfile } from '../foundation/driver/kernel-profile.js'
 import type { LibraryCall } from '../foundation/driver/library-driver.js'
@@ -47,9 +49,13 @@ interface LoadedModule {
   readonly code: ModuleCode
   /** The handles of kernels; keys are made of the names and the types of parameters. */
   readonly kernels: Map<string, KernelHandle>
+  /** The handles by which other code can name its kernels, by their names. */
+  readonly functions: Map<string, number>
 }
 
 interface LoadedKernel {
+  readonly module: ModuleHandle
+  readonly name: string
   readonly code: KernelCode
   /** The types of parameters that the signature gives. */
   readonly types: readonly PassedType[]
@@ -59,6 +65,8 @@ export class SimKernels implements KernelDriver {
   readonly #modules = new Map<ModuleHandle, LoadedModule>()
   /** The kernels; indices are their handles, numbers that no other kernel has ever had. Undefined if the module is unloaded. */
   readonly #kernels: (LoadedKernel | undefined)[] = []
+  /** The kernels whose handles other code has, by these. */
+  readonly #functions = new Map<number, WrappedFunction>()
   /** The functions that are told what each launch did. */
   readonly profilers = new Set<(profile: KernelProfile) => void>()
   /** Picks the block of a launch that goes on; undefined if they go on in order. */
@@ -112,7 +120,7 @@ export class SimKernels implements KernelDriver {
     if (ArrayBuffer.isView(image) || 'code' in image) this.waits.refuseExclusive(LOADING)
     const code = this.#codeOf(image, device)
     const module = this.registry.handles.take('module') as ModuleHandle
-    this.#modules.set(module, { code, kernels: new Map() })
+    this.#modules.set(module, { code, kernels: new Map(), functions: new Map() })
     return module
   }
 
@@ -120,6 +128,10 @@ export class SimKernels implements KernelDriver {
     const loaded = this.#modules.get(module)
     if (loaded === undefined) return
     for (const kernel of loaded.kernels.values()) this.#kernels[kernel] = undefined
+    for (const handle of loaded.functions.values()) {
+      this.#functions.delete(handle)
+      this.registry.handles.giveBack('function', handle)
+    }
     this.#modules.delete(module)
     loaded.code.unload()
     this.registry.handles.giveBack('module', module)
@@ -134,10 +146,30 @@ export class SimKernels implements KernelDriver {
     const found = code.kernel(name)
     found.checkParameters(types)
     const kernel = this.#kernels.length as KernelHandle
-    this.#kernels.push({ code: found, types })
+    this.#kernels.push({ module, name, code: found, types })
     kernels.set(key, kernel)
     return kernel
   }
+
+  functionOf(kernel: KernelHandle): number {
+    const { module, name } = this.#kernel(kernel, 'cuModuleGetFunction')
+    const { functions } = this.#loaded(module, 'cuModuleGetFunction')
+    const known = functions.get(name)
+    if (known !== undefined) return known
+    const handle = this.registry.handles.take('function')
+    functions.set(name, handle)
+    this.#functions.set(handle, { module, name })
+    return handle
+  }
+
+  wrap(handle: number): WrappedFunction {
+    const found = this.#functions.get(handle)
+    if (found !== undefined) return found
+    throw refusedHandle('kernel', handle, cudaError('cuFuncGetModule', CUresult.INVALID_HANDLE))
+  }
+
+  /** A wrapper of a simulated kernel keeps nothing. */
+  release(): void {}
 
   names(module: ModuleHandle): readonly string[] {
     return this.#loaded(module, 'cuModuleEnumerateFunctions').code.names

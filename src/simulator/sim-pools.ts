@@ -1,5 +1,7 @@
 /** Pools of stream-ordered memory of simulated devices. */
+import { stateError } from '../foundation/base/errors.js'
 import { CUresult, cudaError } from '../foundation/driver/cuda-results.js'
+import { refusedHandle } from '../foundation/driver/handle-errors.js'
 import type { PoolHandle } from '../foundation/driver/handle-types.js'
 import type { MemoryInfo, PoolDriver, PoolUsage } from '../foundation/driver/pool-driver.js'
 import type { SimDevice } from './machine/machine-state.js'
@@ -35,6 +37,20 @@ export class SimPools implements PoolDriver {
     const of = this.registry.device(device)
     return this.#add(of, of.pools.add(maxBytes))
   }
+
+  wrap(handle: number, device: number): PoolHandle {
+    const pool = handle as PoolHandle
+    const found = this.#pools.get(pool)
+    const call = 'cuMemPoolGetAttribute'
+    if (found === undefined) throw refusedHandle('memory pool', handle, cudaError(call, CUresult.INVALID_VALUE))
+    if (found.device.ordinal === device) return pool
+    throw stateError(
+      'ERR_DEVICE_MISMATCH',
+      `The memory pool is of device ${found.device.ordinal}, not of device ${device}`,
+    )
+  }
+
+  release(): void {}
 
   destroy(handle: PoolHandle): void {
     const { pool, device } = this.#open(handle, 'cuMemPoolDestroy')

@@ -56,9 +56,7 @@ export class SimStreams implements StreamDriver {
     const call = partition === undefined ? 'cuStreamCreateWithPriority' : 'cuGreenCtxStreamCreate'
     const device = this.registry.liveContextDevice(context, call)
     this.machine.scheduler.tick()
-    const { least, greatest } = SIMULATED_PRIORITIES
-    const clamped = Math.min(least, Math.max(greatest, priority))
-    return this.registry.addStream(device, (flags & StreamFlag.NON_BLOCKING) !== 0, clamped, partition).handle
+    return this.registry.addStream(device, (flags & StreamFlag.NON_BLOCKING) !== 0, inRange(priority), partition).handle
   }
 
   destroy(handle: StreamHandle): void {
@@ -107,6 +105,15 @@ export class SimStreams implements StreamDriver {
     const stream = this.registry.liveStream(handle, 'cuStreamGetPriority')
     if (stream.capture?.invalid) throw cudaError('cuStreamGetPriority', CUresult.STREAM_CAPTURE_INVALIDATED)
     return stream.priority
+  }
+
+  setPriority(handle: StreamHandle, priority: number): void {
+    this.registry.liveStream(handle, 'cuStreamSetAttribute').priority = inRange(priority)
+  }
+
+  copyAttributes(handle: StreamHandle, from: StreamHandle): void {
+    const call = 'cuStreamCopyAttributes'
+    this.registry.liveStream(handle, call).priority = this.registry.liveStream(from, call).priority
   }
 
   /** Does nothing, since no stream of the simulation is slower for the writes of another. */
@@ -181,4 +188,10 @@ export class SimStreams implements StreamDriver {
     this.captures.refuseOn(stream, call)
     this.captures.refuseUnsafe(call)
   }
+}
+
+/** The nearest priority that streams of the device have. */
+function inRange(priority: number): number {
+  const { least, greatest } = SIMULATED_PRIORITIES
+  return Math.min(least, Math.max(greatest, priority))
 }

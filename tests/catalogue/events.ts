@@ -27,16 +27,16 @@ const events: readonly Call[] = [
         scene.keep(scene.device.createEvent(options)).handle,
   }),
   withOptions({
-    name: 'Event.fromHandle()',
-    members: ['Event.fromHandle'],
+    name: 'Event.from()',
+    members: ['Event.from'],
     act: 'makes',
     event: 'behind',
     uses: ['the event'],
     options: { values: OWNED, closedCodes: ['ERR_INVALID_HANDLE'] },
     prepare:
       (scene) =>
-      (options: Parameters<typeof Event.fromHandle>[1] = { device: scene.device }) =>
-        scene.keep(Event.fromHandle(scene.event.handle, options)),
+      (options: Parameters<typeof Event.from>[1] = { device: scene.device }) =>
+        scene.keep(Event.from(scene.event.handle, options)),
     answers: (scene, value) => assert.ok((value as Event).equals(scene.event)),
   }),
   withOptions({

@@ -4,7 +4,8 @@ import {
   type CopyNode,
   type FillNode,
   type FillValueOptions,
-  type Graph,
+  type ForeignGraphOptions,
+  Graph,
   type GraphExec,
   type GraphNode,
   type KernelNode,
@@ -17,6 +18,7 @@ import { type Call, withOptions } from './call.js'
 import { BYTES, WORDS } from './lab.js'
 import { ADDED, addedTo, FULL_CONFIG, LAUNCH_OPTIONS } from './launches.js'
 import type { Scene } from './scene.js'
+import { OWNED } from './values.js'
 
 const FILLED = 0x66666666
 
@@ -228,6 +230,19 @@ const graphs: readonly Call[] = [
       return () => scene.keep(graph.instantiate()).closed
     },
   },
+  withOptions({
+    name: 'Graph.from()',
+    members: ['Graph.from', 'Graph#handle'],
+    act: 'makes',
+    memory: [{ name: 'destination' }],
+    options: { values: OWNED, closedCodes: ['ERR_INVALID_HANDLE'] },
+    prepare: (scene) => {
+      const { handle } = graphOf(scene)
+      return (options: ForeignGraphOptions = { device: scene.device }) =>
+        scene.keep(Graph.from(handle, options)).handle - handle
+    },
+    answers: (_scene, value) => assert.equal(value, 0n),
+  }),
   {
     name: 'exec.update(graph)',
     members: ['GraphExec#update'],

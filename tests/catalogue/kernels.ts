@@ -1,11 +1,20 @@
 /** Kernels, modules and green contexts. */
 import assert from 'node:assert/strict'
-import { defineKernel, type LaunchConfig, Module, Program, Stream } from 'cuda-streams'
+import {
+  defineKernel,
+  type ForeignKernelOptions,
+  Kernel,
+  type LaunchConfig,
+  Module,
+  Program,
+  Stream,
+} from 'cuda-streams'
 import { lacksNvrtc } from '../helpers/nvrtc.js'
 import { added, addedByPtx, CONFIG, kernelOf, needsCompiler, PTX, SIGNATURE } from './adding.js'
 import { type Call, closing, withOptions } from './call.js'
 import { BYTES, WORDS } from './lab.js'
 import { ADDED, addedTo, FULL_CONFIG, LAUNCH_OPTIONS } from './launches.js'
+import { OWNED } from './values.js'
 
 const WITHOUT_NVRTC = lacksNvrtc()
 
@@ -106,6 +115,21 @@ const kernels: readonly Call[] = [
     },
     answers: (_scene, value) => assert.ok((value as number) > 0),
   },
+  withOptions({
+    name: 'Kernel.from()',
+    members: ['Kernel.from', 'Kernel#handle', 'Module#handle'],
+    act: 'makes',
+    options: { values: OWNED, closedCodes: ['ERR_INVALID_HANDLE'] },
+    prepare: (scene) => {
+      const { handle } = kernelOf(scene)
+      return (options: ForeignKernelOptions = { device: scene.device }) => {
+        const kernel = Kernel.from(handle, SIGNATURE, options)
+        scene.keep(kernel.module)
+        return kernel.handle - handle
+      }
+    },
+    answers: (_scene, value) => assert.equal(value, 0n),
+  }),
   {
     name: 'module.global()',
     members: ['Module#global'],

@@ -6,6 +6,7 @@ import {
   type ExternalMemory,
   type ExternalWork,
   type FillOptions,
+  type ForeignPoolOptions,
   MemoryPool,
   type MemoryPoolOptions,
   PinnedBuffer,
@@ -382,6 +383,18 @@ const buffers: readonly Call[] = [
       (scene) =>
       (options: MemoryPoolOptions = { device: scene.device }) =>
         scene.keep(new MemoryPool(options)).handle,
+  }),
+  withOptions({
+    name: 'MemoryPool.from()',
+    members: ['MemoryPool.from', 'MemoryPool#handle'],
+    act: 'makes',
+    options: { values: OWNED, closedCodes: ['ERR_INVALID_HANDLE'] },
+    prepare: (scene) => {
+      const { handle } = scene.keep(new MemoryPool({ device: scene.device }))
+      return (options: ForeignPoolOptions = { device: scene.device }) =>
+        scene.keep(MemoryPool.from(handle, options)).handle - handle
+    },
+    answers: (_scene, value) => assert.equal(value, 0n),
   }),
   {
     name: 'new MemoryPool(), its figures, and pool.close()',

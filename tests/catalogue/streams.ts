@@ -219,6 +219,21 @@ const asking: readonly Call[] = [
     answers: ({ situation }, value) => assert.equal(value, situation.capture?.of === 'the stream'),
   },
   {
+    name: 'stream.priority, and stream.copyAttributes()',
+    members: ['Stream#priority', 'Stream#copyAttributes'],
+    act: 'makes',
+    refuses: ({ situation }) =>
+      situation.stream === 'null' || situation.stream === 'per-thread' ? ['ERR_UNSUPPORTED'] : [],
+    prepare: (scene) => {
+      const { stream } = scene
+      const other = scene.keep(new Stream({ device: scene.device, priority: -1 }))
+      return () => {
+        stream.copyAttributes(other)
+        stream.priority = 0
+      }
+    },
+  },
+  {
     name: 'stream.captureStatus',
     members: ['Stream#captureStatus'],
     act: 'is told',

@@ -273,7 +273,7 @@ onEveryBackend('beside a capture', (bench) => {
         assert.equal(Stream.from(other.share()), other)
         new ExternalStream(other).wait(event).close()
         new ExternalStream(handle, { device }).wait(event).close()
-        Event.fromHandle(event.handle, { device }).close()
+        Event.from(event.handle, { device }).close()
         bench.destroyForeignStream(handle)
       }
     },

@@ -383,12 +383,12 @@ onEveryBackend('closing', (bench) => {
       return event
     },
     'under a wrapper': (event) => {
-      const wrapper = Event.fromHandle(event.handle, { device })
+      const wrapper = Event.from(event.handle, { device })
       event.close()
       return wrapper
     },
     'under a wrapper, and its handle is another’s': (event) => {
-      const wrapper = Event.fromHandle(event.handle, { device })
+      const wrapper = Event.from(event.handle, { device })
       event.close()
       for (let left = MOST_TRIES; left > 0; left -= 1) {
         const next = device.createEvent({ timing: true })
@@ -422,7 +422,7 @@ onEveryBackend('closing', (bench) => {
         'stream.wait': () => stream.wait(event),
         'stream.wait(stream)': () => stream.wait(other, { event }),
       }
-      if (!way.includes('another')) uses['Event.fromHandle'] = () => Event.fromHandle(handle, { device })
+      if (!way.includes('another')) uses['Event.from'] = () => Event.from(handle, { device })
       for (const [name, use] of Object.entries(uses)) {
         await rejected(async () => use(), 'ERR_CLOSED', new RegExp(handle.toString(16)), /closed/)
         assert.equal(stream.query(), true, name)

@@ -67,7 +67,7 @@ onEveryBackend('events', (bench) => {
       assert.equal(event.query(), true)
     }
     // How another library made its own, nobody can know.
-    using foreign = Event.fromHandle(timed.handle, { device })
+    using foreign = Event.from(timed.handle, { device })
     assert.equal(stream.record(foreign, { timing: true }), foreign)
     assert.equal(stream.record(plain, { timing: false }), plain)
     assert.equal(stream.record(plain, {}), plain)
@@ -125,7 +125,7 @@ onEveryBackend('events', (bench) => {
     using event = device.createEvent()
     const way = /createEvent\(\{ interprocess: true \}\)/
     refused(() => event.ipcHandle(), 'CUDA_ERROR_INVALID_HANDLE', /not for other processes: make it by/, way)
-    using foreign = Event.fromHandle(event.handle, { device })
+    using foreign = Event.from(event.handle, { device })
     refused(() => foreign.ipcHandle(), 'CUDA_ERROR_INVALID_HANDLE', /was made elsewhere/, /cudaEventInterprocess/, way)
     using stream = bench.stream()
     stream.record(event)
@@ -210,7 +210,7 @@ onEveryBackend('events', (bench) => {
   test('O7 an event of another library says what the driver says', async () => {
     using stream = bench.stream()
     using plain = stream.record()
-    using wrapped = Event.fromHandle(plain.handle, { device })
+    using wrapped = Event.from(plain.handle, { device })
     await stream.finished()
     try {
       wrapped.elapsedSince(wrapped)
@@ -228,7 +228,7 @@ onEveryBackend('events', (bench) => {
       using theirs = there.createStream()
       using other = there.createStream()
       using made = device.createEvent({ interprocess: true })
-      using event = how === 'made here' ? undefined : Event.fromHandle(made.handle, { device })
+      using event = how === 'made here' ? undefined : Event.from(made.handle, { device })
       const order: string[] = []
       theirs.wait(event ?? made)
       assert.equal(await theirs.finished(), undefined)

@@ -69,7 +69,7 @@ const KINDS: readonly Kind[] = [
   },
   {
     name: 'event',
-    wrap: ({ device }, given) => Event.fromHandle(given as bigint, { device }),
+    wrap: ({ device }, given) => Event.from(given as bigint, { device }),
   },
 ]
 
@@ -80,7 +80,7 @@ onEveryBackend('what cannot be wrapped', (bench) => {
     using stream = bench.stream()
     using event = device.createEvent()
     using buffer = device.alloc(16)
-    const [ofStream, ofEvent] = [/new ExternalStream\(handle\)/, /Event\.fromHandle\(handle\)/]
+    const [ofStream, ofEvent] = [/new ExternalStream\(handle\)/, /Event\.from\(handle\)/]
     const ofMemory = /DeviceBuffer\.from\(pointer, byteLength\)/
     const calls: readonly (readonly [call: (given: never) => unknown, ...says: RegExp[]])[] = [
       [(given) => stream.wait(given), ofStream, ofEvent],
@@ -136,19 +136,19 @@ onEveryBackend('what cannot be wrapped', (bench) => {
     for (const given of SMALL) {
       const says = [/\bid\b/, /not its handle/]
       refused(() => new ExternalStream(given, { device }), 'ERR_INVALID_HANDLE', ...says, /cuda_stream/)
-      refused(() => Event.fromHandle(given, { device }), 'ERR_INVALID_HANDLE', ...says, /cuda_event/)
+      refused(() => Event.from(given, { device }), 'ERR_INVALID_HANDLE', ...says, /cuda_event/)
     }
   })
 
   test('S4 the null handle is no event', () => {
     for (const given of [0, 0n, 1n, 2]) {
-      refused(() => Event.fromHandle(given, { device }), 'ERR_INVALID_HANDLE', new RegExp(`\\b${given}\\b`))
+      refused(() => Event.from(given, { device }), 'ERR_INVALID_HANDLE', new RegExp(`\\b${given}\\b`))
     }
   })
 
   test('S4 a protocol object that throws is heard, not hidden', () => {
     assert.throws(() => new ExternalStream(hostile as unknown as StreamSource, { device }), /asked for/)
-    refused(() => Event.fromHandle(hostile as unknown as bigint, { device }), 'ERR_INVALID_ARG_TYPE', /handle/)
+    refused(() => Event.from(hostile as unknown as bigint, { device }), 'ERR_INVALID_ARG_TYPE', /handle/)
   })
 
   test('S4 a handle that this library has destroyed is ERR_CLOSED', () => {
@@ -162,7 +162,7 @@ onEveryBackend('what cannot be wrapped', (bench) => {
     const hex = (value: bigint): RegExp => new RegExp(`0x${value.toString(16)}`)
     refused(() => new ExternalStream(handle, { device }), 'ERR_CLOSED', hex(handle), /closed/)
     refused(() => Stream.from(Number(handle), { device }), 'ERR_CLOSED', hex(handle), /closed/)
-    refused(() => Event.fromHandle(eventHandle, { device }), 'ERR_CLOSED', hex(eventHandle), /closed/)
+    refused(() => Event.from(eventHandle, { device }), 'ERR_CLOSED', hex(eventHandle), /closed/)
     stillWorks(bench, other)
   })
 
@@ -182,7 +182,7 @@ onEveryBackend('what cannot be wrapped', (bench) => {
       assert.equal(wrapper.equals(stream), true)
       handles.set(stream.handle, round)
       using event = device.createEvent()
-      using sameEvent = Event.fromHandle(event.handle, { device })
+      using sameEvent = Event.from(event.handle, { device })
       assert.equal(sameEvent.equals(event), true)
     }
     assert.ok(handles.size > 0)
@@ -215,11 +215,7 @@ onEveryBackend('what cannot be wrapped', (bench) => {
       hex(stream.handle),
     )
     assert.ok(streamError.cause instanceof CudaError)
-    const eventError = refused(
-      () => Event.fromHandle(event.handle, { device }),
-      'ERR_INVALID_HANDLE',
-      hex(event.handle),
-    )
+    const eventError = refused(() => Event.from(event.handle, { device }), 'ERR_INVALID_HANDLE', hex(event.handle))
     assert.ok(eventError.cause instanceof CudaError)
     using ours = bench.stream()
     stillWorks(bench, ours)
@@ -234,7 +230,7 @@ onEveryBackend('what cannot be wrapped', (bench) => {
     const hex = (value: bigint): RegExp => new RegExp(`0x${value.toString(16)}`)
     const options = { device: elsewhere }
     refused(() => new ExternalStream(stream.handle, options), 'ERR_INVALID_HANDLE', hex(stream.handle))
-    refused(() => Event.fromHandle(event.handle, options), 'ERR_INVALID_HANDLE', hex(event.handle))
+    refused(() => Event.from(event.handle, options), 'ERR_INVALID_HANDLE', hex(event.handle))
     refused(() => new ExternalStream(stream, options), 'ERR_DEVICE_MISMATCH', /options\.device/)
     stillWorks(bench, stream)
   })
@@ -244,7 +240,7 @@ onEveryBackend('what cannot be wrapped', (bench) => {
     using stream = bench.stream()
     using event = device.createEvent()
     refused(() => new ExternalStream(event.handle, { device }), 'ERR_INVALID_HANDLE', /stream/)
-    refused(() => Event.fromHandle(stream.handle, { device }), 'ERR_INVALID_HANDLE', /event/)
+    refused(() => Event.from(stream.handle, { device }), 'ERR_INVALID_HANDLE', /event/)
     refused(() => new ExternalStream(device.context.handle, { device }), 'ERR_INVALID_HANDLE', /stream/)
     refused(() => new ExternalStream(stream.handle + 8n, { device }), 'ERR_INVALID_HANDLE', /stream/)
     const foreign = bench.foreignStream(device)
@@ -257,8 +253,8 @@ onEveryBackend('what cannot be wrapped', (bench) => {
     if (other === undefined) return t.skip(ONE_DEVICE)
     using event = other.createEvent()
     const says = [/Device\(0/, /Device\(1/, /options\.device/]
-    refused(() => Event.fromHandle(event.handle, { device }), 'ERR_DEVICE_MISMATCH', ...says)
-    using wrapper = Event.fromHandle(event.handle, { device: other })
+    refused(() => Event.from(event.handle, { device }), 'ERR_DEVICE_MISMATCH', ...says)
+    using wrapper = Event.from(event.handle, { device: other })
     assert.equal(wrapper.device, other)
   })
 
@@ -273,7 +269,7 @@ onEveryBackend('what cannot be wrapped', (bench) => {
       const { handle } = event
       event.close()
       using _another = there.createEvent()
-      refused(() => Event.fromHandle(handle, { device: here }), 'ERR_CLOSED')
+      refused(() => Event.from(handle, { device: here }), 'ERR_CLOSED')
     }
   })
 
@@ -284,7 +280,7 @@ onEveryBackend('what cannot be wrapped', (bench) => {
       const ordinal = bench.devices.length
       const said = new RegExp(`not ${ordinal}`)
       refused(() => new ExternalStream(stream.handle, { device: ordinal }), 'ERR_OUT_OF_RANGE', said)
-      refused(() => Event.fromHandle(event.handle, { device: ordinal }), 'ERR_OUT_OF_RANGE', said)
+      refused(() => Event.from(event.handle, { device: ordinal }), 'ERR_OUT_OF_RANGE', said)
       refused(() => new ExternalStream(stream.handle, { device: -2 }), 'ERR_OUT_OF_RANGE', /not -2/)
     })
   })

@@ -195,7 +195,7 @@ onEveryBackend('foreign streams', (bench) => {
     using event = device.createEvent()
     const make = () => {
       const owner = { name: 'owner' }
-      return { wrapper: Event.fromHandle(event.handle, { device, owner }), owner: new WeakRef(owner) }
+      return { wrapper: Event.from(event.handle, { device, owner }), owner: new WeakRef(owner) }
     }
     const { wrapper, owner } = make()
     assert.equal(wrapper.equals(event), true)

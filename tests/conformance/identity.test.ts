@@ -22,7 +22,7 @@ onEveryBackend('objects that are looked at', (bench) => {
       [stream, bench.stream()],
       [new ExternalStream(stream.handle, { device }), new ExternalStream(stream.handle, { device })],
       [device.createEvent(), device.createEvent()],
-      [Event.fromHandle(stream.record().handle, { device }), device.createEvent()],
+      [Event.from(stream.record().handle, { device }), device.createEvent()],
       [device.alloc(8), device.alloc(8)],
       [device.allocPinned(8), device.allocPinned(8)],
       [graph, stream.capture(() => {})],

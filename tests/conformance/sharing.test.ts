@@ -191,7 +191,7 @@ onEveryBackend('sharing', (bench) => {
     refused(() => Stream.from(event.share() as never), 'ERR_INVALID_ARG_TYPE', /share\(\) of a stream/)
     refused(() => Event.from(buffer.share() as never), 'ERR_INVALID_ARG_TYPE', /share\(\) of an event/)
     refused(() => DeviceBuffer.from(stream.share() as never), 'ERR_INVALID_ARG_TYPE', /share\(\) of a buffer/)
-    for (const wrong of [undefined, null, 'text', {}, [], 5n]) {
+    for (const wrong of [undefined, null, 'text', {}, []]) {
       refused(() => Event.from(wrong as never), 'ERR_INVALID_ARG_TYPE', /share\(\) of an event/)
     }
     for (const key of ['thread', 'key', 'registration', 'device'] as const) {

@@ -296,4 +296,54 @@ onEveryBackend('making streams', (bench) => {
       })
     }
   })
+
+  test('S3 the priority of a stream changes later, within the range of the device, and its attributes go to another', () => {
+    const { least, greatest } = device.priorityRange
+    using stream = bench.stream()
+    using other = bench.stream()
+    stream.priority = greatest
+    assert.equal(stream.priority, greatest)
+    stream.priority = -1_000_000
+    assert.equal(stream.priority, greatest)
+    assert.equal(other.priority, 0)
+    assert.equal(other.copyAttributes(stream), other)
+    assert.equal(other.priority, greatest)
+    using wrapped = Stream.from(stream.handle, { device })
+    wrapped.priority = 1_000_000
+    assert.deepEqual([stream.priority, wrapped.priority, other.priority], [least, least, greatest])
+    other.copyAttributes(other)
+    assert.equal(other.priority, greatest)
+  })
+
+  test('S3 a priority that is none, and attributes of default streams and of what is no stream, are refused', () => {
+    using stream = bench.stream()
+    refused(() => Object.assign(stream, { priority: 'high' }), 'ERR_INVALID_ARG_TYPE', /priority/, /high/)
+    refused(() => Object.assign(stream, { priority: undefined }), 'ERR_INVALID_ARG_TYPE', /priority/)
+    refused(() => stream.copyAttributes(7 as never), 'ERR_INVALID_ARG_TYPE', /from/)
+    for (const shared of [device.run(() => Stream.null), device.run(() => Stream.perThread)]) {
+      refused(() => Object.assign(shared, { priority: -1 }), 'ERR_UNSUPPORTED', /new Stream\(\{ priority \}\)/)
+      refused(() => shared.copyAttributes(stream), 'ERR_UNSUPPORTED')
+      refused(() => stream.copyAttributes(shared), 'ERR_UNSUPPORTED')
+    }
+    stream.close()
+    refused(() => Object.assign(stream, { priority: -1 }), 'ERR_CLOSED')
+  })
+
+  test('S3 a stream that is closed with another priority is not given out again as one without', () => {
+    const stream = bench.stream()
+    stream.priority = device.priorityRange.greatest
+    stream.close()
+    const made = Array.from({ length: 8 }, () => bench.stream())
+    assert.deepEqual(new Set(made.map(({ priority }) => priority)), new Set([0]))
+    for (const each of made) each.close()
+  })
+
+  test('D5 ranges for a profiler may be within each other, and end twice', () => {
+    const outer = device.profilerRange()
+    {
+      using _inner = device.profilerRange()
+    }
+    outer[Symbol.dispose]()
+    outer[Symbol.dispose]()
+  })
 })

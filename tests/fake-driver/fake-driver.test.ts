@@ -24,6 +24,7 @@ const CONFORMANCE = [
     'device',
     'foreign-capture',
     'foreign-handles',
+    'foreign-objects',
     'foreign-streams',
     'frees',
     'giving-back',

@@ -544,7 +544,10 @@ static R refuseToTell(Stream *s) { return s == &nullStream && isAnyBlocking() ? 
 API R cuStreamGetId(void *h, u64 *id) { Stream *s = streamOf(h, "cuStreamGetId"); R refused = refuseToSay(s); if (refused) return refused; *id = s->inner ? s->inner->id : (s == &nullStream ? 1u << 30 : (1u << 30) + 1); return OK; }
 API R cuStreamGetFlags(void *h, u32 *f) { Stream *s = streamOf(h, "cuStreamGetFlags"); R refused = refuseToSay(s); if (refused) return refused; *f = s->flags; return OK; }
 API R cuStreamGetPriority(void *h, int *p) { Stream *s = streamOf(h, "cuStreamGetPriority"); if (implicit(s)) return CAPTURE_IMPLICIT; if (s->capture && !s->capture->valid) return CAPTURE_INVALIDATED; *p = s->priority; return OK; }
-API R cuStreamSetAttribute(void *h, int attribute, u32 *value) { streamOf(h, "cuStreamSetAttribute"); return attribute == 10 && *value <= 1 ? OK : INVALID_VALUE; }
+API R cuStreamSetAttribute(void *h, int attribute, u32 *value) { Stream *s = streamOf(h, "cuStreamSetAttribute"); if (attribute == 8) { int wanted = (int)*value; s->priority = wanted > 0 ? 0 : wanted < -5 ? -5 : wanted; return OK; } return attribute == 10 && *value <= 1 ? OK : INVALID_VALUE; }
+API R cuStreamCopyAttributes(void *to, void *from) { streamOf(to, "cuStreamCopyAttributes")->priority = streamOf(from, "cuStreamCopyAttributes")->priority; return OK; }
+API R cuProfilerStart(void) { return OK; }
+API R cuProfilerStop(void) { return OK; }
 API R cuStreamIsCapturing(void *h, int *c) { Stream *s = streamOf(h, "cuStreamIsCapturing"); if (refuseToTell(s)) return CAPTURE_IMPLICIT; *c = !s->capture ? 0 : s->capture->valid ? 1 : 2; return OK; }
 /* What may not be asked while a stream captures, unless the thread is relaxed: it invalidates global captures of all threads, and thread-local ones of this. */
 static int isUnsafe(void) { int found = 0; if (mode == 2) return 0; pthread_mutex_lock(&g); for (int i = -1; i < nstreams; i++) { Capture *c = (i < 0 ? &perThread : streams[i])->capture; if (c && (c->mode == 0 || (c->mode == 1 && pthread_equal(c->thread, pthread_self())))) { c->valid = 0; found = 1; } } pthread_mutex_unlock(&g); return found; }
@@ -832,10 +835,11 @@ API R cuIpcCloseMemHandle(u64 p) { (void)p; return OK; }
 
 /* The most threads of a block, the shared memory that it declares, and what a launch may add. */
 typedef struct Function { int fn; int params; int sizes[16]; int threads, fixed, dynamic; char name[64]; struct Function *next; } Function;
-typedef struct { char *text; char variable[64]; void *at; Function *functions; } Module;
+typedef struct Module { char *text; char variable[64]; void *at; Function *functions; struct Module *next; } Module;
+static Module *modules;
 /* PTX of a later major version than this driver's is refused, as by a real one. */
-API R cuModuleLoadData(void **out, const char *image) { const char *version = strstr(image, ".version "); if (version && strtod(version + 9, 0) >= 10) return 222; LOCK; waitForDevice(); Module *m = calloc(1, sizeof *m); m->text = strdup(image); count(MODULES, 1); *out = m; UNLOCK; return OK; }
-API R cuModuleUnload(Module *m) { LOCK; waitForDevice(); pthread_mutex_lock(&g); for (Function *f = m->functions; f; f = f->next) retire(f); if (frees && m->at) forget(m->at); pthread_mutex_unlock(&g); free(m->text); free(m); count(MODULES, -1); UNLOCK; return OK; }
+API R cuModuleLoadData(void **out, const char *image) { const char *version = strstr(image, ".version "); if (version && strtod(version + 9, 0) >= 10) return 222; LOCK; waitForDevice(); Module *m = calloc(1, sizeof *m); m->text = strdup(image); pthread_mutex_lock(&g); m->next = modules; modules = m; pthread_mutex_unlock(&g); count(MODULES, 1); *out = m; UNLOCK; return OK; }
+API R cuModuleUnload(Module *m) { LOCK; waitForDevice(); pthread_mutex_lock(&g); for (Module **at = &modules; *at; at = &(*at)->next) if (*at == m) { *at = m->next; break; } for (Function *f = m->functions; f; f = f->next) retire(f); if (frees && m->at) forget(m->at); pthread_mutex_unlock(&g); free(m->text); free(m); count(MODULES, -1); UNLOCK; return OK; }
 API R cuModuleGetFunction(void **out, Module *m, const char *name) {
   if (!*name) return INVALID_VALUE;
   char what[200]; snprintf(what, sizeof what, "void %s(", name); char *at = strstr(m->text, what), *ptx = 0;
@@ -861,6 +865,9 @@ API R cuModuleGetFunction(void **out, Module *m, const char *name) {
   pthread_mutex_lock(&g); f->next = m->functions; m->functions = f; pthread_mutex_unlock(&g);
   *out = f; return OK; }
 API R cuFuncGetName(const char **name, Function *f) { *name = f->name; return OK; }
+/* No address of the driver is followed that is no function. */
+API R cuFuncGetModule(Module **out, Function *f) { Function *known = 0; pthread_mutex_lock(&g); for (Module *m = modules; m && !known; m = m->next) for (Function *at = m->functions; at; at = at->next) if (at == f) { known = at; *out = m; } pthread_mutex_unlock(&g); return known ? OK : INVALID_HANDLE; }
+API R cuKernelGetFunction(Function **out, void *kernel) { (void)out; (void)kernel; return INVALID_HANDLE; }
 /* Of CUDA C++, "void NAME(" is a kernel, and ".entry NAME(" of PTX. */
 API R cuModuleEnumerateFunctions(Function **out, unsigned n, Module *m) {
   const char *begin[] = {"void ", ".entry "}; unsigned found = 0;

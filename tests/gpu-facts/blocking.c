@@ -54,6 +54,9 @@
 #define NAME_(name) #name
 
 /* By the header's names, which stand for the newest version of each. */
+/* They are in cudaProfiler.h, which not every installation has. */
+extern CUresult cuProfilerStart(void);
+extern CUresult cuProfilerStop(void);
 #define FUNCTIONS(X)                                                                                                    \
   X(cuInit) X(cuDriverGetVersion) X(cuGetErrorName) X(cuDeviceGetCount) X(cuDeviceGet) X(cuDeviceGetName)               \
   X(cuDeviceGetPCIBusId)                                                                                                \
@@ -62,7 +65,7 @@
   X(cuDevicePrimaryCtxRelease) X(cuDevicePrimaryCtxSetFlags) X(cuCtxGetCurrent) X(cuCtxSetCurrent) X(cuCtxGetDevice)    \
   X(cuCtxSynchronize) X(cuCtxRecordEvent) X(cuCtxGetStreamPriorityRange) X(cuStreamCreateWithPriority)                  \
   X(cuStreamDestroy) X(cuStreamGetCtx_v2) X(cuStreamGetId) X(cuStreamGetFlags) X(cuStreamGetPriority)                      \
-  X(cuStreamSetAttribute)                                                                                               \
+  X(cuStreamSetAttribute) X(cuStreamCopyAttributes) X(cuProfilerStart) X(cuProfilerStop) X(cuFuncGetModule)                                                                                               \
   X(cuStreamIsCapturing) X(cuStreamQuery) X(cuStreamSynchronize) X(cuStreamWaitEvent) X(cuStreamBatchMemOp)             \
   X(cuStreamBeginCapture) X(cuStreamEndCapture) X(cuGraphCreate) X(cuGraphAddMemcpyNode) X(cuGraphGetNodes)             \
   X(cuGraphDebugDotPrint) X(cuGraphDestroy) X(cuGraphInstantiateWithFlags) X(cuGraphNodeSetParams) X(cuGraphConditionalHandleCreate) \
@@ -888,6 +891,18 @@ STEP(c_stream_priority) {
   int priority;
   return p_cuStreamGetPriority(S, &priority);
 }
+STEP(c_copy_attributes) {
+  UNUSED;
+  return p_cuStreamCopyAttributes(streams[0], S);
+}
+STEP(c_profiler_start) {
+  UNUSED;
+  return p_cuProfilerStart();
+}
+STEP(c_profiler_stop) {
+  UNUSED;
+  return p_cuProfilerStop();
+}
 STEP(c_stream_attribute) {
   UNUSED;
   CUstreamAttrValue value = {0};
@@ -1179,6 +1194,11 @@ STEP(c_get_global) {
   CUdeviceptr variable;
   size_t bytes;
   return p_cuModuleGetGlobal_v2(&variable, &bytes, modules[0], "number");
+}
+STEP(c_function_module) {
+  UNUSED;
+  CUmodule found;
+  return p_cuFuncGetModule(&found, empty);
 }
 STEP(c_param_info) {
   UNUSED;
@@ -1658,6 +1678,9 @@ static const struct test ledger[] = {
     {"cuStreamGetFlags", "", .call = c_stream_flags, .flags = STREAM},
     {"cuStreamGetPriority", "", .call = c_stream_priority, .flags = STREAM},
     {"cuStreamSetAttribute", "", .call = c_stream_attribute, .flags = STREAM},
+    {"cuStreamCopyAttributes", "to a new stream", .prepare = p_streams, .call = c_copy_attributes, .done = d_streams, .a = 1, .b = 1, .flags = STREAM},
+    {"cuProfilerStart", "", .call = c_profiler_start, .done = c_profiler_stop},
+    {"cuProfilerStop", "", .prepare = c_profiler_start, .call = c_profiler_stop},
     {"cuStreamIsCapturing", "", .call = c_is_capturing, .flags = STREAM},
     {"cuStreamQuery", "", .call = c_stream_query, .flags = STREAM | QUEUES},
     {"cuStreamSynchronize", "", .call = c_stream_synchronize, .flags = STREAM},
@@ -1679,6 +1702,7 @@ static const struct test ledger[] = {
     {"cuGraphGetEdges_v2", "100 kernels", .prepare = make_graph, .call = c_edges, .done = drop_graph, .b = 100},
     {"cuGraphKernelNodeGetParams_v2", "", .prepare = make_node, .call = c_get_kernel, .done = drop_instance, .b = 1},
     {"cuFuncGetName", "", .call = c_function_name},
+    {"cuFuncGetModule", "", .call = c_function_module},
     {"cuGraphMemcpyNodeGetParams", "", .prepare = make_node, .call = c_get_copy, .done = drop_instance, .a = 1},
     {"cuGraphMemsetNodeGetParams", "", .prepare = make_node, .call = c_get_fill, .done = drop_instance, .a = 2},
     {"cuGraphNodeGetParams", "", .prepare = make_node, .call = c_get_params, .done = drop_instance, .b = 1},
@@ -1844,10 +1868,10 @@ static const struct {
 } together[] = {
     {"getters", "cuInit cuDriverGetVersion cuDeviceGetCount cuDeviceGet cuDeviceGetName cuDeviceGetUuid_v2 cuDeviceGetPCIBusId cuDeviceGetAttribute "
                 "cuDeviceCanAccessPeer cuDevicePrimaryCtxRetain cuCtxGetCurrent cuCtxSetCurrent cuCtxGetDevice "
-                "cuCtxGetStreamPriorityRange cuStreamGetCtx_v2 cuStreamGetId cuStreamGetFlags cuStreamGetPriority cuStreamSetAttribute "
+                "cuCtxGetStreamPriorityRange cuStreamGetCtx_v2 cuStreamGetId cuStreamGetFlags cuStreamGetPriority cuStreamSetAttribute cuStreamCopyAttributes cuProfilerStart cuProfilerStop "
                 "cuStreamIsCapturing cuStreamQuery cuStreamGetCaptureInfo_v3 cuThreadExchangeStreamCaptureMode "
                 "cuPointerGetAttribute cuMemGetAddressRange_v2 cuIpcGetMemHandle cuLogsCurrent cuLogsDumpToMemory "},
-    {"functions", "cuModuleGetFunction cuModuleEnumerateFunctions cuModuleGetGlobal_v2 cuFuncGetParamInfo cuFuncGetAttribute cuFuncSetAttribute cuCtxGetLimit cuCtxSetLimit cuOccupancyMaxActiveBlocksPerMultiprocessor "},
+    {"functions", "cuModuleGetFunction cuModuleEnumerateFunctions cuModuleGetGlobal_v2 cuFuncGetParamInfo cuFuncGetModule cuFuncGetAttribute cuFuncSetAttribute cuCtxGetLimit cuCtxSetLimit cuOccupancyMaxActiveBlocksPerMultiprocessor "},
     {"events", "cuCtxRecordEvent cuEventCreate cuEventDestroy_v2 cuEventRecord cuEventRecordWithFlags cuEventQuery "
                "cuEventElapsedTime cuIpcGetEventHandle "},
     {"streams", "cuStreamCreateWithPriority cuStreamDestroy_v2 cuStreamWaitEvent cuStreamBatchMemOp_v2 "

@@ -253,7 +253,7 @@ onEveryBackend('cuda.core events', (bench) => {
     using stream = bench.stream()
     using event = stream.record()
     using other = stream.record()
-    using wrapped = Event.fromHandle(event.handle, { device })
+    using wrapped = Event.from(event.handle, { device })
     assert.ok(event.equals(event) && event.equals(wrapped) && wrapped.equals(event))
     for (const wrong of [other, event.handle, 'event', null, stream]) assert.equal(event.equals(wrong), false)
     wrapped.close()

@@ -242,10 +242,10 @@ function targetsOf(f: Fixture): Target[] {
       parameter({}, wrong.wrongOptions({ ...flags, device: noNewDevice }), excluding),
     ),
     target(
-      'Event.fromHandle',
-      (handle, options) => Event.fromHandle(handle, options),
+      'Event.from',
+      (handle, options) => Event.from(handle, options),
       // The handle of a closed event is not among them: it may be that of an event made since (foreign-handles.test.ts).
-      parameter(event.handle, wrong.noEventHandle, ofOurs(event, device)),
+      parameter(event.handle, wrong.noEventHandle, ofOurs(stream, device)),
       wrapping,
     ),
     target(

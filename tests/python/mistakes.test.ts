@@ -117,7 +117,7 @@ else {
         const event = library.record()
         refused(() => new ExternalStream(event), 'ERR_INVALID_HANDLE')
         refused(() => new ExternalStream(library.mine), 'ERR_INVALID_HANDLE')
-        refused(() => Event.fromHandle(library.mine), 'ERR_INVALID_HANDLE')
+        refused(() => Event.from(library.mine), 'ERR_INVALID_HANDLE')
         works()
       })
     })

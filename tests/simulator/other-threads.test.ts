@@ -19,7 +19,7 @@ async function toldByThread(handles: readonly bigint[]): Promise<string[]> {
       const [stream, event, memory] = workerData
       const said = [
         () => new ExternalStream(stream),
-        () => Event.fromHandle(event),
+        () => Event.from(event),
         () => DeviceBuffer.from(memory, 64),
       ].map((wrap) => { try { return String(wrap()) } catch (error) { return error.code } })
       parentPort.postMessage(said)

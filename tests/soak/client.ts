@@ -253,7 +253,7 @@ export class Client {
           // By default it is the current stream of the event's device that waits.
           () => void (track.device === other.device ? stream.run(() => mark.event.wait()) : stream.wait(mark.event)),
           () => {
-            using theirs = Event.fromHandle(mark.event.handle, { device: other.device, owner: mark })
+            using theirs = Event.from(mark.event.handle, { device: other.device, owner: mark })
             stream.wait(theirs)
           },
         ])()

@@ -187,7 +187,7 @@ export async function streams(signal: AbortSignal, event: Event, device: Device)
       readonly device: Device
       readonly context: Context
       readonly name: string
-      readonly priority: number
+      priority: number
       readonly nonBlocking: boolean
       readonly isCapturing: boolean
       readonly cachedEvent: Event
@@ -257,8 +257,8 @@ export function events(stream: Stream, device: Device, signal: AbortSignal): voi
   const made: Event[] = [
     new Event({ timing: true, device }),
     new Event({ blockingSync: true, interprocess: true, device: 0 }),
-    Event.fromHandle(1n),
-    Event.fromHandle(1, { device, owner: {} }),
+    Event.from(1n),
+    Event.from(1, { device, owner: {} }),
     Event.fromIpcHandle(new Uint8Array(64)),
     Event.fromIpcHandle(Buffer.alloc(64), { device: 0 }),
   ]

@@ -264,7 +264,7 @@ export function randomProgram(seed) {
     () =>
       `say(keep(new ExternalStream(${of(own)}, { owner: log })).owner === log, keep(DeviceBuffer.from(x.pointer, 4, { owner: log })).owner === log)`,
     () =>
-      `say(keep(Event.fromHandle(${mark()}.handle, { device })).equals(${mark()}), ${stream()}.wait(${stream()}.cachedEvent).closed)`,
+      `say(keep(Event.from(${mark()}.handle, { device })).equals(${mark()}), ${stream()}.wait(${stream()}.cachedEvent).closed)`,
     () =>
       `${stream()}.external({ name: 'theirs', memory: [{ buffer: ${buffer()} }], simulate: () => say('theirs') }, (handle) => say(typeof handle))`,
     // What objects tell of themselves.

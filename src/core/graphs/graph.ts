@@ -1,6 +1,6 @@
 /** Graphs and their instances; graphs come from captures (capture.ts). */
 
-import { checkBoolean, readOptions } from '../../foundation/base/arguments.js'
+import { checkBoolean, checkOwner, checkPointer, readOptions } from '../../foundation/base/arguments.js'
 import {
   CudaError,
   explained,
@@ -18,7 +18,16 @@ import type { NodeFacts } from '../../foundation/driver/graph-driver.js'
 import type { ContextHandle, GraphExecHandle, GraphHandle, NodeHandle } from '../../foundation/driver/handle-types.js'
 import { isNullStream } from '../../foundation/driver/handle-types.js'
 import type { LaunchShape } from '../../foundation/driver/kernel-driver.js'
-import { another, type Device, elsewhere, HandleImpl, HandleObject } from '../device.js'
+import {
+  another,
+  contextOf,
+  type Device,
+  deviceForHandle,
+  driverOf,
+  elsewhere,
+  HandleImpl,
+  HandleObject,
+} from '../device.js'
 import { conditionImplOf } from '../kernels/condition.js'
 import type { DefinedKernel } from '../kernels/defined-kernel.js'
 import type { Kernel, LaunchConfig } from '../kernels/kernel.js'
@@ -76,8 +85,18 @@ class GraphImpl extends HandleImpl<GraphHandle> implements CaptureTarget, Instan
     graph: GraphHandle,
     readonly retained: RetainedResources,
     context: ContextHandle,
+    /** Does this library destroy it? */
+    private readonly isOwned = true,
   ) {
     super('Graph', device, graph, context)
+  }
+
+  /** The graph of another library. */
+  static wrap(handle: bigint | number, wanted: Device | number | undefined): GraphImpl {
+    const address = checkPointer(handle, 'handle', 'a CUgraph (a bigint or a safe integer)')
+    const device = deviceForHandle(address, wanted)
+    const graph = driverOf(device).graphs.wrap(address)
+    return new GraphImpl(device, graph, new RetainedResources(), contextOf(device), false)
   }
 
   /** A capture begins to add to it: it is not destroyed meanwhile. */
@@ -123,11 +142,19 @@ class GraphImpl extends HandleImpl<GraphHandle> implements CaptureTarget, Instan
 
   override destroy(): void {
     try {
-      if (!this.isLost) this.driver.graphs.destroy(this.handle)
+      if (!this.isLost && this.isOwned) this.driver.graphs.destroy(this.handle)
     } finally {
       this.retained.release()
     }
   }
+}
+
+/** The options of `Graph.from()`. */
+export interface ForeignGraphOptions {
+  /** The device of the graph's work; -1: not known. Default: the current device. */
+  readonly device?: Device | number | undefined
+  /** An object that is kept reachable while the graph or an instance of it is. */
+  readonly owner?: object | undefined
 }
 
 /**
@@ -148,6 +175,29 @@ export class Graph extends HandleObject {
   /** @internal */
   static [construct](impl: GraphImpl): Graph {
     return new Graph(impl)
+  }
+
+  /**
+   * Wraps a graph that another library made, such as what PyTorch or CuPy has captured: to be instantiated, launched on streams of this library,
+   * put into its captures, and read (`nodes`, `toDot()`). This library never destroys it, and knows neither what memory its work uses nor what
+   * order that needs: the other library keeps both.
+   * @param handle The CUgraph, as a bigint or number.
+   * @param options `device`: the device of the work, which CUDA does not report (default: the current device). `owner`: an object that is kept
+   * reachable while the graph or an instance of it is, such as the one that keeps the memory of its work.
+   * @throws {Error} ERR_INVALID_HANDLE for a handle of no graph; ERR_INVALID_ARG_TYPE, ERR_OUT_OF_RANGE
+   * @example
+   * ```ts
+   * using graph = Graph.from(handle, { owner })
+   * using exec = graph.instantiate()
+   * exec.launch(stream)
+   * ```
+   */
+  static from(handle: bigint | number, options?: ForeignGraphOptions): Graph {
+    const { device, owner } = readOptions(options, ['device', 'owner'])
+    const held = checkOwner(owner)
+    const graph = new Graph(GraphImpl.wrap(handle, device))
+    if (held !== undefined) reachableFrom(graph).owners = new Set([held])
+    return graph
   }
 
   /** The CUgraph. It keeps nothing alive, and can still be read after `close()`, when it is no graph any more. */

@@ -4,6 +4,8 @@ import {
   checkArray,
   checkBoolean,
   checkInteger,
+  checkOwner,
+  checkPointer,
   checkText,
   isOptionsObject,
   nearest,
@@ -36,7 +38,15 @@ import type {
   LaunchShape,
   ModuleImage,
 } from '../../foundation/driver/kernel-driver.js'
-import { contextOf, type Device, driverOf, HandleImpl, HandleObject, resolveDevice } from '../device.js'
+import {
+  contextOf,
+  type Device,
+  deviceForHandle,
+  driverOf,
+  HandleImpl,
+  HandleObject,
+  resolveDevice,
+} from '../device.js'
 import type { OpenMemory } from '../memory/buffer.js'
 import { DeviceBuffer } from '../memory/device-buffer.js'
 import { beginWork, enablePeerAccess, endWork } from '../memory/queue-with-memory.js'
@@ -126,6 +136,22 @@ class ModuleImpl extends HandleImpl<ModuleHandle> {
   }
 }
 
+/** The module of a kernel that other code has loaded, and unloads. */
+class WrappedModule extends ModuleImpl {
+  constructor(
+    device: Device,
+    handle: ModuleHandle,
+    /** An object that is kept reachable as long as the module is. */
+    readonly owner: object | undefined,
+  ) {
+    super('Module', device, handle)
+  }
+
+  override destroy(): void {
+    this.driver.kernels.release(this.handle)
+  }
+}
+
 /** GPU code, loaded on a device. */
 export class Module extends HandleObject {
   /** @internal */
@@ -153,6 +179,11 @@ export class Module extends HandleObject {
     const given = readOptions(options, ['device'])
     const image = imageOf(code)
     return loadModule(image, resolveDevice(given.device))
+  }
+
+  /** The CUmodule. It keeps nothing alive, and can still be read after `close()`, when it may be no module any more. */
+  get handle(): bigint {
+    return BigInt(implOf(this).handle)
   }
 
   /** Was the module closed? Its kernels cannot be launched then. */
@@ -207,7 +238,7 @@ export class Module extends HandleObject {
 
   /**
    * Unloads the module (`cuModuleUnload`): no launch of its kernels may be under way. Since CUDA waits for the whole device
-   * then, it happens when the devices are idle. May be called twice.
+   * then, it happens when the devices are idle. That of `Kernel.from()` is only released. May be called twice.
    */
   close(): void {
     implOf(this).close()
@@ -404,6 +435,14 @@ export class KernelImpl implements LaunchedKernel {
   }
 }
 
+/** The options of `Kernel.from()`. */
+export interface ForeignKernelOptions {
+  /** The device that the kernel is loaded on; -1: not known. Default: the current device. */
+  readonly device?: Device | number | undefined
+  /** An object that is kept reachable while the kernel is, such as the one that keeps it loaded. */
+  readonly owner?: object | undefined
+}
+
 /** A kernel for `stream.launch(kernel, config, ...args)`, on streams of its module's device. */
 export class Kernel<out S extends readonly ParameterType[] = readonly ParameterType[]> extends LibraryObject {
   /** The kernel's name in the module. */
@@ -428,6 +467,52 @@ export class Kernel<out S extends readonly ParameterType[] = readonly ParameterT
   /** @internal */
   static [construct]<S extends readonly ParameterType[]>(impl: KernelImpl, module: Module): Kernel<S> {
     return new Kernel<S>(impl, module)
+  }
+
+  /**
+   * Wraps a kernel that another library has loaded, such as one of Triton, CuPy or Numba (`cuFuncGetModule`, `cuFuncGetName`, and
+   * `cuKernelGetFunction` of a CUkernel), to be launched on streams and captured in graphs of this one. It is never unloaded here; that
+   * library keeps it loaded as long as it is used.
+   * @param handle The CUfunction or CUkernel, as a bigint or number.
+   * @param signature The kernel's parameters in order, as for `module.kernel()`. Their sizes are compared with those that the driver reports.
+   * @param options `device`: the device that it is loaded on, which CUDA does not report (default: the current device). `owner`: an object that
+   * is kept reachable while the kernel is.
+   * @throws {Error} ERR_INVALID_HANDLE for a handle of no kernel; ERR_INVALID_ARG_VALUE if the parameters are not the kernel's own, or one is not
+   * a parameter type; ERR_INVALID_ARG_TYPE, ERR_OUT_OF_RANGE
+   * @example
+   * ```ts
+   * const add = Kernel.from(handle, ['in f32*', 'out f32*', 'i32'], { owner })
+   * stream.launch(add, { grid: 4, block: 128, sharedMemory: 1024 }, x, y, 512)
+   * ```
+   */
+  static from<const S extends readonly ParameterType[]>(
+    handle: bigint | number,
+    signature: S,
+    options?: ForeignKernelOptions,
+  ): Kernel<S> {
+    const given = readOptions(options, ['device', 'owner'])
+    const address = checkPointer(handle, 'handle', 'a CUfunction or a CUkernel (a bigint or a safe integer)')
+    const parameters = parseSignature(signature)
+    const owner = checkOwner(given.owner)
+    const device = deviceForHandle(address, given.device)
+    const { module, name } = driverOf(device).kernels.wrap(address, contextOf(device))
+    const code = new WrappedModule(device, module, owner)
+    try {
+      return Kernel[construct]<S>(kernelIn(code, { name, parameters, nanoseconds: undefined }), Module[construct](code))
+    } catch (error) {
+      code.close()
+      throw error
+    }
+  }
+
+  /**
+   * The CUfunction, for calls of other libraries. It keeps nothing alive: hold the kernel and its module as long as they use it.
+   * @throws {Error} ERR_CLOSED if the module is closed
+   */
+  get handle(): bigint {
+    const impl = kernelImpl(this)
+    impl.checkOpen()
+    return BigInt(impl.code.driver.kernels.functionOf(impl.handle))
   }
 
   /**

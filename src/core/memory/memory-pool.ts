@@ -1,12 +1,12 @@
 /** Pools that stream-ordered memory comes from. */
-import { checkInteger, readOptions } from '../../foundation/base/arguments.js'
+import { checkInteger, checkOwner, checkPointer, readOptions } from '../../foundation/base/arguments.js'
 import { invalidType, refuseReceiver, stateError } from '../../foundation/base/errors.js'
 import { destroyWhenUnreachable } from '../../foundation/base/finalization.js'
 import { ClosableObject, implementation } from '../../foundation/base/library-object.js'
 import type { PoolHandle } from '../../foundation/driver/handle-types.js'
 import type { PoolUsage } from '../../foundation/driver/pool-driver.js'
 import { releaseThreshold } from '../../foundation/driver/release-threshold.js'
-import { type Device, driverOf, elsewhere, HandleImpl, resolveDevice } from '../device.js'
+import { type Device, deviceForHandle, driverOf, elsewhere, HandleImpl, resolveDevice } from '../device.js'
 
 /** The device and the limits of a pool. */
 export interface MemoryPoolOptions {
@@ -24,6 +24,14 @@ export interface MemoryPoolOptions {
   readonly maxBytes?: number | undefined
 }
 
+/** The options of `MemoryPool.from()`. */
+export interface ForeignPoolOptions {
+  /** The device whose memory it is; -1: not known. Default: the current device. */
+  readonly device?: Device | number | undefined
+  /** An object that is kept reachable as long as memory of the pool is in use, or the pool is not closed. */
+  readonly owner?: object | undefined
+}
+
 const MOST = Number.MAX_SAFE_INTEGER
 
 /** The implementation of a pool, which exists until it is closed and all of its memory was freed. */
@@ -36,8 +44,10 @@ export class PoolImpl extends HandleImpl<PoolHandle> {
     device: Device,
     handle: PoolHandle,
     readonly maxBytes: number | undefined,
-    /** Is it the device's own pool, which this library did not make? */
-    readonly isOfDevice: boolean,
+    /** 'owned': made by this library. 'wrapped': of another library. 'kept': the device's own. */
+    private readonly ownership: 'owned' | 'wrapped' | 'kept',
+    /** An object that a wrapped pool keeps reachable. */
+    public owner?: object,
   ) {
     super('MemoryPool', device, handle)
   }
@@ -52,9 +62,23 @@ export class PoolImpl extends HandleImpl<PoolHandle> {
         : checkThreshold(given.releaseThreshold, 'options.releaseThreshold')
     const device = resolveDevice(given.device)
     const { pools } = driverOf(device)
-    const impl = new PoolImpl(device, pools.create(device.ordinal, maxBytes ?? 0), maxBytes, false)
+    const impl = new PoolImpl(device, pools.create(device.ordinal, maxBytes ?? 0), maxBytes, 'owned')
     pools.setThreshold(impl.handle, threshold)
     return impl
+  }
+
+  /** The pool of another library. */
+  static wrap(source: bigint | number, options: ForeignPoolOptions | undefined): PoolImpl {
+    const given = readOptions(options, ['device', 'owner'])
+    const handle = checkPointer(source, 'handle', 'a CUmemoryPool (a bigint or a safe integer)')
+    const owner = checkOwner(given.owner)
+    const device = deviceForHandle(handle, given.device)
+    const pool = driverOf(device).pools.wrap(handle, device.ordinal)
+    return new PoolImpl(device, pool, undefined, 'wrapped', owner)
+  }
+
+  get isKept(): boolean {
+    return this.ownership === 'kept'
   }
 
   override get isClosed(): boolean {
@@ -78,7 +102,7 @@ export class PoolImpl extends HandleImpl<PoolHandle> {
   }
 
   override close(): void {
-    if (!this.isOfDevice) this.dispose()
+    if (!this.isKept) this.dispose()
   }
 
   override destroy(): void {
@@ -87,7 +111,10 @@ export class PoolImpl extends HandleImpl<PoolHandle> {
   }
 
   #destroyIfUnused(): void {
-    if (this.#pieces === 0) this.driver.pools.destroy(this.handle)
+    if (this.#pieces > 0) return
+    this.owner = undefined
+    if (this.ownership === 'owned') this.driver.pools.destroy(this.handle)
+    else this.driver.pools.release(this.handle)
   }
 
   protected override get details(): string {
@@ -133,7 +160,26 @@ export class MemoryPool extends ClosableObject {
     this.device = impl.device
     this.maxBytes = impl.maxBytes
     this.serial = impl.serial
-    if (!impl.isOfDevice) destroyWhenUnreachable(this, impl)
+    if (!impl.isKept) destroyWhenUnreachable(this, impl)
+  }
+
+  /**
+   * Wraps a pool that another library made: memory for `device.alloc(byteLength, { pool })`, its statistics and its threshold. This library never
+   * destroys it; `close()` releases it once all memory that was allocated from it here is freed.
+   * @param handle The CUmemoryPool, as a bigint or number. A number that is none may end the process, as in CUDA itself: the driver cannot tell
+   * whether there is a pool at an address that has memory.
+   * @param options `device`: the device whose memory it is, which CUDA does not report (default: the current device). `owner`: an object that is
+   * kept reachable as long as the pool is used.
+   * @throws {Error} ERR_INVALID_HANDLE for a pool that was destroyed and an address without memory; ERR_INVALID_ARG_TYPE, ERR_OUT_OF_RANGE; on the
+   * simulator ERR_DEVICE_MISMATCH if `device` is wrong
+   * @example
+   * ```ts
+   * using pool = MemoryPool.from(handle, { device, owner })
+   * using buffer = device.alloc(2 ** 20, { pool })
+   * ```
+   */
+  static from(handle: bigint | number, options?: ForeignPoolOptions): MemoryPool {
+    return new MemoryPool(PoolImpl.wrap(handle, options))
   }
 
   /** The CUmemoryPool. It keeps nothing alive, and can still be read after `close()`, when it may be no pool any more. */
@@ -242,7 +288,7 @@ export function poolOfDevice(device: Device): MemoryPool {
   const handle = driverOf(device).pools.current(device.ordinal)
   const known = poolsOfDevices.get(device)
   if (known !== undefined && implOf(known).handle === handle) return known
-  const made = new MemoryPool(new PoolImpl(device, handle, undefined, true))
+  const made = new MemoryPool(new PoolImpl(device, handle, undefined, 'kept'))
   poolsOfDevices.set(device, made)
   return made
 }

@@ -52,6 +52,12 @@ interface ExistingEvent {
   readonly lifetime?: WrappedLifetime | undefined
 }
 
+const EXPECTED = 'an Event, an event handle (a bigint or a safe integer) or the result of share() of an event'
+
+/** The error of an event that is not where the options of its wrapper say. */
+export const onAnotherDevice = (device: Device, wanted: Device): Error =>
+  stateError('ERR_DEVICE_MISMATCH', `The event is on ${device}, not on ${wanted} as options.device says`)
+
 export class EventImpl extends NativeResource {
   readonly driver: Driver
   readonly handle: EventHandle
@@ -105,7 +111,7 @@ export class EventImpl extends NativeResource {
 
   /** An event of another library. If the driver cannot tell its device, that is the given one, or the current one. */
   static wrap(handle: bigint | number, wanted: Device | number | undefined, owner: object | undefined): EventImpl {
-    const wrapped = checkPointer(handle, 'handle', 'an event handle (a bigint or a safe integer)') as EventHandle
+    const wrapped = checkPointer(handle, 'source', EXPECTED) as EventHandle
     const near = resolveDevice(wanted)
     const driver = wanted === undefined ? driverForHandle(wrapped, driverOf(near)) : driverOf(near)
     const found = driver.events.wrap(wrapped) ?? { device: near.ordinal, context: contextOf(near) }
@@ -113,7 +119,7 @@ export class EventImpl extends NativeResource {
     if (wanted === undefined || device === near) {
       return new EventImpl(device, found.context, PLAIN, 'foreign', { handle: wrapped, owner })
     }
-    throw stateError('ERR_DEVICE_MISMATCH', `The event is on ${device}, not on ${near} as options.device says`)
+    throw onAnotherDevice(device, near)
   }
 
   /** Does this library destroy the event? Not if it wraps one. */

@@ -64,6 +64,9 @@ const WRAP_OPTIONS = ['device', 'owner', 'name'] as const
 
 const NOTHING: readonly undefined[] = []
 
+/** How often this thread has set the priority of a stream. */
+let changesOfPriority = 0
+
 /** 'owned': to be destroyed by this library. 'wrapped': of another owner. 'kept': `close()` does nothing to it. */
 type Ownership = 'owned' | 'wrapped' | 'kept'
 
@@ -89,6 +92,8 @@ export class StreamImpl extends NativeResource {
   /** The name that the stream had when it was destroyed, with which the driver's list of names loses it. */
   #nameAtEnd: string | undefined
   #priority: number | undefined
+  /** What `changesOfPriority` was when the priority was queried. */
+  #priorityAt = 0
   #nonBlocking: boolean | undefined
   /** The event that the stream keeps for the program. A private field of the public class would be out of reach through a Proxy. */
   kept: object | undefined
@@ -297,9 +302,42 @@ export class StreamImpl extends NativeResource {
     return this.#id === undefined ? '' : numberedStream(handle, this.#id)
   }
 
+  /** The priority is queried once, and again when the program has set that of any stream, of which this may be another wrapper. */
   get priority(): number {
-    this.#priority ??= this.driver.streams.getPriority(this.handle)
+    if (this.#priority === undefined || this.#priorityAt !== changesOfPriority) {
+      this.#priority = this.driver.streams.getPriority(this.handle)
+      this.#priorityAt = changesOfPriority
+    }
     return this.#priority
+  }
+
+  set priority(priority: unknown) {
+    if (priority === undefined) throw invalidType('priority', 'an integer', priority)
+    const wanted = checkPriority(priority, 'priority')
+    this.#refuseDefault('the priority of')
+    changesOfPriority += 1
+    this.driver.streams.setPriority(this.handle, wanted)
+  }
+
+  /** Gives this stream the attributes of another one. */
+  copyAttributes(from: StreamImpl): void {
+    if (from.device !== this.device) {
+      throw stateError(
+        'ERR_DEVICE_MISMATCH',
+        `${from} is on ${elsewhere(from.device, this.device)}, and ${this} on ${this.device}`,
+      )
+    }
+    this.#refuseDefault('the attributes of')
+    from.#refuseDefault('the attributes of')
+    changesOfPriority += 1
+    this.driver.streams.copyAttributes(this.handle, from.handle)
+  }
+
+  /** Throws for a stream that all code of the process has. */
+  #refuseDefault(what: string): void {
+    if (!isDefaultStream(this.handle)) return
+    const way = 'make a stream of your own, with new Stream({ priority })'
+    throw stateError('ERR_UNSUPPORTED', `${this} is everybody's, so ${what} it are neither changed nor copied: ${way}`)
   }
 
   get nonBlocking(): boolean {
@@ -732,9 +770,9 @@ export function needsHopper(device: Device, name: string): void {
 }
 
 /** An integer of any size, clamped to the 32 bits that the driver takes, which clamps it to the device's range. */
-export function checkPriority(priority: number | undefined, name = 'options.priority'): number {
+export function checkPriority(priority: unknown, name = 'options.priority'): number {
   if (priority === undefined) return 0
-  if (!Number.isInteger(priority)) throw invalidType(name, 'an integer', priority)
+  if (typeof priority !== 'number' || !Number.isInteger(priority)) throw invalidType(name, 'an integer', priority)
   return Math.max(-(2 ** 31), Math.min(2 ** 31 - 1, priority)) + 0 // never -0
 }
 

@@ -4,7 +4,7 @@
  */
 
 import { CUresult, cudaError } from '../../foundation/driver/cuda-results.js'
-import { closedHandle, refusedHandle } from '../../foundation/driver/handle-errors.js'
+import { closedHandle, refusedHandle, type WrappedKind } from '../../foundation/driver/handle-errors.js'
 import type { ContextHandle, EventHandle, StreamHandle } from '../../foundation/driver/handle-types.js'
 import { MemoryReader } from '../../foundation/native/memory-reader.js'
 
@@ -62,6 +62,11 @@ export class MemoryCheck {
     const at = (offset: number | undefined): number | undefined =>
       offset === undefined ? undefined : Number(words[(offset - this.#begin) / 8])
     return { verdict: at(this.#selfOffset) === handle ? 'alive' : 'unknown', id: at(this.#idOffset) }
+  }
+
+  /** Can the memory at this address be read? */
+  isThere(handle: number): boolean {
+    return this.#pointerAt(handle) !== undefined
   }
 
   /** A hash of what can be read of an event, to be compared later. It is computed for each event that is closed. */
@@ -127,6 +132,12 @@ export class HandleCheck {
     learn: () => void,
   ) {
     this.#learn = learn
+  }
+
+  /** Throws if there is no memory at the address of the handle, with which the driver would crash. `call` is the one that would be made. */
+  checkThere(kind: WrappedKind, handle: number, call: string): void {
+    if (this.memory.isThere(handle)) return
+    throw refusedHandle(kind, handle, cudaError(call, CUresult.INVALID_HANDLE))
   }
 
   streamCreated(stream: StreamHandle): void {

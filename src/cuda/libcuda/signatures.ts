@@ -45,6 +45,8 @@ export const SIGNATURES = {
   cuCtxGetDevice: 'CUdevice *device',
   // Called only while no thread has a host function pending; otherwise an event is queried, and host functions run meanwhile.
   cuCtxSynchronize: 'void',
+  cuProfilerStart: 'void',
+  cuProfilerStop: 'void',
   // Not called while a stream of the context captures, or another thread, as far as the library knows.
   cuCtxRecordEvent: 'CUcontext hCtx, CUevent hEvent',
   cuCtxGetLimit: 'size_t *pvalue, CUlimit limit',
@@ -78,6 +80,7 @@ export const SIGNATURES = {
   cuStreamGetPriority: 'CUstream hStream, int *priority',
   // Only called on a stream that was just made; other captures relaxed.
   cuStreamSetAttribute: 'CUstream hStream, CUstreamAttrID attr, const CUstreamAttrValue *value',
+  cuStreamCopyAttributes: 'CUstream dst, CUstream src',
   cuStreamIsCapturing: 'CUstream hStream, CUstreamCaptureStatus *captureStatus',
   // Captures relaxed, where the library asks by itself.
   cuStreamQuery: 'CUstream hStream',
@@ -108,6 +111,9 @@ export const SIGNATURES = {
   cuGraphGetEdges_v2: 'CUgraph hGraph, CUgraphNode *from, CUgraphNode *to, CUgraphEdgeData *edgeData, size_t *numEdges',
   cuGraphKernelNodeGetParams_v2: 'CUgraphNode hNode, CUDA_KERNEL_NODE_PARAMS *nodeParams',
   cuFuncGetName: 'const char **name, CUfunction hfunc',
+  cuFuncGetModule: 'CUmodule *hmod, CUfunction hfunc',
+  // Not measured: it loads what cuLibraryLoadData has left for later.
+  cuKernelGetFunction: 'CUfunction *pFunc, CUkernel kernel',
   cuGraphMemcpyNodeGetParams: 'CUgraphNode hNode, CUDA_MEMCPY3D *nodeParams',
   cuGraphMemsetNodeGetParams: 'CUgraphNode hNode, CUDA_MEMSET_NODE_PARAMS *nodeParams',
   cuGraphExecNodeSetParams: 'CUgraphExec hGraphExec, CUgraphNode hNode, CUgraphNodeParams *nodeParams',

@@ -129,7 +129,7 @@ export function stateError(code: StateCode, message: string, cause?: unknown): E
 /** How an object is made of the number that another library has for it, by the class that is expected. */
 const OF_NUMBERS = [
   ['Stream', 'new ExternalStream(handle)'],
-  ['Event', 'Event.fromHandle(handle)'],
+  ['Event', 'Event.from(handle)'],
   ['DeviceBuffer', 'DeviceBuffer.from(pointer, byteLength)'],
 ] as const
 

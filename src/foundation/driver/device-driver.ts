@@ -26,6 +26,8 @@ export interface DeviceDriver {
   context(device: number): ContextHandle
   /** `cuCtxGetStreamPriorityRange` */
   streamPriorityRange(device: number): { readonly least: number; readonly greatest: number }
+  /** `cuProfilerStart`, `cuProfilerStop` */
+  profile(device: number, isOn: boolean): void
   /** `cuCtxSynchronize` */
   synchronize(device: number): void
   /**

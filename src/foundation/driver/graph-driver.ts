@@ -105,6 +105,8 @@ export interface GraphDriver {
    * longer queried for the state of that capture.
    */
   leave(stream: StreamHandle): void
+  /** The graph of another library, which is its own to destroy. Throws ERR_INVALID_HANDLE where it is none. */
+  wrap(handle: number): GraphHandle
   /** `cuGraphDestroy` */
   destroy(graph: GraphHandle): void
   /** `cuGraphGetNodes` */

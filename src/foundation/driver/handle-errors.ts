@@ -4,12 +4,25 @@ import { type CudaError, stateError } from '../base/errors.js'
 /** Handles below this are no addresses: the program has taken a library's number for its handle. */
 const SMALL = 65_536
 
-export function refusedHandle(kind: 'stream' | 'event', handle: number, cause: CudaError): Error {
+/** The kinds of handles that a program can wrap. */
+export type WrappedKind = 'stream' | 'event' | 'kernel' | 'memory pool' | 'graph'
+
+/** The names under which other libraries have such handles. */
+const ELSEWHERE: Readonly<Record<WrappedKind, string>> = {
+  stream: 'in PyTorch take stream.cuda_stream, in CuPy stream.ptr',
+  event: 'in PyTorch take event.cuda_event, in CuPy event.ptr',
+  kernel:
+    'in Triton take the function of a compiled kernel, in CuPy kernel.kernel.ptr, in cuda.core int(kernel.handle)',
+  'memory pool': 'in cuda.core take int(memory_resource.handle)',
+  graph: 'in PyTorch take graph.raw_cuda_graph(), in CuPy graph.graph',
+}
+
+export function refusedHandle(kind: WrappedKind, handle: number, cause: CudaError): Error {
   const article = kind === 'event' ? 'an' : 'a'
   const number = handle < SMALL ? String(handle) : `0x${handle.toString(16)}`
   const hint =
     handle < SMALL
-      ? `. It looks like ${article} ${kind}'s id, which is not its handle: in PyTorch take ${kind}.cuda_${kind}, in CuPy ${kind}.ptr`
+      ? `. It looks like ${article} ${kind}'s id, which is not its handle: ${ELSEWHERE[kind]}`
       : ': was it destroyed, or does it come from another process or driver?'
   return stateError('ERR_INVALID_HANDLE', `${number} is not the handle of a CUDA ${kind} of this driver${hint}`, cause)
 }

@@ -104,10 +104,25 @@ export interface KernelDriver {
   names(module: ModuleHandle): readonly string[]
   /** `cuModuleGetGlobal`: where a variable of the module lies. */
   variable(module: ModuleHandle, name: string): { readonly pointer: Pointer; readonly byteLength: number }
+  /** The CUfunction of a kernel. Throws CUDA_ERROR_INVALID_HANDLE once its module is unloaded. */
+  functionOf(kernel: KernelHandle): number
+  /**
+   * `cuFuncGetModule`, `cuFuncGetName`: the module of a CUfunction or CUkernel that other code has loaded, and its name there. `kernel` knows it
+   * by that name, until `release` was called as often. Throws ERR_INVALID_HANDLE where the handle is none.
+   */
+  wrap(handle: number, context: ContextHandle): WrappedFunction
+  /** Called once for each `wrap`: the module remains its owner's. */
+  release(module: ModuleHandle): void
   /** `cuFuncGetAttribute`. Of a kernel that is unloaded: the limits of any. */
   limits(kernel: KernelHandle): KernelLimits
   /** `cuOccupancyMaxActiveBlocksPerMultiprocessor`. */
   activeBlocks(kernel: KernelHandle, blockSize: number, sharedMemory: number): number
+}
+
+/** A kernel of another library. */
+export interface WrappedFunction {
+  readonly module: ModuleHandle
+  readonly name: string
 }
 
 /** How a parameter is passed: as a number, by its type, or as so many bytes, which are those of a struct or vector. */

@@ -47,6 +47,10 @@ export interface StreamDriver {
   getFlags(stream: StreamHandle): number
   /** `cuStreamGetPriority` */
   getPriority(stream: StreamHandle): number
+  /** `cuStreamSetAttribute` of CU_LAUNCH_ATTRIBUTE_PRIORITY, which the driver takes into the range of the device. The stream is no default stream. */
+  setPriority(stream: StreamHandle, priority: number): void
+  /** `cuStreamCopyAttributes`: gives the stream the priority, memory domain and policies of the other one. Neither is a default stream. */
+  copyAttributes(stream: StreamHandle, from: StreamHandle): void
   /** `cuStreamSetAttribute` of CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN: a CUlaunchMemSyncDomain, for what is queued then. */
   setMemorySyncDomain(stream: StreamHandle, domain: number): void
   /** `cuStreamIsCapturing` */

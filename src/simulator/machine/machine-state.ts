@@ -130,7 +130,7 @@ export class SimStream {
     readonly handle: StreamHandle,
     readonly id: bigint,
     readonly nonBlocking: boolean,
-    readonly priority: number,
+    public priority: number,
     readonly partition?: SimPartition,
   ) {}
 }

@@ -114,6 +114,7 @@ const QUIET = [
     'nonBlocking',
     'isCapturing',
     'captureStatus',
+    'copyAttributes',
     'cachedEvent',
     'closed',
     'use',

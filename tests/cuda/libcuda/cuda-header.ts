@@ -1,5 +1,6 @@
 /** What cuda.h says, read from the toolkit's own file: prototypes, the names they are exported by, and enums. */
-import { readFileSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 
 export interface Parameter {
   readonly type: string
@@ -18,6 +19,8 @@ export interface CudaHeader {
   readonly version: number
   /** By the name that libcuda exports; what callers of the header get when they write the plain name. */
   readonly current: ReadonlyMap<string, Prototype>
+  /** Was the header of the profiler's functions beside it? */
+  readonly hasProfiler: boolean
   /** By exported name: what libcuda still exports for programs compiled with older headers. */
   readonly old: ReadonlyMap<string, Prototype>
   /** The names by which the header's plain names are exported, where they differ. */
@@ -34,17 +37,21 @@ export interface CudaHeader {
 
 export function readCudaHeader(path: string): CudaHeader {
   const text = withoutComments(readFileSync(path, 'utf8'))
+  // Two functions of libcuda are declared beside it, in a header that not every installation has.
+  const beside = join(dirname(path), 'cudaProfiler.h')
+  const profiler = existsSync(beside) ? withoutComments(readFileSync(beside, 'utf8')) : ''
   // From here on the header declares what older headers called by the plain names, for the library's own compilation.
   const oldPart = text.indexOf('#if defined(__CUDA_API_VERSION_INTERNAL)\n', text.indexOf('cuGetProcAddress'))
   if (oldPart < 0) throw new Error(`${path} does not end in old declarations, as cuda.h does`)
   const renamed = renamings(text.slice(0, oldPart))
   const current = new Map<string, Prototype>()
-  for (const prototype of prototypes(text.slice(0, oldPart))) {
+  for (const prototype of [...prototypes(text.slice(0, oldPart)), ...prototypes(profiler)]) {
     const name = renamed.get(prototype.name) ?? prototype.name
     current.set(name, { ...prototype, name })
   }
   return {
     path,
+    hasProfiler: profiler !== '',
     version: define(text, 'CUDA_VERSION'),
     current,
     old: new Map(prototypes(text.slice(oldPart)).map((prototype) => [prototype.name, prototype])),

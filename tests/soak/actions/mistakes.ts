@@ -40,7 +40,7 @@ function mistakenArguments(client: Client): void {
       'ERR_INVALID_ARG_TYPE',
       () => Stream.from({ __cuda_stream__: () => wrong([1, 0n]) }),
     ],
-    ['an event that is none', 'ERR_INVALID_HANDLE', () => Event.fromHandle(0x1234, { device })],
+    ['an event that is none', 'ERR_INVALID_HANDLE', () => Event.from(0x1234, { device })],
     ['memory that is none', 'ERR_INVALID_HANDLE', () => DeviceBuffer.from(0x1000n, 16, { device })],
     ['an allocation of fewer than no bytes', 'ERR_OUT_OF_RANGE', () => device.alloc(-1)],
     ['an allocation of two kinds', 'ERR_INVALID_ARG_VALUE', () => device.alloc(1, { stream, interprocess: true })],

@@ -169,13 +169,13 @@ it('and are known again, as what they are, when they come back', () => {
     device.synchronize()
     using sanitizer = Sanitizer.start({ device, stacks: 'none' })
     using kept = new ExternalStream(foreignStream(device, { nonBlocking: false }), { device })
-    using event = Event.fromHandle(theirs.handle, { device })
+    using event = Event.from(theirs.handle, { device })
     const ours = new Stream({ device })
     kept.fill(data, 1)
     kept.synchronize()
     for (const other of others) {
       new ExternalStream(foreignStream(device), { device }).close()
-      using wrapped = Event.fromHandle(other.handle, { device })
+      using wrapped = Event.from(other.handle, { device })
       ours.wait(wrapped)
     }
     assert.ok(sanitizer.statistics.components < 150, `${sanitizer.statistics.components} components`)

@@ -1159,7 +1159,7 @@ onEveryBackend('sanitizer', (bench) => {
         foreign((theirs, memory) => {
           const ours = bench.stream()
           declareAccess(theirs, { writes: [memory] })
-          if (fixed) ours.wait(Event.fromHandle(made.handle, { device }))
+          if (fixed) ours.wait(Event.from(made.handle, { device }))
           ours.fill(memory, 1)
         })
       assert.equal((await onlyReportOf(bench, program(false))).kind, 'race')
@@ -1168,7 +1168,7 @@ onEveryBackend('sanitizer', (bench) => {
 
     it('are ordered by our records in an event of the library, however often that is wrapped', async () => {
       const theirs = device.createEvent()
-      const wrapped = (): Event => Event.fromHandle(theirs.handle, { device })
+      const wrapped = (): Event => Event.from(theirs.handle, { device })
       const program = (fixed: boolean) => () => {
         const [left, right] = [bench.stream(), bench.stream()]
         const data = device.alloc(BYTES)

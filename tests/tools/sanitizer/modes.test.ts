@@ -313,7 +313,7 @@ describe('a sanitizer', () => {
     const wrapped = device.createEvent()
     left.record(event)
     using sanitizer = Sanitizer.start({ device })
-    right.wait(Event.fromHandle(wrapped.handle, { device }))
+    right.wait(Event.from(wrapped.handle, { device }))
     right.wait(wrapped)
     right.wait(event)
     right.fill(data, 1)
