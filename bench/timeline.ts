@@ -4,7 +4,7 @@
  * BENCH_ROUNDS (60) adjusts it.
  */
 import { Device, defineKernel, type Stream } from 'cuda-streams'
-import { type Recording, Timeline } from 'cuda-streams/timeline'
+import { Timeline, type TimelineSession } from 'cuda-streams/timeline'
 import { ProgressLine } from '../src/foundation/base/standard-error.js'
 import { closePipeline, OPERATIONS, openPipeline, runPipeline, SLOTS } from './pipeline.js'
 import { median } from './statistics.js'
@@ -68,7 +68,7 @@ for (const row of rows) {
   for (let round = 0; round < ROUNDS + WARM_UP; round += 1) {
     line.show(() => `${row.title}: round ${round} of ${ROUNDS + WARM_UP}`)
     const bare = time(row)
-    const recording: Recording = Timeline.start({ device })
+    const recording: TimelineSession = Timeline.start({ device })
     const timed = time(row)
     const timeline = recording.stopNow()
     if (timeline.operations.length < CALLS * row.operations) throw new Error(`${row.title}: rows are missing`)

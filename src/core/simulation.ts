@@ -242,6 +242,14 @@ export function busy(stream: Stream, nanoseconds: number): void {
   openStream(stream).lastWork = 'busy()'
 }
 
+/** What `latch()` returns. */
+export interface Latch extends Disposable {
+  /** Opens the latch: the stream goes on. May be called twice. */
+  open(): void
+  /** Opens the latch, for `using`: a test that fails leaves no stream behind that stands. */
+  [Symbol.dispose](): void
+}
+
 /**
  * Blocks the stream at this point until the latch is opened. To block for work behind it is ERR_DEADLOCK, unless a host
  * function opens it meanwhile: await `finished()`.
@@ -261,12 +269,13 @@ export function busy(stream: Stream, nanoseconds: number): void {
  * await stream.finished()
  * ```
  */
-export function latch(stream: Stream): { open(): void } {
+export function latch(stream: Stream): Latch {
   const { driver, handle } = simulated(stream)
   const site = shortCallSite()
   const operation = driver.queue.enqueue(handle, SimOperationKind.LATCH, 0)
   operation.site = site
-  return { open: () => driver.machine.open(operation) }
+  const open = (): void => driver.machine.open(operation)
+  return { open, [Symbol.dispose]: open }
 }
 
 /**

@@ -37,8 +37,18 @@ import {
   waitValue,
   writeValue,
 } from './memory/stream-memory-operations.js'
-import type { CopyOptions, DownloaderOptions, FillOptions } from './memory/transfers.js'
-import { copy, copyAll, download, downloader, fill, refuseOptions, upload, uploader } from './memory/transfers.js'
+import type { CopyOptions, DownloaderOptions, DownloadOptions, FillOptions } from './memory/transfers.js'
+import {
+  copy,
+  copyAll,
+  download,
+  downloader,
+  downloadTarget,
+  fill,
+  refuseOptions,
+  upload,
+  uploader,
+} from './memory/transfers.js'
 import { checkStreamName } from './stream-names.js'
 import { openAwaited, record, waitForOther } from './stream-ordering.js'
 import { isDone, waitUntilDone, whenDone } from './streams/completion.js'
@@ -531,13 +541,13 @@ export class Stream extends StreamBase implements CudaStreamLike, AsyncDisposabl
    * gaps between them, such as part of an image (`cuMemsetD2D8Async`, `cuMemsetD2D16Async`, `cuMemsetD2D32Async`).
    * @param buffer The buffer to write. With `shape` it may be longer: take a slice to say where the rows begin.
    * @param value An integer of `width` bytes, signed or not; with `type` a float.
-   * @param options `width`: the bytes of an integer, 1, 2 or 4 (default 1). `type`: the type of a float, 'f32', 'f16' or
-   * 'bf16', in place of the width. `shape`: [rows, bytes of each] (default: the whole buffer). `strides`: [bytes from one row
+   * @param options `type`: the type of the value, 'f32', 'f16', 'bf16', 'i32', 'u32', 'i16', 'u16', 'i8' or 'u8'; in place of it `width`: the bytes of an
+   * integer of either sign, 1, 2 or 4 (default 1). `shape`: [rows, bytes of each] (default: the whole buffer). `strides`: [bytes from one row
    * to the next] (default: no gaps)
    * @throws {Error} ERR_OUT_OF_RANGE for a value that has more bytes, or is beyond its type, and if rows lie outside the
    * buffer, or overlap; ERR_INVALID_ARG_VALUE for another width or type, for both, for strides without a shape, and if values
    * of that width do not fit the buffer or the rows; ERR_INVALID_ARG_TYPE,
-   * ERR_CLOSED, ERR_DEVICE_MISMATCH; ERR_UNSUPPORTED for 'f64', which CUDA has no fill of, and for memory of a GPU that
+   * ERR_CLOSED, ERR_DEVICE_MISMATCH; ERR_UNSUPPORTED for types of 64 bits, which CUDA has no fill of, and for memory of a GPU that
    * the stream's cannot reach
    * @example
    * ```ts
@@ -620,19 +630,22 @@ export class Stream extends StreamBase implements CudaStreamLike, AsyncDisposabl
    * Queues a copy of a buffer to a new Uint8Array (`cuMemcpyAsync`, through pinned memory). Work that is queued on the
    * stream afterwards may overwrite the buffer. The call itself never throws.
    * @param buffer The buffer to read.
+   * @param options `signal`: an AbortSignal that gives up the bytes; the copy goes on
    * @returns a promise of the bytes
-   * @throws {Error} (as a rejection) as `upload` throws; ERR_UNSUPPORTED for more bytes than arrays can have in this Node
+   * @throws {Error} (as a rejection) as `upload` throws; ERR_UNSUPPORTED for more bytes than arrays can have in this Node; `signal.reason` if aborted,
+   * and nothing is queued if it was before
    * @throws {CudaError} (as a rejection) if the GPU faults
    * @example
    * ```ts
-   * const bytes = await stream.download(buffer)
+   * const bytes = await stream.download(buffer, { signal: AbortSignal.timeout(1000) })
    * ```
    */
-  download(buffer: DeviceBuffer | PinnedBuffer): Promise<OwnBytes>
+  download(buffer: DeviceBuffer | PinnedBuffer, options?: DownloadOptions): Promise<OwnBytes>
   /**
    * Queues a copy of a buffer to a new typed array, as `download(buffer)` does to a Uint8Array.
    * @param buffer The buffer to read.
    * @param type A constructor of typed arrays, such as Float32Array.
+   * @param options `signal`: as for `download(buffer)`
    * @returns a promise of the array
    * @throws {Error} (as a rejection) as `download(buffer)`; ERR_INVALID_ARG_VALUE if the buffer is no whole number of
    * elements, ERR_INVALID_ARG_TYPE for a value that is no constructor of typed arrays
@@ -641,12 +654,17 @@ export class Stream extends StreamBase implements CudaStreamLike, AsyncDisposabl
    * const floats = await stream.download(buffer, Float32Array)
    * ```
    */
-  download<V extends ArrayBufferView>(buffer: DeviceBuffer | PinnedBuffer, type: ViewConstructor<V>): Promise<V>
+  download<V extends ArrayBufferView>(
+    buffer: DeviceBuffer | PinnedBuffer,
+    type: ViewConstructor<V>,
+    options?: DownloadOptions,
+  ): Promise<V>
   /**
    * Queues a copy of a buffer to an existing array, which is written piece by piece until the promise is settled, whatever else
    * was waited for. If two downloads have one array, it has the bytes that were written last.
    * @param buffer The buffer to read.
    * @param into A typed array, a DataView or an ArrayBuffer, shared or not, of the buffer's length.
+   * @param options `signal`: as for `download(buffer)`; once it is aborted, the array is not written any more
    * @returns a promise of that array
    * @throws {Error} (as a rejection) as `download(buffer)`; ERR_OUT_OF_RANGE if the lengths differ, ERR_INVALID_ARG_VALUE
    * for an array that is detached or shortened, also meanwhile
@@ -656,13 +674,13 @@ export class Stream extends StreamBase implements CudaStreamLike, AsyncDisposabl
    * await stream.download(buffer, image)
    * ```
    */
-  download<A extends Bytes>(buffer: DeviceBuffer | PinnedBuffer, into: A): Promise<A>
-  async download(buffer: DeviceBuffer | PinnedBuffer, to: unknown = Uint8Array, options?: unknown): Promise<unknown> {
-    refuseOptions('download', options)
+  download<A extends Bytes>(buffer: DeviceBuffer | PinnedBuffer, into: A, options?: DownloadOptions): Promise<A>
+  async download(buffer: DeviceBuffer | PinnedBuffer, to?: unknown, options?: unknown): Promise<unknown> {
     const impl = open(this)
+    const target = downloadTarget(to, options)
     const { promises } = impl
-    if (promises.length === 0) return download(impl, buffer, to)
-    return followingResult(promises, () => download(impl, buffer, to))
+    if (promises.length === 0) return download(impl, buffer, target)
+    return followingResult(promises, () => download(impl, buffer, target))
   }
 
   /**

@@ -53,7 +53,13 @@ export { DeviceBuffer, type ForeignMemoryOptions } from '../core/memory/device-b
 export { type ForeignPoolOptions, MemoryPool, type MemoryPoolOptions } from '../core/memory/memory-pool.js'
 export { PinnedBuffer } from '../core/memory/pinned-buffer.js'
 export type { WaitValueOptions, WriteValueOptions } from '../core/memory/stream-memory-operations.js'
-export type { CopyOptions, DownloaderOptions, FillOptions, FillValueOptions } from '../core/memory/transfers.js'
+export type {
+  CopyOptions,
+  DownloaderOptions,
+  DownloadOptions,
+  FillOptions,
+  FillValueOptions,
+} from '../core/memory/transfers.js'
 export type { AllocOptions } from '../core/shortcuts.js'
 export {
   ExternalStream,

@@ -10,6 +10,7 @@ export {
   type Fault,
   fault,
   foreignStream,
+  type Latch,
   latch,
   type OperationFault,
   type Simulation,

@@ -46,7 +46,16 @@ const QUIET: Readonly<Record<string, readonly string[]>> = {
   'reads bytes of the host, and knows no driver': ['readJpegInfo'],
   'runs Python: tests/python': ['Python', 'PythonError', 'PythonObject'],
   'watches what a program does: tests/tools/sanitizer and tests/tools/timeline': [
-    ...['Recorder', 'Sanitizer', 'SanitizerError', 'declareWait', 'Timeline', 'Recording', 'mergeTraces', 'nameStream'],
+    ...[
+      'Recorder',
+      'Sanitizer',
+      'SanitizerError',
+      'declareWait',
+      'Timeline',
+      'TimelineSession',
+      'mergeTraces',
+      'nameStream',
+    ],
   ],
   'compiles files, and knows no driver: tests/cu': ['compileCuNow', 'cuEsbuild'],
 }

@@ -187,15 +187,19 @@ const moving: readonly Call[] = [
     takesRoom: 'on both drivers',
     prepare: (scene) => () => scene.keep(scene.stream.bufferFrom(array())).pointer,
   },
-  {
+  withOptions({
     name: 'stream.download()',
     members: ['Stream#download'],
     act: 'is not captured',
     memory: [source],
     takesRoom: 'on both drivers',
-    prepare: (scene) => () => scene.stream.download(scene.buffer(0)),
+    options: { values: { signal: () => new AbortController().signal } },
+    prepare:
+      (scene) =>
+      (options = { signal: new AbortController().signal }) =>
+        scene.stream.download(scene.buffer(0), options),
     answers: (scene, value) => checkArray(value as Uint8Array, scene.wordRead(0)),
-  },
+  }),
   {
     name: 'stream.download(buffer, constructor)',
     members: [],

@@ -196,6 +196,72 @@ onEveryBackend('transfers', (bench) => {
     assertSame(pinned.bytes, new Uint8Array(8).fill(1))
   })
 
+  test('T2 fill writes integers by their types, and refuses those beyond', async () => {
+    using stream = bench.stream()
+    using buffer = device.alloc(8)
+    for (const [type, array, least, most] of [
+      ['i32', Int32Array, -(2 ** 31), 2 ** 31 - 1],
+      ['u32', Uint32Array, 0, 2 ** 32 - 1],
+      ['i16', Int16Array, -(2 ** 15), 2 ** 15 - 1],
+      ['u16', Uint16Array, 0, 2 ** 16 - 1],
+      ['i8', Int8Array, -128, 127],
+      ['u8', Uint8Array, 0, 255],
+    ] as const) {
+      for (const value of [least, most, 1]) {
+        stream.fill(buffer, value, { type })
+        const got = await stream.download<Int32Array | Uint32Array | Int16Array | Uint16Array | Int8Array | Uint8Array>(
+          buffer,
+          array,
+        )
+        assert.deepEqual(new Set(got), new Set([value]), type)
+      }
+      for (const beyond of [least - 1, most + 1]) {
+        refused(() => stream.fill(buffer, beyond, { type }), 'ERR_OUT_OF_RANGE', new RegExp(`'${type}'`))
+      }
+      refused(() => stream.fill(buffer, 0.5, { type }), 'ERR_INVALID_ARG_TYPE')
+      refused(() => stream.fill(buffer, 1, { type, width: 1 }), 'ERR_INVALID_ARG_VALUE', /exclude/)
+    }
+    for (const type of ['i64', 'u64', 'f64']) {
+      refused(() => stream.fill(buffer, 1, { type: type as never }), 'ERR_UNSUPPORTED', new RegExp(type))
+    }
+  })
+
+  for (const byteLength of [64, 24 * MIB]) {
+    test(`T5 a signal gives up the download of ${byteLength} bytes, and its array is not written any more`, async () => {
+      using stream = bench.stream()
+      using buffer = device.alloc(byteLength)
+      stream.fill(buffer, 7)
+      const reason = new Error('enough')
+      const latch = bench.latch(stream)
+      const into = new Uint8Array(byteLength)
+      const stops = new AbortController()
+      const given = [
+        stream.download(buffer, into, { signal: stops.signal }),
+        stream.download(buffer, Uint16Array, { signal: stops.signal }),
+        stream.download(buffer, { signal: stops.signal }),
+      ]
+      const kept = stream.download(buffer, { signal: new AbortController().signal })
+      stops.abort(reason)
+      for (const each of given) await assert.rejects(each, reason)
+      await assert.rejects(stream.download(buffer, { signal: AbortSignal.abort(reason) }), reason)
+      latch.open()
+      assertSame(await kept, new Uint8Array(byteLength).fill(7))
+      await stream.finished()
+      assertSame(into, new Uint8Array(byteLength))
+    })
+  }
+
+  test('T5 options of a download are checked', async () => {
+    using stream = bench.stream()
+    using buffer = device.alloc(8)
+    for (const signal of ['x', 1, null, {}] as never[]) {
+      await rejected(() => stream.download(buffer, { signal }), 'ERR_INVALID_ARG_TYPE', /signal/)
+      await rejected(() => stream.download(buffer, Uint8Array, { signal }), 'ERR_INVALID_ARG_TYPE', /signal/)
+    }
+    await rejected(() => stream.download(buffer, { sginal: 1 } as never), 'ERR_INVALID_ARG_VALUE', /sginal/)
+    await rejected(() => stream.download(buffer, Uint8Array, 1 as never), 'ERR_INVALID_ARG_TYPE', /options/)
+  })
+
   test('T2 fill writes floats of 4 and 2 bytes, also in a graph', async () => {
     using stream = bench.stream()
     using buffer = device.alloc(16)
@@ -226,7 +292,12 @@ onEveryBackend('transfers', (bench) => {
     const fill = (value: unknown, options?: object): unknown => stream.fill(buffer, value as number, options)
     refused(() => fill(1.5), 'ERR_INVALID_ARG_TYPE', /an integer, not 1.5: .*fill\(buffer, 1\.5, \{ type: 'f32' \}\)/)
     refused(() => fill(1.5, { type: 'f64' }), 'ERR_UNSUPPORTED', /at most 4 bytes: upload an array, or launch a kernel/)
-    refused(() => fill(1.5, { type: 'i32' }), 'ERR_INVALID_ARG_VALUE', /options\.type must be 'f32', 'f16' or 'bf16'/)
+    refused(
+      () => fill(1.5, { type: 'tf32' }),
+      'ERR_INVALID_ARG_VALUE',
+      /options\.type must be 'f32', 'f16', 'bf16', 'i32'/,
+    )
+    refused(() => fill(1.5, { type: 'i32' }), 'ERR_INVALID_ARG_TYPE', /an integer, not 1.5/)
     refused(() => fill(1.5, { type: 'f32', width: 4 }), 'ERR_INVALID_ARG_VALUE', /exclude each other/)
     refused(() => fill('1', { type: 'f32' }), 'ERR_INVALID_ARG_TYPE', /value must be a number/)
     refused(() => fill(1e39, { type: 'f32' }), 'ERR_OUT_OF_RANGE', /one that 'f32' can represent, or Infinity/)
@@ -572,7 +643,8 @@ onEveryBackend('transfers', (bench) => {
       [Object.assign(() => {}, { BYTES_PER_ELEMENT: 1 }), 'ERR_INVALID_ARG_TYPE', /a constructor of typed arrays/],
       [null, 'ERR_INVALID_ARG_TYPE', /an array to fill, or a constructor such as Float32Array, not null/],
       [[], 'ERR_INVALID_ARG_TYPE', /an array to fill/],
-      [{ type: Float32Array }, 'ERR_INVALID_ARG_TYPE', /an array to fill/],
+      [{ type: Float32Array }, 'ERR_INVALID_ARG_VALUE', /unknown option 'type'.*'signal'/],
+      [new Date(0), 'ERR_INVALID_ARG_TYPE', /an array to fill/],
       [buffer, 'ERR_INVALID_ARG_TYPE', /an array to fill/],
       ['f32', 'ERR_INVALID_ARG_TYPE', /an array to fill/],
     ]

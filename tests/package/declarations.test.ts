@@ -47,7 +47,7 @@ const FIELDS: Readonly<Record<string, string>> = {
   Sanitizer: 'mode',
   SanitizerError: 'code reports',
   Timeline: 'streams',
-  Recording: '',
+  TimelineSession: '',
 }
 /** Bases of public classes and types: they are not exported, and their members are public. */
 const BASES = [

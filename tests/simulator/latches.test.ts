@@ -5,6 +5,19 @@ import { Stream } from 'cuda-streams'
 import { busy, latch, simulate } from 'cuda-streams/sim'
 
 describe('a latch', () => {
+  it('is opened where it is disposed of, so that a test that fails leaves no stream that stands', () => {
+    using simulation = simulate()
+    const stream = new Stream({ device: simulation.devices[0] })
+    assert.throws(
+      () => {
+        using _latch = latch(stream)
+        assert.fail('the test fails')
+      },
+      { message: 'the test fails' },
+    )
+    stream.synchronize()
+  })
+
   for (const seed of [0, 7]) {
     it(`lets the stream pass that was opened before the stream came to it (seed ${seed})`, () => {
       using simulation = simulate({ seed })

@@ -5,10 +5,12 @@
  * before and behind the stream's work, which then waits for nothing. If the rings are full, the stream waits for
  * JavaScript, not the caller: an internal helper stream waits for a host function that fills or empties a chunk.
  */
+
 import { CudaError, explained, invalidValue } from '../../foundation/base/errors.js'
 import { destroyWhenUnreachable } from '../../foundation/base/finalization.js'
 import { memoize } from '../../foundation/base/memoize.js'
 import { cudaError } from '../../foundation/driver/cuda-results.js'
+import type { Driver } from '../../foundation/driver/driver.js'
 import { hostFunction } from '../streams/host-function.js'
 import { StreamImpl } from '../streams/stream-impl.js'
 import type { BufferImpl, OpenMemory } from './buffer.js'
@@ -239,7 +241,7 @@ function uploadPart({ stream, buffer, bytes, rings, ring, pending }: Upload, beg
  * Queues the copy of these bytes to an array of their length; the promise resolves when the array has them. It rejects with
  * ERR_INVALID_ARG_VALUE if the array has been detached or shortened by then.
  */
-export function stageDownload(stream: StreamImpl, buffer: BufferImpl, into: Uint8Array): Promise<void> {
+export function stageDownload(stream: StreamImpl, buffer: BufferImpl, target: Target): Promise<void> {
   const rings = downloadRingsOf(stream)
   const { byteLength } = buffer
   const ring = rings.ringFor(byteLength)
@@ -247,7 +249,7 @@ export function stageDownload(stream: StreamImpl, buffer: BufferImpl, into: Uint
     stream.reserve(1)
     buffer.checkOpen()
     // Host functions that ran while the stream had no room may have begun downloads.
-    if (ring.isFree(byteLength)) return downloadDirectly(stream, rings, ring.place(byteLength), buffer, into)
+    if (ring.isFree(byteLength)) return downloadDirectly(stream, rings, ring.place(byteLength), buffer, target)
   }
   const pending = new Pending(rings)
   for (let begin = 0; begin < byteLength; begin += MOST_AT_ONCE * CHUNK_BYTES) {
@@ -266,9 +268,7 @@ export function stageDownload(stream: StreamImpl, buffer: BufferImpl, into: Uint
       }
       queueCopy(stream, memory, at(buffer, offset), length, 'download')
       inHelper(helper, stream, memory, pending, () =>
-        into.length === byteLength
-          ? stream.driver.memory.copyBytes(into.subarray(offset, offset + length), memory.ownBytes())
-          : shortened(),
+        take(stream.driver, target, byteLength, offset, memory.ownBytes()),
       )
     }
   }
@@ -281,7 +281,7 @@ function downloadDirectly(
   rings: Rings,
   { memory, reads }: Place,
   buffer: BufferImpl,
-  into: Uint8Array,
+  target: Target,
 ): Promise<void> {
   const { driver, handle, context } = stream
   const { byteLength } = memory
@@ -292,8 +292,8 @@ function downloadDirectly(
       // Whoever calls this settles others behind it.
       try {
         if (error !== undefined) throw error instanceof CudaError ? faultError(stream, error.number) : error
-        if (into.length !== byteLength) throw shortened()
-        driver.memory.copyBytes(into, memory.ownBytes())
+        const mistake = take(driver, target, byteLength, 0, memory.ownBytes())
+        if (mistake !== undefined) throw mistake
         resolve()
       } catch (reason) {
         reject(reason)
@@ -306,6 +306,26 @@ function downloadDirectly(
     rings.copyQueued()
     driver.streams.finished(handle, context, read)
   })
+}
+
+/** The array that a download writes, until the program gives it up. */
+export interface Target {
+  readonly into: Uint8Array
+  isGivenUp: boolean
+}
+
+/** Writes what has arrived in pinned memory to its place in the array. Returns the error of an array that is not as it was. */
+function take(
+  driver: Driver,
+  { into, isGivenUp }: Target,
+  byteLength: number,
+  offset: number,
+  arrived: Uint8Array,
+): Error | undefined {
+  if (isGivenUp) return undefined
+  if (into.length !== byteLength) return shortened()
+  driver.memory.copyBytes(into.subarray(offset, offset + arrived.length), arrived)
+  return undefined
 }
 
 const shortened = (): Error => invalidValue('into was detached or shortened before its download was done')

@@ -4,6 +4,7 @@ import {
   checkChoice,
   checkInteger,
   checkIntegers,
+  checkSignal,
   type Given,
   isOptionsObject,
   readOptions,
@@ -13,6 +14,7 @@ import { FLOAT_ACCESS } from '../../foundation/base/element-types.js'
 import { describe, invalidType, invalidValue, outOfRange, stateError } from '../../foundation/base/errors.js'
 import { process } from '../../foundation/base/node-modules.js'
 import type { Driver } from '../../foundation/driver/driver.js'
+import { whenAborted } from '../../foundation/driver/finished.js'
 import type { FillWidth } from '../../foundation/driver/queued-work.js'
 import { extentOf, type MemoryRows } from '../../foundation/driver/touched-memory.js'
 import type { StreamImpl } from '../streams/stream-impl.js'
@@ -20,7 +22,7 @@ import { BufferImpl, bufferImplOf, type ViewConstructor, viewOf } from './buffer
 import type { DeviceBuffer } from './device-buffer.js'
 import type { PinnedBuffer } from './pinned-buffer.js'
 import { queueCopies, queueCopy, queueFill, queueRows } from './queue-with-memory.js'
-import { stageDownload, stageUpload } from './staging.js'
+import { stageDownload, stageUpload, type Target } from './staging.js'
 
 /** The bytes of two buffers that a copy of rows touches. Slices of the buffers set where the rows begin. */
 export interface CopyOptions {
@@ -39,12 +41,21 @@ export interface CopyOptions {
 
 const COPY_OPTIONS = ['shape', 'destinationStrides', 'sourceStrides'] as const
 
-/** The width of the integer, or the type of the float, that a fill writes. */
+/** The type of the value that a fill writes, or the width of an integer of either sign. */
 export interface FillValueOptions {
+  /**
+   * The type of the value. A float is rounded to its type; an integer must be in the range of its type. Default: an integer of `width` bytes,
+   * signed or not.
+   */
+  readonly type?: 'f32' | 'f16' | 'bf16' | 'i32' | 'u32' | 'i16' | 'u16' | 'i8' | 'u8' | undefined
   /** The bytes of an integer: 1, 2 or 4. Default 1. Excludes `type`. */
   readonly width?: FillWidth | undefined
-  /** The type of a float, which the value is rounded to. Default: the value is an integer. */
-  readonly type?: 'f32' | 'f16' | 'bf16' | undefined
+}
+
+/** How the bytes of a download are waited for. */
+export interface DownloadOptions {
+  /** Gives up the bytes: the promise rejects with the signal's reason, and an array that was given is not written any more. The copy goes on. */
+  readonly signal?: AbortSignal | undefined
 }
 
 /** The type of the value that a fill writes, and the rows that it fills. */
@@ -69,6 +80,17 @@ const MOST_AT_ONCE = 256
 const VALUE_OPTIONS = ['width', 'type'] as const
 const FILL_OPTIONS = [...VALUE_OPTIONS, 'shape', 'strides'] as const
 const FLOAT_TYPES = ['f32', 'f16', 'bf16'] as const
+const FILL_TYPES = ['f32', 'f16', 'bf16', 'i32', 'u32', 'i16', 'u16', 'i8', 'u8'] as const
+type FillType = (typeof FILL_TYPES)[number]
+/** The integers among the types, with their bytes and least values. */
+const INTEGERS: Partial<Record<FillType, { readonly width: FillWidth; readonly least: number }>> = {
+  i32: { width: 4, least: -(2 ** 31) },
+  u32: { width: 4, least: 0 },
+  i16: { width: 2, least: -(2 ** 15) },
+  u16: { width: 2, least: 0 },
+  i8: { width: 1, least: -128 },
+  u8: { width: 1, least: 0 },
+}
 
 /** `stream.copy()`. */
 export function copy(stream: StreamImpl, destination: unknown, source: unknown, options?: CopyOptions): void {
@@ -345,12 +367,33 @@ function checkFilledValue(value: number, given: unknown, type: unknown): FilledV
   return { value: value < 0 ? value + values : value, width }
 }
 
-/** The bits of a float, which CUDA fills memory with. */
+/** The bits of a value of a type, which CUDA fills memory with. */
 function bitsOf(value: unknown, type: unknown): FilledValue {
-  if (type === 'f64') {
+  if (type === 'f64' || type === 'i64' || type === 'u64') {
     const way = 'upload an array, or launch a kernel; for 0 leave the type out'
-    throw stateError('ERR_UNSUPPORTED', `options.type is 'f64', and CUDA fills with values of at most 4 bytes: ${way}`)
+    throw stateError(
+      'ERR_UNSUPPORTED',
+      `options.type is '${type}', and CUDA fills with values of at most 4 bytes: ${way}`,
+    )
   }
+  const wanted = checkChoice(type, 'options.type', FILL_TYPES)
+  const integer = INTEGERS[wanted]
+  if (integer !== undefined) return bitsOfInteger(value, wanted, integer)
+  return bitsOfFloat(value, wanted)
+}
+
+function bitsOfInteger(
+  value: unknown,
+  type: FillType,
+  { width, least }: { readonly width: FillWidth; readonly least: number },
+): FilledValue {
+  const values = 2 ** (8 * width)
+  const most = least + values - 1
+  const given = checkInteger(value, 'value', least, most, () => `from ${least} to ${most}, as '${type}' has them`)
+  return { value: given < 0 ? given + values : given, width }
+}
+
+function bitsOfFloat(value: unknown, type: FillType): FilledValue {
   const float = checkChoice(type, 'options.type', FLOAT_TYPES)
   if (typeof value !== 'number') throw invalidType('value', 'a number', value)
   const { get, set } = FLOAT_ACCESS[float]
@@ -392,13 +435,26 @@ export function upload(stream: StreamImpl, buffer: unknown, source: unknown, isA
   return stageUpload(stream, to, bytes, isAwaitable)
 }
 
+/** What the program gives `stream.download()` behind the buffer: an array or a constructor, options, or both. */
+export interface DownloadTarget {
+  readonly to: unknown
+  readonly signal: AbortSignal | undefined
+}
+
+/** Reads what is given behind the buffer. Throws ERR_INVALID_ARG_TYPE. */
+export function downloadTarget(to: unknown, options: unknown): DownloadTarget {
+  const isOptions = options === undefined && isOptionsObject(to)
+  const given = readOptions<DownloadOptions, 'signal'>((isOptions ? to : options) as DownloadOptions, ['signal'])
+  return { to: isOptions || to === undefined ? Uint8Array : to, signal: checkSignal(given.signal) }
+}
+
 /** `stream.download()`: to a new array made by a constructor, or to an existing one. */
-export async function download(stream: StreamImpl, buffer: unknown, to: unknown): Promise<Bytes> {
+export async function download(stream: StreamImpl, buffer: unknown, { to, signal }: DownloadTarget): Promise<Bytes> {
+  signal?.throwIfAborted()
   const from = checkBuffer(buffer, 'buffer').openFor(stream.driver)
   const array = typeof to === 'function' ? newArray(from, to, stream) : to
   if (!isBytes(array)) {
-    const wayOut = isOptionsObject(array) ? `download() has no options: ${TO_GIVE_UP}` : undefined
-    throw invalidType('into', 'an array to fill, or a constructor such as Float32Array', array, wayOut)
+    throw invalidType('into', 'an array to fill, or a constructor such as Float32Array', array)
   }
   const bytes = bytesOf(array, 'into')
   checkLengths(from.byteLength, 'into', bytes.length, 'the buffer', array)
@@ -406,8 +462,22 @@ export async function download(stream: StreamImpl, buffer: unknown, to: unknown)
   stream.checkOpen()
   from.checkOpen()
   refuseCapture(stream, 'download()')
-  await stageDownload(stream, from, bytes)
+  const target = { into: bytes, isGivenUp: false }
+  const downloaded = stageDownload(stream, from, target)
+  if (signal === undefined) await downloaded
+  else await unlessAborted(signal, downloaded, target)
   return array
+}
+
+/** Waits for a download until the signal is aborted: from then on its array is not written. */
+function unlessAborted(signal: AbortSignal, downloaded: Promise<void>, target: Target): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const forget = whenAborted(signal, () => {
+      target.isGivenUp = true
+      reject(signal.reason)
+    })
+    downloaded.then(resolve, reject).finally(forget)
+  })
 }
 
 function newArray(from: BufferImpl, type: object, { driver }: StreamImpl): ArrayBufferView {

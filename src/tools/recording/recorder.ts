@@ -76,12 +76,11 @@ whenDeclared({
  * ```ts
  * import { Recorder } from 'cuda-streams/recording'
  *
- * const recorder = Recorder.start('run.rec')
+ * await using recorder = Recorder.start('run.rec')
  * stream.copy(to, from)
- * await recorder.stop()
  * ```
  */
-export class Recorder {
+export class Recorder implements AsyncDisposable, Disposable {
   /** @internal Keeps the object from being copied to another thread. */
   protected readonly cloning: symbol = notCloneable()
   readonly #under: Under
@@ -172,6 +171,18 @@ export class Recorder {
    */
   stopNow(): void {
     Recorder.#end(this).#close()
+  }
+
+  /** Ends the recording at once, as `stopNow()`, if it is under way: for `using`. */
+  [Symbol.dispose](): void {
+    const recorder = checkThis(this, Recorder.#is, 'a Recorder')
+    if (!recorder.#stopped) recorder.stopNow()
+  }
+
+  /** Ends the recording, as `stop()`, if it is under way: for `await using`. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    const recorder = checkThis(this, Recorder.#is, 'a Recorder')
+    if (!recorder.#stopped) await recorder.stop()
   }
 
   #close(): void {

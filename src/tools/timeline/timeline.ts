@@ -57,21 +57,22 @@ const MOST = 2 ** 28
 export let pageDataOf: (timeline: Timeline) => PageData
 
 /** A recording under way. */
-export class Recording {
+export class TimelineSession implements AsyncDisposable, Disposable {
   /** @internal Keeps the object from being copied to another thread. */
   protected readonly cloning: symbol = notCloneable()
   readonly #session: Session
 
   /** Made by `Timeline.start()` alone. */
   private constructor(session: Session) {
-    if (!(session instanceof Session)) throw invalidType('Recording', 'obtained from Timeline.start(options)', session)
+    if (!(session instanceof Session))
+      throw invalidType('TimelineSession', 'obtained from Timeline.start(options)', session)
     this.#session = session
     running.push(this)
   }
 
   /** @internal */
-  static [construct](session: Session): Recording {
-    return new Recording(session)
+  static [construct](session: Session): TimelineSession {
+    return new TimelineSession(session)
   }
 
   /**
@@ -79,7 +80,7 @@ export class Recording {
    * @throws {Error} (as a rejection) ERR_CLOSED if it was stopped before
    */
   async stop(): Promise<Timeline> {
-    Recording.#end(this)
+    TimelineSession.#end(this)
     return timelineOf(await this.#session.stop())
   }
 
@@ -88,22 +89,34 @@ export class Recording {
    * @throws {Error} ERR_CLOSED if it was stopped before
    */
   stopNow(): Timeline {
-    Recording.#end(this)
+    TimelineSession.#end(this)
     return timelineOf(this.#session.stopNow())
   }
 
-  static #end(value: Recording): void {
-    const recording = checkThis(value, Recording.#is, 'a Recording')
+  /** Ends the recording at once, as `stopNow()`, if it is under way, and throws it away: for `using`. */
+  [Symbol.dispose](): void {
+    const session = checkThis(this, TimelineSession.#is, 'a TimelineSession')
+    if (!session.#session.stopped) session.stopNow()
+  }
+
+  /** Ends the recording, as `stop()`, if it is under way, waits for its work, and throws it away: for `await using`. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    const session = checkThis(this, TimelineSession.#is, 'a TimelineSession')
+    if (!session.#session.stopped) await session.stop()
+  }
+
+  static #end(value: TimelineSession): void {
+    const recording = checkThis(value, TimelineSession.#is, 'a TimelineSession')
     if (recording.#session.stopped) throw stateError('ERR_CLOSED', 'This recording has already been stopped')
     running.splice(running.indexOf(recording), 1)
   }
 
-  static #is(value: unknown): value is Recording {
+  static #is(value: unknown): value is TimelineSession {
     return typeof value === 'object' && value !== null && #session in value
   }
 }
 
-const running: Recording[] = []
+const running: TimelineSession[] = []
 
 /**
  * The work of a program's streams, and its times: nanoseconds since the recording began.
@@ -164,14 +177,14 @@ export class Timeline {
    * ERR_OUT_OF_RANGE for the limit, or a device that does not exist; for `everything`, ERR_UNSUPPORTED without CUPTI or on
    * other platforms than Linux, and LibraryError where another tool uses CUPTI
    */
-  static start(options?: TimelineOptions): Recording {
+  static start(options?: TimelineOptions): TimelineSession {
     const given = readOptions(options, ['device', 'simulation', 'callSites', 'limit', 'everything'])
     const device = deviceFor(given)
     const { limit = DEFAULT_LIMIT } = given
     checkInteger(limit, 'options.limit', 1, MOST)
     const callSites = checkBoolean(given.callSites, 'options.callSites', false)
     const everything = checkBoolean(given.everything, 'options.everything', false)
-    return Recording[construct](new Session(driverOf(device), device.ordinal, limit, callSites, everything))
+    return TimelineSession[construct](new Session(driverOf(device), device.ordinal, limit, callSites, everything))
   }
 
   /**

@@ -48,6 +48,26 @@ function entriesOf(file: string): readonly Entry[] {
 const isFill = (entry: Entry): boolean =>
   entry.what === 'call' && entry.call.call === 'queue' && entry.call.work.kind === 'fill'
 
+describe('a recorder', () => {
+  it('is stopped where it is disposed of, also if it was before, and its file is whole', async () => {
+    using simulation = simulate()
+    const [device] = simulation.devices
+    assert.ok(device)
+    for (const way of ['using', 'await using', 'stopped before']) {
+      const file = join(folder, 'disposed.rec')
+      {
+        using stream = new Stream({ device })
+        using buffer = device.alloc(8, { stream })
+        await using recorder = Recorder.start(file, { device })
+        stream.fill(buffer, 1)
+        if (way === 'using') recorder[Symbol.dispose]()
+        if (way === 'stopped before') await recorder.stop()
+      }
+      assert.equal(entriesOf(file).filter(isFill).length, 1, way)
+    }
+  })
+})
+
 describe('CUDA_STREAMS_RECORD', () => {
   it('records a process from its first use of the GPU to its end, which check, why, timeline and what-if read', () => {
     const file = join(folder, 'whole.rec')

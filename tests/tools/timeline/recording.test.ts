@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { type Device, defineKernel, Stream } from 'cuda-streams'
 import { busy, fault, latch, type Simulation, simulate } from 'cuda-streams/sim'
-import { nameStream, Recording, Timeline, type TimelineOperation } from 'cuda-streams/timeline'
+import { nameStream, Timeline, type TimelineOperation, TimelineSession } from 'cuda-streams/timeline'
 import fc from 'fast-check'
 import { driverOf } from '../../../src/core/device.js'
 import type { TimelineInterceptor } from '../../../src/tools/timeline/timeline-interceptor.js'
@@ -646,13 +646,24 @@ describe('Timeline refuses', () => {
     refused(() => nameStream({} as never, 'x'), 'ERR_INVALID_ARG_TYPE')
   })
 
-  it('to be made by its constructor, as a Recording does, and stops what was started all the same', async () => {
+  it('to be made by its constructor, as a TimelineSession does, and stops what was started all the same', async () => {
     const { simulation } = machine()
     const recording = Timeline.start({ simulation })
     refused(() => Reflect.construct(Timeline, []), 'ERR_INVALID_ARG_TYPE', /Timeline\.record/)
-    refused(() => Reflect.construct(Recording, []), 'ERR_INVALID_ARG_TYPE', /Timeline\.start/)
+    refused(() => Reflect.construct(TimelineSession, []), 'ERR_INVALID_ARG_TYPE', /Timeline\.start/)
     await Timeline.stop()
     await rejected(() => recording.stop(), 'ERR_CLOSED')
+  })
+
+  it('to go on where a session was disposed of, which may be stopped before', async () => {
+    const { simulation } = machine()
+    {
+      await using _whole = Timeline.start({ simulation })
+      using _part = Timeline.start({ simulation })
+      using stopped = Timeline.start({ simulation })
+      stopped.stopNow()
+    }
+    await rejected(() => Timeline.stop(), 'ERR_CLOSED')
   })
 
   it('to stop twice, or what was not started, and files it cannot write', async () => {
