@@ -1,7 +1,7 @@
 // Bundles a small program with each of the common bundlers, and runs it: the table of docs/guides/requirements.md. It imports a kernel in CUDA C++,
 // by the configuration of docs/guides/cu.md, so NVRTC has to be here. After `npm run build`. It installs the bundlers into a temporary folder.
 import { spawnSync } from 'node:child_process'
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { RUN_TIMES } from './run-times.mjs'
@@ -36,6 +36,13 @@ await timeline.save('page.html')
 const [x, y] = [first.bufferFrom(Float32Array.of(1, 2, 3)), first.bufferFrom(Float32Array.of(1, 1, 1))]
 console.log('ran', String(await first.launch(axpy, { threads: 3 }, 3, 10, x, y).download(y, Float32Array)))
 `
+
+/** What needs no driver does not bring the drivers along. */
+const LAYOUT = `import { struct } from 'cuda-streams'
+console.log(struct({ x: 'f32' }))
+`
+/** These keep what the entry point imports for its effect, though the package says that the entry point has none. */
+const KEEPS_ALL = ['esbuild', 'bun']
 
 const USE_CU = { test: /\.cu$/, type: 'javascript/auto', use: 'cuda-streams/cu/webpack-loader' }
 const webpackConfig = (name) => `export default {
@@ -197,6 +204,11 @@ try {
       "the program's lines in stacks": /writes on .*\n +at [^\n]*program\.js:\d+:\d+/.test(stderr),
     }
     rmSync(join(folder, 'run.html'), { force: true })
+    writeFileSync(join(folder, 'program.js'), LAYOUT)
+    must(command)
+    writeFileSync(join(folder, 'program.js'), PROGRAM)
+    const kilobytes = Math.round(statSync(join(folder, output)).size / 1000)
+    if (!KEEPS_ALL.includes(name)) found[`${kilobytes} kB for struct() alone`] = kilobytes < 60
     const version = JSON.parse(
       must(`cat node_modules/${packages[0].replace(/(.)@[\d.]+$/, '$1')}/package.json`),
     ).version

@@ -34,13 +34,13 @@ export const graphs: readonly OrderingBug[] = [
       const [input, output, kept] = [zeros(), zeros(), zeros()]
       const exec = first.capture(() => scale(first, output, input, 3)).instantiate()
       set(first, input, 1)
-      exec.launch(first)
+      first.launch(exec)
       reader.wait(first)
       reader.copy(kept, output)
       second.wait(first)
       if (fixed) second.wait(reader)
       set(second, input, 2)
-      exec.launch(second)
+      second.launch(exec)
       return read(reader, kept)
     },
   ),
@@ -80,7 +80,7 @@ export const graphs: readonly OrderingBug[] = [
       const exec = compute.capture(() => scale(compute, output, input, 7)).instantiate()
       set(uploads, input, 1)
       compute.wait(uploads)
-      exec.launch(compute)
+      compute.launch(exec)
       if (fixed) uploads.wait(compute)
       set(uploads, input, 2)
       return read(compute, output)

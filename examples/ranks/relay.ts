@@ -5,7 +5,7 @@
  * stream is held until the reader has queued its copy and, where that does not wait, until the copy is done: so it is
  * right in every round with the wait, and in none without.
  */
-import { type Device, DeviceBuffer, Event } from 'cuda-streams'
+import { type Device, DeviceBuffer, Event, Stream } from 'cuda-streams'
 import { holdOn } from '../hold.js'
 import type { Rendezvous } from './rendezvous.js'
 
@@ -54,7 +54,7 @@ async function write(
   answers: DeviceBuffer,
   answered: Event,
 ): Promise<number> {
-  using stream = device.createStream()
+  using stream = new Stream({ device })
   using result = device.allocPinned(BYTES)
   const hold = holdOn(device)
   stream.fill(numbers, 0).synchronize()
@@ -83,7 +83,7 @@ async function read(
   numbers: DeviceBuffer,
   written: Event,
 ): Promise<void> {
-  using stream = device.createStream()
+  using stream = new Stream({ device })
   for (let round = 1; round <= rounds; round += 1) {
     // A wait is for the latest record: the writer has made it when this resolves.
     await rendezvous.barrier()

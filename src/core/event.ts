@@ -41,10 +41,9 @@ export interface ForeignEventOptions {
  * and `close()` still work; once the GPU has faulted, a call that reaches the driver throws its CudaError.
  * @example
  * ```ts
- * const [start, end] = [new Event({ timing: true }), new Event({ timing: true })]
- * stream.record(start)
+ * const start = stream.record({ timing: true })
  * stream.launch(kernel, { grid: 64, block: 256 })
- * stream.record(end)
+ * const end = stream.record({ timing: true })
  * await end.finished()
  * const milliseconds = end.elapsedSince(start)
  * ```

@@ -811,7 +811,7 @@ export class Stream extends StreamBase implements CudaStreamLike, AsyncDisposabl
    *   stream.launch(axpy, config, 2, x, y, 1024)
    * })
    * const exec = graph.instantiate()
-   * for (let step = 0; step < 100; step += 1) exec.launch(stream)
+   * for (let step = 0; step < 100; step += 1) stream.launch(exec)
    * ```
    */
   capture<R>(fn: (() => R) & Synchronous<R>, options?: CaptureOptions): Graph {

@@ -1,11 +1,29 @@
 /** CUDA streams for TypeScript. Importing this loads no library and touches no GPU. */
 
-import '../core/shortcuts.js'
-
-export { type Context, Device } from '../core/device.js'
-export { Event, type ForeignEventOptions } from '../core/event.js'
+export {
+  Condition,
+  DefinedKernel,
+  Device,
+  DeviceBuffer,
+  defineKernel,
+  Event,
+  ExternalStream,
+  Graph,
+  GraphExec,
+  GreenContext,
+  Kernel,
+  MemoryPool,
+  Module,
+  PinnedBuffer,
+  Program,
+  Stream,
+  StreamLane,
+  StreamPool,
+} from '../core/all-members.js'
+export type { Context } from '../core/device.js'
+export type { ForeignEventOptions } from '../core/event.js'
 export type { CaptureModeName, CaptureOptions, Synchronous } from '../core/graphs/capture.js'
-export { type ForeignGraphOptions, Graph, GraphExec } from '../core/graphs/graph.js'
+export type { ForeignGraphOptions } from '../core/graphs/graph.js'
 export type {
   ConditionalNode,
   CopyNode,
@@ -16,26 +34,15 @@ export type {
   OtherNode,
   OtherNodeKind,
 } from '../core/graphs/nodes.js'
-export { Condition } from '../core/kernels/condition.js'
-export {
-  DefinedKernel,
-  defineKernel,
-  type HostArgument,
-  type HostArguments,
-  type KernelDefinition,
-  type ViewOf,
-} from '../core/kernels/defined-kernel.js'
+export type { HostArgument, HostArguments, KernelDefinition, ViewOf } from '../core/kernels/defined-kernel.js'
 export type { ExternalMemory, ExternalWork } from '../core/kernels/external-work.js'
 export type { Extent3, Index3, SimulatedGrid, SimulatedThread } from '../core/kernels/host-implementation.js'
-export {
-  type CompileOptions,
-  type Extent,
-  type ForeignKernelOptions,
-  Kernel,
-  type LaunchConfig,
-  type LaunchConfigOptions,
-  Module,
-  Program,
+export type {
+  CompileOptions,
+  Extent,
+  ForeignKernelOptions,
+  LaunchConfig,
+  LaunchConfigOptions,
 } from '../core/kernels/kernel.js'
 export type {
   Access,
@@ -49,9 +56,8 @@ export type {
   VectorType,
 } from '../core/kernels/kernel-signature.js'
 export type { ViewConstructor } from '../core/memory/buffer.js'
-export { DeviceBuffer, type ForeignMemoryOptions } from '../core/memory/device-buffer.js'
-export { type ForeignPoolOptions, MemoryPool, type MemoryPoolOptions } from '../core/memory/memory-pool.js'
-export { PinnedBuffer } from '../core/memory/pinned-buffer.js'
+export type { ForeignMemoryOptions } from '../core/memory/device-buffer.js'
+export type { ForeignPoolOptions, MemoryPoolOptions } from '../core/memory/memory-pool.js'
 export type { WaitValueOptions, WriteValueOptions } from '../core/memory/stream-memory-operations.js'
 export type {
   CopyOptions,
@@ -61,16 +67,10 @@ export type {
   FillValueOptions,
 } from '../core/memory/transfers.js'
 export type { AllocOptions } from '../core/shortcuts.js'
-export {
-  ExternalStream,
-  type LaunchArguments,
-  type LaunchTarget,
-  Stream,
-  type WaitStreamOptions,
-} from '../core/stream.js'
-export { StreamLane, StreamPool, type StreamPoolOptions } from '../core/stream-pool.js'
+export type { LaunchArguments, LaunchTarget, WaitStreamOptions } from '../core/stream.js'
+export type { StreamPoolOptions } from '../core/stream-pool.js'
 export type { EventOptions } from '../core/streams/event-impl.js'
-export { GreenContext, type SplitDevice, type SplitOptions } from '../core/streams/green-context.js'
+export type { SplitDevice, SplitOptions } from '../core/streams/green-context.js'
 export type { SharedBuffer, SharedEvent, SharedObject, SharedStream } from '../core/streams/shared.js'
 export {
   type CudaStreamLike,

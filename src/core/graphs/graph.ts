@@ -189,7 +189,7 @@ export class Graph extends HandleObject {
    * ```ts
    * using graph = Graph.from(handle, { owner })
    * using exec = graph.instantiate()
-   * exec.launch(stream)
+   * stream.launch(exec)
    * ```
    */
   static from(handle: bigint | number, options?: ForeignGraphOptions): Graph {
@@ -236,7 +236,8 @@ export class Graph extends HandleObject {
    * @example
    * ```ts
    * using exec = graph.instantiate()
-   * exec.upload(stream).launch(stream).launch(stream)
+   * exec.upload(stream)
+   * stream.launch(exec).launch(exec)
    * ```
    */
   instantiate(): GraphExec {
@@ -466,7 +467,7 @@ export class GraphExec extends HandleObject {
    * ERR_INVALID_ARG_TYPE, ERR_CLOSED
    * @example
    * ```ts
-   * exec.update(stream.capture(() => stream.fill(buffer, value))).launch(stream)
+   * stream.launch(exec.update(stream.capture(() => stream.fill(buffer, value))))
    * ```
    */
   update(graph: Graph): this
@@ -483,7 +484,7 @@ export class GraphExec extends HandleObject {
    * @example
    * ```ts
    * for (const node of graph.nodesOf(axpy)) exec.update(node, config, 3, x, y, 1024)
-   * exec.launch(stream)
+   * stream.launch(exec)
    * ```
    */
   update<S extends readonly ParameterType[]>(node: KernelNode<S>, config: LaunchConfig, ...args: ArgumentsOf<S>): this
@@ -556,7 +557,7 @@ export class GraphExec extends HandleObject {
    * @example
    * ```ts
    * for (const node of graph.nodesOf(axpy)) exec.setEnabled(node, false)
-   * exec.launch(stream)
+   * stream.launch(exec)
    * ```
    */
   setEnabled(node: KernelNode | CopyNode | FillNode, enabled: boolean): this {
