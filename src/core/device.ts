@@ -4,6 +4,7 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 
 import { Ambient } from '../foundation/base/ambient.js'
+
 import { checkFunction, checkInteger, checkThis, type Given, readOptions } from '../foundation/base/arguments.js'
 import { invalidType, invalidValue, reportedWhileWaiting, stateError } from '../foundation/base/errors.js'
 import { destroyWhenUnreachable, NativeResource } from '../foundation/base/finalization.js'
@@ -18,6 +19,7 @@ import {
 } from '../foundation/base/library-object.js'
 import { memoize } from '../foundation/base/memoize.js'
 import { DEVICE_ATTRIBUTES, type DeviceAttribute } from '../foundation/driver/device-attributes.js'
+import type { DeviceUsage } from '../foundation/driver/device-driver.js'
 import type { Driver, ShortCalls } from '../foundation/driver/driver.js'
 import { finished, type WaitOptions } from '../foundation/driver/finished.js'
 import type { ContextHandle, EventHandle } from '../foundation/driver/handle-types.js'
@@ -160,6 +162,23 @@ export class Device extends LibraryObject {
   get memory(): { readonly free: number; readonly total: number } {
     const { free, total } = driverOf(this).pools.info(this.ordinal)
     return { free, total }
+  }
+
+  /**
+   * How busy, full and warm the device is, and which processes use it, by NVIDIA's management library, NVML, as `nvidia-smi` prints them: for metrics and
+   * admission. It costs some microseconds, waits for no work, and may be called at any time. On the simulator only the memory is known.
+   * @returns see DeviceUsage; a figure that the device lacks is undefined. On a GPU that is divided (MIG) they are those of the whole GPU.
+   * @throws {Error} ERR_UNSUPPORTED, with the places tried, if NVML is not found, which comes with the driver (CUDA_STREAMS_NVML names the
+   * file or its folder)
+   * @throws {LibraryError} if NVML refuses
+   * @example
+   * ```ts
+   * const { utilization, memory, temperature } = device.usage()
+   * console.log(`${utilization} %, ${memory.used} of ${memory.total} bytes, ${temperature} degrees`)
+   * ```
+   */
+  usage(): DeviceUsage {
+    return driverOf(this).devices.usage(this.ordinal)
   }
 
   /**

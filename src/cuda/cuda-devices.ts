@@ -1,7 +1,7 @@
 /** Devices and their contexts on a real GPU. */
 
 import { CUresult, cudaError } from '../foundation/driver/cuda-results.js'
-import type { DeviceDriver, GreenContextPart } from '../foundation/driver/device-driver.js'
+import type { DeviceDriver, DeviceUsage, GreenContextPart } from '../foundation/driver/device-driver.js'
 import type { Cancel, Settle } from '../foundation/driver/event-driver.js'
 import { type ContextHandle, defaultStream, type EventHandle } from '../foundation/driver/handle-types.js'
 import type { NativeMemory } from '../foundation/native/native-memory.js'
@@ -15,6 +15,7 @@ import type { PendingHostFunctions } from './host-functions/pending-host-functio
 import type { ProcessRegistry } from './host-functions/process-registry.js'
 import type { LibcudaParts, StreamCalls } from './libcuda/driver-calls.js'
 import type { CheckedLibrary } from './libcuda/libcuda.js'
+import { Nvml } from './nvml.js'
 import type { Blocking } from './waiting/blocking.js'
 import { mustRunHostFunctions } from './waiting/blocking.js'
 import type { EventPool } from './waiting/event-pool.js'
@@ -46,6 +47,7 @@ export class CudaDevices implements DeviceDriver {
   readonly #calls: StreamCalls
   readonly #streams: StreamRecords
   readonly #hostFunctions: PendingHostFunctions
+  #nvml: Nvml | undefined
 
   constructor(private readonly parts: CudaDevicesParts) {
     this.#must = parts.must
@@ -91,6 +93,11 @@ export class CudaDevices implements DeviceDriver {
     const context = this.parts.contexts.primary(device)
     this.parts.driver.streams.noteNullStreamId(device)
     return context
+  }
+
+  usage(device: number): DeviceUsage {
+    this.#nvml ??= new Nvml()
+    return this.#nvml.usage(this.pciBusId(device))
   }
 
   profile(device: number, isOn: boolean): void {

@@ -98,5 +98,6 @@ export {
 } from '../foundation/base/element-layout.js'
 export { CudaError, LibraryError } from '../foundation/base/errors.js'
 export type { DeviceAttribute } from '../foundation/driver/device-attributes.js'
+export type { DeviceProcess, DeviceUsage } from '../foundation/driver/device-driver.js'
 export type { WaitOptions } from '../foundation/driver/finished.js'
 export type { FillWidth } from '../foundation/driver/queued-work.js'

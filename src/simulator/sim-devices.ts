@@ -3,7 +3,7 @@
 import { CUresult, cudaError } from '../foundation/driver/cuda-results.js'
 import { SPLITTING } from '../foundation/driver/deadlocks.js'
 import { DEVICE_ATTRIBUTES as A } from '../foundation/driver/device-attributes.js'
-import type { DeviceDriver, GreenContextPart } from '../foundation/driver/device-driver.js'
+import type { DeviceDriver, DeviceUsage, GreenContextPart } from '../foundation/driver/device-driver.js'
 import type { Cancel, Settle } from '../foundation/driver/event-driver.js'
 import type { ContextHandle, EventHandle } from '../foundation/driver/handle-types.js'
 import type { CaptureRules } from './capture-rules.js'
@@ -57,6 +57,22 @@ export class SimDevices implements DeviceDriver {
 
   context(device: number): ContextHandle {
     return this.registry.device(device).context
+  }
+
+  /** The memory is what the simulation counts. It has no sensors. */
+  usage(device: number): DeviceUsage {
+    const { free, total } = this.registry.device(device).pools
+    const used = total - free
+    return {
+      utilization: undefined,
+      memoryUtilization: undefined,
+      memory: { total, free, used },
+      processes: [{ pid: process.pid, usedBytes: used }],
+      temperature: undefined,
+      power: undefined,
+      powerLimit: undefined,
+      clock: undefined,
+    }
   }
 
   /** No profiler of NVIDIA looks at the simulation. */

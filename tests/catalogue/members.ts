@@ -15,7 +15,7 @@ const QUIET: Readonly<Record<string, readonly string[]>> = {
   ],
   'asks the driver about the machine, or for the primary context': [
     ...['Device.count', 'Device.get', 'Device.current', 'Device.all', 'Device.fromPciBusId', 'Device#canAccess'],
-    'Device#profilerRange',
+    ...['Device#profilerRange', 'Device#usage'],
     ...['name', 'uuid', 'pciBusId', 'computeCapability', 'context', 'priorityRange', 'attribute'].map(
       (name) => `Device#${name}`,
     ),

@@ -204,4 +204,28 @@ onEveryBackend('devices', (bench) => {
     await other.finished()
     assert.equal(stream.query(), true)
   })
+
+  test('D2 a device says how full it is, and who uses it, while a stream stands', (context) => {
+    using stream = bench.stream()
+    using latch = bench.latch(stream)
+    let usage: ReturnType<typeof device.usage>
+    try {
+      usage = device.usage()
+    } catch (error) {
+      assert.equal((error as { code?: unknown }).code, 'ERR_UNSUPPORTED')
+      context.skip('no management library (NVML) here')
+      return
+    }
+    const { memory, processes, temperature, power, utilization } = usage
+    assert.equal(
+      memory.total >= memory.used && memory.used >= 0 && memory.total > 2 ** 30,
+      true,
+      JSON.stringify(memory),
+    )
+    if (bench.name === 'sim') assert.deepEqual(processes, [{ pid: process.pid, usedBytes: memory.used }])
+    else assert.ok(memory.used > 0 && processes.length >= 0, JSON.stringify(usage))
+    for (const figure of [temperature, power, utilization]) assert.ok(figure === undefined || figure >= 0)
+    context.diagnostic(JSON.stringify(usage))
+    latch.open()
+  })
 })

@@ -284,6 +284,11 @@ export const VARIABLES = {
     parse: text,
     doc: 'what [cuda-streams/python](../guides/python.md#which-python) starts',
   }),
+  nvml: new LibraryVariable('CUDA_STREAMS_NVML', "[NVML](../guides/performance.md#the-device's-figures)", {
+    title: "NVML, NVIDIA's management library,",
+    names: { linux: ['libnvidia-ml.so.1', 'libnvidia-ml.so'], windows: ['nvml.dll'] },
+    wayOut: 'It comes with the NVIDIA driver: let the container have it (NVIDIA_DRIVER_CAPABILITIES=compute,utility)',
+  }),
   cupti: new LibraryVariable('CUDA_STREAMS_CUPTI', '[CUPTI](../guides/timeline.md#work-of-other-libraries)', {
     title: "CUPTI, which tells of other libraries' work,",
     names: { ...fileNames('cupti', [13, 12], String), windows: ['cupti64_*.dll'] },

@@ -11,6 +11,34 @@ export interface GreenContextPart {
   readonly multiprocessors: number
 }
 
+/** A process that uses a device. */
+export interface DeviceProcess {
+  /** The number of the process, as the machine counts them: in a container the process itself may have another. */
+  readonly pid: number
+  /** The bytes of the device's memory that it has; undefined if the driver does not tell. */
+  readonly usedBytes: number | undefined
+}
+
+/** How busy, full and warm a device is. A figure that the device lacks, or does not tell this user, is undefined. */
+export interface DeviceUsage {
+  /** The percentage of the time in which a kernel ran, over the driver's last sample, of a sixth of a second to one. */
+  readonly utilization: number | undefined
+  /** The percentage of that time in which device memory was read or written. */
+  readonly memoryUtilization: number | undefined
+  /** The device's memory in bytes, in use by all processes and the driver. */
+  readonly memory: { readonly total: number; readonly free: number; readonly used: number }
+  /** The processes that compute on the device; none where the driver does not tell. */
+  readonly processes: readonly DeviceProcess[]
+  /** The temperature of the GPU, in degrees Celsius. */
+  readonly temperature: number | undefined
+  /** The power that the board draws, in watts. */
+  readonly power: number | undefined
+  /** The power at which it slows down, in watts. */
+  readonly powerLimit: number | undefined
+  /** The clock of the multiprocessors now, in MHz. */
+  readonly clock: number | undefined
+}
+
 export interface DeviceDriver {
   /** `cuDeviceGetCount` */
   count(): number
@@ -26,6 +54,8 @@ export interface DeviceDriver {
   context(device: number): ContextHandle
   /** `cuCtxGetStreamPriorityRange` */
   streamPriorityRange(device: number): { readonly least: number; readonly greatest: number }
+  /** NVML's figures. Throws ERR_UNSUPPORTED where that library is not found. */
+  usage(device: number): DeviceUsage
   /** `cuProfilerStart`, `cuProfilerStop` */
   profile(device: number, isOn: boolean): void
   /** `cuCtxSynchronize` */

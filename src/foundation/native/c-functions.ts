@@ -40,7 +40,7 @@ const NUMBERS: Readonly<Record<string, ShapeName>> = { float: 'floats', double: 
 
 /** The types that C passes in one word: pointers, integers, and the handles and enums of NVIDIA's libraries. A test holds those of CUDA against cuda.h. */
 const WORD =
-  /\*|^(const )?((unsigned )?(int|char|short|long long( int)?)|u?int\d+_t|size_t|Word|libraryPropertyType|(CU|cu|nccl|nvjpeg|nvrtc)\w+)$/
+  /\*|^(const )?((unsigned )?(int|char|short|long long( int)?)|u?int\d+_t|size_t|Word|libraryPropertyType|(CU|cu|nccl|nvjpeg|nvml|nvrtc)\w+)$/
 
 /** How a call passes parameters as C writes them, such as 'CUstream hStream, CUevent hEvent'. */
 export function shapeOf(parameters: string): ShapeName {

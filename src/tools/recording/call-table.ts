@@ -86,6 +86,7 @@ const UNRECORDED = {
     'attribute',
     'streamPriorityRange',
     'profile',
+    'usage',
     'contextCheck',
     'contextFault',
     'relaxed',
