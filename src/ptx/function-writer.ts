@@ -35,6 +35,9 @@ interface States {
   readonly different: number
 }
 
+/** Writes the code of threads from the current one up to the one in the local `end`, as lanes where that is asked for and pays. */
+type RowThreads = (end: number, asLanes?: boolean) => void
+
 /** The parameters of a continuation before the registers: the block's cells, the frame, the thread, and the fuel that it has left. */
 const REST_PARAMETERS: readonly LocalType[] = ['i32', 'i32', 'i32', 'i32']
 /** The share of a turn below which lanes that part have run together in vain, and how often in a row they may. */
@@ -125,6 +128,8 @@ export class FunctionWriter {
   readonly #state: number
   /** The guard that all threads of the current row pass, so that its branch is not written. */
   #passes: RowGuard | undefined
+  /** The local with the first thread of the current row, where parts of a row run one after the other. */
+  #rowBegin: number | undefined
   /** The local in which an entry adds up the instructions of its loops. */
   #spent: number | undefined
   /** The budget after which no further thread begins. */
@@ -301,11 +306,11 @@ export class FunctionWriter {
     const ranges = stop.kind === 'start' ? this.#rangesOf(stop) : undefined
     const states = stops ? { first, different } : undefined
     const shapes = this.#lanesFor(stop, ranges)
-    const threads = (asLanes = false): void => {
-      if (asLanes && shapes !== undefined) this.#writeLanes(stop, end, states, shapes)
-      this.#writeThreads(stop, end, states, asLanes && shapes !== undefined)
+    const threads: RowThreads = (last, asLanes = false) => {
+      if (asLanes && shapes !== undefined) this.#writeLanes(stop, last, states, shapes)
+      this.#writeThreads(stop, last, states, asLanes && shapes !== undefined)
     }
-    if (ranges === undefined) threads(true)
+    if (ranges === undefined) threads(end, true)
     else this.#writeTwice(ranges, end, threads)
     this.#closeRows()
     if (this.#counts) {
@@ -409,7 +414,7 @@ export class FunctionWriter {
     if (widened.length === 0) return
     const { body, thread } = this.#values
     const last = body.temporary('i32')
-    body.write(end, thread, 'i32.sub', i32(1), 'i32.sub', set(last))
+    body.write(end, this.#rowBegin ?? thread, 'i32.sub', i32(1), 'i32.sub', set(last))
     this.#values.atFirst(() => {
       for (const each of widened) checkWidened(this.#values, each, last)
     })
@@ -577,7 +582,7 @@ export class FunctionWriter {
   }
 
   /** Writes the code of the threads twice: with checks, and without them for rows that were checked as a whole. */
-  #writeTwice(ranges: RowRanges, end: number, threads: (asLanes?: boolean) => void): void {
+  #writeTwice(ranges: RowRanges, end: number, threads: RowThreads): void {
     const { body, thread } = this.#values
     const count = body.temporary('i32')
     body.write(end, thread, 'i32.sub', set(count))
@@ -586,27 +591,62 @@ export class FunctionWriter {
     body.if()
     this.#labels.push({ kind: 'other', block: -1 })
     this.#instructions.addresses.ranges = ranges
-    if (ranges.guard !== undefined) {
-      ranges.checkGuard(end)
-      body.if()
-      this.#labels.push({ kind: 'other', block: -1 })
-      this.#passes = ranges.guard
-    }
-    ranges.mark(end)
-    threads(true)
+    if (ranges.guard === undefined) {
+      ranges.mark(end)
+      threads(end, true)
+    } else this.#writeGuarded(ranges, ranges.guard, end, threads)
     ranges.isMarked = false
-    if (ranges.guard !== undefined) {
-      this.#passes = undefined
-      body.else()
-      threads()
+    this.#instructions.addresses.ranges = undefined
+    body.else()
+    threads(end)
+    this.#labels.pop()
+    body.end()
+  }
+
+  /**
+   * Writes the code of the threads of a checked row twice: without the guard, and with it for threads that do not all pass. Of a row that does not pass
+   * as a whole, as at the edge of a grid, a few threads run, and the rest is looked at again.
+   */
+  #writeGuarded(ranges: RowRanges, guard: RowGuard, end: number, threads: RowThreads): void {
+    const { body, thread } = this.#values
+    const [part, passes, begin] = [body.local('i32'), body.local('i32'), body.local('i32')]
+    const open = (begin: () => void): void => {
+      begin()
+      this.#labels.push({ kind: 'other', block: -1 })
+    }
+    const close = (): void => {
       this.#labels.pop()
       body.end()
     }
-    this.#instructions.addresses.ranges = undefined
+    body.write(thread, set(begin))
+    this.#rowBegin = begin
+    open(() => body.loop())
+    body.write(end, set(part))
+    open(() => body.loop())
+    ranges.checkGuard(begin, part)
+    // A few threads that are left may leave bytes out between their accesses, and the whole range would be marked.
+    if (this.context.recorded) body.write(part, thread, 'i32.sub', i32(LANES), 'i32.ge_u', 'i32.and')
+    body.write(tee(passes), 'i32.eqz', part, thread, 'i32.sub', i32(LANES), 'i32.gt_u', 'i32.and')
+    open(() => body.if())
+    body.write(thread, i32(LANES), 'i32.add', set(part))
+    body.br(1)
+    close()
+    close()
+    body.get(passes)
+    open(() => body.if())
+    this.#passes = guard
+    ranges.mark(part)
+    threads(part, true)
+    this.#passes = undefined
+    ranges.isMarked = false
     body.else()
-    threads()
-    this.#labels.pop()
-    body.end()
+    threads(part)
+    close()
+    // A launch that has to rest ends the range of threads, whose end is the third parameter.
+    body.write(thread, end, 'i32.lt_u', thread, 2, 'i32.lt_u', 'i32.and')
+    body.brIf(0)
+    close()
+    this.#rowBegin = undefined
   }
 
   /** Whether the code reads %tid: then its threads run in rows, whose threads differ in %tid.x alone. */

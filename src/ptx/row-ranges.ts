@@ -226,11 +226,12 @@ export class RowRanges {
     body.release('i64', first)
   }
 
-  /** Pushes whether all threads up to `end` of a checked row pass the guard. */
-  checkGuard(end: number): void {
+  /** Pushes whether all threads from the current one up to `end` pass the guard, in a checked row that begins with the thread in `begin`. */
+  checkGuard(begin: number, end: number): void {
     const { body, thread } = this.writer
-    const [within, last] = [body.temporary('i32'), body.temporary('i32')]
-    body.write(i32(0), set(within), end, thread, 'i32.sub', i32(1), 'i32.sub', set(last))
+    const [within, first, last] = [body.temporary('i32'), body.temporary('i32'), body.temporary('i32')]
+    body.write(i32(0), set(within), thread, begin, 'i32.sub', set(first))
+    body.write(end, begin, 'i32.sub', i32(1), 'i32.sub', set(last))
     body.block()
     this.writer.atFirst(() => {
       for (const condition of this.guard?.conditions ?? []) {
@@ -240,12 +241,12 @@ export class RowRanges {
           continue
         }
         const { relation, isSigned, sides } = condition
-        for (const atLast of sides.every(({ stride }) => stride === 0) ? [false] : [false, true]) {
+        for (const at of sides.every(({ stride }) => stride === 0) ? [first] : [first, last]) {
           for (const { operand, stride } of sides) {
             this.writer.push(operand, isSigned ? 's32' : 'u32')
             body.op(isSigned ? 'i64.extend_i32_s' : 'i64.extend_i32_u')
-            if (!atLast || stride === 0) continue
-            body.write(last, 'i64.extend_i32_u', i64(BigInt(stride)), 'i64.mul', 'i64.add')
+            if (stride === 0) continue
+            body.write(at, 'i64.extend_i32_u', i64(BigInt(stride)), 'i64.mul', 'i64.add')
           }
           body.op(`i64.${relation}_s`)
           body.brIf(0)
@@ -256,6 +257,7 @@ export class RowRanges {
     body.end()
     body.get(within)
     body.release('i32', within)
+    body.release('i32', first)
     body.release('i32', last)
   }
 
@@ -264,17 +266,16 @@ export class RowRanges {
     this.isMarked = true
     const { body, context, thread } = this.writer
     const [x = 0, y = 0, z = 0] = this.writer.tids()
-    for (const { shadow, isWhole, stride, bytes, least, most, reads, writes, window } of new Set(
-      this.#rangeOf.values(),
-    )) {
-      if (shadow === undefined || !isWhole) continue
-      const last = body.temporary('i32')
+    const ranges = [...new Set(this.#rangeOf.values())].filter(({ shadow, isWhole }) => shadow !== undefined && isWhole)
+    if (ranges.length === 0) return
+    const [last, row] = [body.temporary('i32'), body.temporary('i32')]
+    body.write(end, thread, 'i32.sub', i32(1), 'i32.sub', set(last))
+    body.write(z, this.writer.blockDimension(1), 'i32.mul', y, 'i32.add', i32(8), 'i32.mul', set(row))
+    for (const { shadow = 0, stride, bytes, least, most, reads, writes, window } of ranges) {
       const isRead = reads.length > 0
       const bits = (isRead ? SHADOW.read : 0) | (writes.length > 0 ? SHADOW.written | SHADOW.initialised : 0)
-      body.write(end, thread, 'i32.sub', i32(1), 'i32.sub', set(last))
-      body.write(z, this.writer.blockDimension(1), 'i32.mul', y, 'i32.add', i32(8), 'i32.mul')
       const { waiting, latest } = context.pendingMarks(bits)
-      body.write(i32(waiting), 'i32.add', i32(latest), shadow, x)
+      body.write(row, i32(waiting), 'i32.add', i32(latest), shadow, x)
       if (stride < 0) body.write(last, 'i32.add')
       body.write(i32(stride), 'i32.mul', 'i32.add')
       body.write(last, i32(Math.abs(stride)), 'i32.mul', i32(Number(most - least) + bytes), 'i32.add')
@@ -283,8 +284,9 @@ export class RowRanges {
       if (isRead) body.i32(1)
       else body.write(i32(0), memory('i32.load', window + 24))
       body.write(i64(EACH_BYTE * BigInt(bits)), call(context.runtime('note')))
-      body.release('i32', last)
     }
+    body.release('i32', row)
+    body.release('i32', last)
   }
 
   /** Pushes the location of the least access of a range, for the thread that runs. */
