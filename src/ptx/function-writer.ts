@@ -128,8 +128,8 @@ export class FunctionWriter {
   readonly #state: number
   /** The guard that all threads of the current row pass, so that its branch is not written. */
   #passes: RowGuard | undefined
-  /** The local with the first thread of the current row, where parts of a row run one after the other. */
-  #rowBegin: number | undefined
+  /** Whether a row may end before its last thread, so that the rest of it is a row of its own. */
+  #cutsRows = false
   /** The local in which an entry adds up the instructions of its loops. */
   #spent: number | undefined
   /** The budget after which no further thread begins. */
@@ -414,7 +414,7 @@ export class FunctionWriter {
     if (widened.length === 0) return
     const { body, thread } = this.#values
     const last = body.temporary('i32')
-    body.write(end, this.#rowBegin ?? thread, 'i32.sub', i32(1), 'i32.sub', set(last))
+    body.write(end, thread, 'i32.sub', i32(1), 'i32.sub', set(last))
     this.#values.atFirst(() => {
       for (const each of widened) checkWidened(this.#values, each, last)
     })
@@ -604,49 +604,34 @@ export class FunctionWriter {
   }
 
   /**
-   * Writes the code of the threads of a checked row twice: without the guard, and with it for threads that do not all pass. Of a row that does not pass
-   * as a whole, as at the edge of a grid, a few threads run, and the rest is looked at again.
+   * Writes the code of the threads of a checked row twice: without the guard, and with it for threads that do not all pass. A row that does not pass as
+   * a whole, as at the edge of a grid, ends after a few threads, and the rest is the next row.
    */
   #writeGuarded(ranges: RowRanges, guard: RowGuard, end: number, threads: RowThreads): void {
     const { body, thread } = this.#values
-    const [part, passes, begin] = [body.local('i32'), body.local('i32'), body.local('i32')]
-    const open = (begin: () => void): void => {
-      begin()
-      this.#labels.push({ kind: 'other', block: -1 })
-    }
-    const close = (): void => {
-      this.#labels.pop()
-      body.end()
-    }
-    body.write(thread, set(begin))
-    this.#rowBegin = begin
-    open(() => body.loop())
-    body.write(end, set(part))
-    open(() => body.loop())
-    ranges.checkGuard(begin, part)
-    // A few threads that are left may leave bytes out between their accesses, and the whole range would be marked.
-    if (this.context.recorded) body.write(part, thread, 'i32.sub', i32(LANES), 'i32.ge_u', 'i32.and')
-    body.write(tee(passes), 'i32.eqz', part, thread, 'i32.sub', i32(LANES), 'i32.gt_u', 'i32.and')
-    open(() => body.if())
-    body.write(thread, i32(LANES), 'i32.add', set(part))
+    this.#cutsRows = true
+    const passes = body.temporary('i32')
+    body.loop()
+    ranges.checkGuard(end)
+    body.write(tee(passes), 'i32.eqz', end, thread, 'i32.sub', i32(LANES), 'i32.gt_u', 'i32.and')
+    body.if()
+    body.write(thread, i32(LANES), 'i32.add', set(end))
     body.br(1)
-    close()
-    close()
+    body.end()
+    body.end()
     body.get(passes)
-    open(() => body.if())
+    body.release('i32', passes)
+    body.if()
+    this.#labels.push({ kind: 'other', block: -1 })
     this.#passes = guard
-    ranges.mark(part)
-    threads(part, true)
+    ranges.mark(end)
+    threads(end, true)
     this.#passes = undefined
     ranges.isMarked = false
     body.else()
-    threads(part)
-    close()
-    // A launch that has to rest ends the range of threads, whose end is the third parameter.
-    body.write(thread, end, 'i32.lt_u', thread, 2, 'i32.lt_u', 'i32.and')
-    body.brIf(0)
-    close()
-    this.#rowBegin = undefined
+    threads(end)
+    this.#labels.pop()
+    body.end()
   }
 
   /** Whether the code reads %tid: then its threads run in rows, whose threads differ in %tid.x alone. */
@@ -672,15 +657,20 @@ export class FunctionWriter {
     return end
   }
 
-  /** Ends the loop over rows: tid.x has counted up to ntid.x, so the next row has the next tid.y or tid.z. */
+  /** Ends the loop over rows: where tid.x has counted up to ntid.x, the next row has the next tid.y or tid.z. */
   #closeRows(): void {
     if (this.#values.row === undefined) return
     const { body, thread } = this.#values
     const [x = 0, y = 0, z = 0] = this.#values.tids()
+    if (this.#cutsRows) {
+      body.write(x, this.#values.blockDimension(0), 'i32.eq')
+      body.if()
+    }
     body.write(i32(0), set(x), y, i32(1), 'i32.add', tee(y), this.#values.blockDimension(1), 'i32.eq')
     body.if()
     body.write(i32(0), set(y), z, i32(1), 'i32.add', set(z))
     body.end()
+    if (this.#cutsRows) body.end()
     body.write(thread, 2, 'i32.lt_u')
     body.brIf(0)
     body.end()

@@ -226,12 +226,11 @@ export class RowRanges {
     body.release('i64', first)
   }
 
-  /** Pushes whether all threads from the current one up to `end` pass the guard, in a checked row that begins with the thread in `begin`. */
-  checkGuard(begin: number, end: number): void {
+  /** Pushes whether all threads up to `end` of a checked row pass the guard. */
+  checkGuard(end: number): void {
     const { body, thread } = this.writer
-    const [within, first, last] = [body.temporary('i32'), body.temporary('i32'), body.temporary('i32')]
-    body.write(i32(0), set(within), thread, begin, 'i32.sub', set(first))
-    body.write(end, begin, 'i32.sub', i32(1), 'i32.sub', set(last))
+    const [within, last] = [body.temporary('i32'), body.temporary('i32')]
+    body.write(i32(0), set(within), end, thread, 'i32.sub', i32(1), 'i32.sub', set(last))
     body.block()
     this.writer.atFirst(() => {
       for (const condition of this.guard?.conditions ?? []) {
@@ -241,12 +240,12 @@ export class RowRanges {
           continue
         }
         const { relation, isSigned, sides } = condition
-        for (const at of sides.every(({ stride }) => stride === 0) ? [first] : [first, last]) {
+        for (const atLast of sides.every(({ stride }) => stride === 0) ? [false] : [false, true]) {
           for (const { operand, stride } of sides) {
             this.writer.push(operand, isSigned ? 's32' : 'u32')
             body.op(isSigned ? 'i64.extend_i32_s' : 'i64.extend_i32_u')
-            if (stride === 0) continue
-            body.write(at, 'i64.extend_i32_u', i64(BigInt(stride)), 'i64.mul', 'i64.add')
+            if (!atLast || stride === 0) continue
+            body.write(last, 'i64.extend_i32_u', i64(BigInt(stride)), 'i64.mul', 'i64.add')
           }
           body.op(`i64.${relation}_s`)
           body.brIf(0)
@@ -257,7 +256,6 @@ export class RowRanges {
     body.end()
     body.get(within)
     body.release('i32', within)
-    body.release('i32', first)
     body.release('i32', last)
   }
 
