@@ -1,6 +1,6 @@
 /**
  * What threads as lanes of SIMD save: `node dist/bench/lanes.js [kernel]`. Each kernel of bench/ptx.ts runs as it is compiled, with its threads one
- * after the other, and with its accesses recorded; the least of the launches is given in milliseconds of the processor, beside the same
+ * after the other, and with its accesses recorded and read; the least of the launches is given in milliseconds of the processor, beside the same
  * loops in C.
  */
 import type { LaneUse } from '../src/ptx/lane-shapes.js'
@@ -22,7 +22,8 @@ function variant({ file, kernel, options, parameters }: Row, lanes: LaneUse, rec
   const times: number[] = []
   const launch = (): void => {
     const start = process.cpuUsage()
-    machine.run(module, kernel, { ...options, lanes, recorded }, values)
+    const launch = machine.run(module, kernel, { ...options, lanes, recorded }, values)
+    if (recorded) launch.accesses()
     const { user, system } = process.cpuUsage(start)
     times.push((user + system) / 1000)
   }

@@ -19,6 +19,8 @@ export interface Places {
   pendingMarks(bits: number): { readonly waiting: number; readonly latest: number }
   /** The location of the table of touched pages. */
   touchedTable(): number
+  /** The location of the list of marked ranges. */
+  rangeList(): number
   /** Notes that threads run as lanes in the code. */
   tellLanes(): void
 }
@@ -69,6 +71,12 @@ export class NotedPlaces implements Places {
     const table = this.places.touchedTable()
     this.#note((of) => String(of.touchedTable()), String(table))
     return table
+  }
+
+  rangeList(): number {
+    const list = this.places.rangeList()
+    this.#note((of) => String(of.rangeList()), String(list))
+    return list
   }
 
   tellLanes(): void {

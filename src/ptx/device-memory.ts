@@ -19,6 +19,12 @@ const WIDEST = 32
 export const PAGE_BITS = 12
 const PAGE = 2 ** PAGE_BITS
 
+/**
+ * The list of ranges that launches have marked as a whole, which stand for marks in shadows: a word with their number, then a row for each with the
+ * locations in the shadow of its beginning and its end, and its marks. Beyond `ranges` of them, and below `leastBytes`, bytes are marked.
+ */
+export const LISTED = { ranges: 8192, leastBytes: 256, begin: 16, row: 12 } as const
+
 /** The error of a machine whose WebAssembly memory is full: 4 GiB, or the limit that was given. */
 export class OutOfMachineMemory extends Error {
   readonly code = 'CUDA_ERROR_OUT_OF_MEMORY'
@@ -50,10 +56,18 @@ export interface DeviceBlock {
   initialised: boolean
 }
 
-/** The parts of a block in which launches have marked something, as offsets within the block. */
+/** The parts of a block in which launches have marked something, as offsets within the block, and the ranges that they have marked as a whole. */
 export interface TouchedBlock {
   readonly block: DeviceBlock
   readonly parts: readonly { readonly from: number; readonly to: number }[]
+  readonly listed: readonly ListedRange[]
+}
+
+/** A range of a block, as offsets within the block, all of whose bytes have the same marks. */
+export interface ListedRange {
+  readonly from: number
+  readonly to: number
+  readonly marks: number
 }
 
 export interface BlockOptions {
@@ -83,6 +97,7 @@ export class DeviceMemory {
   #recorded = false
   /** The offset of a table with a byte for each page of the WebAssembly memory: not 0 if the page has been noted as marked. */
   #touchedTable = 0
+  #rangeList = 0
   /** The pages that have been noted as marked, in the order in which that happened. */
   #touchedPages: number[] = []
   /** The pages of `marks` that have been noted as marked, for each block outside the WebAssembly memory. */
@@ -222,6 +237,7 @@ export class DeviceMemory {
     this.#touchedOutside.delete(block)
     if (block.base !== undefined) this.release(block.base)
     if (block.shadow !== undefined) {
+      this.#takeListed((each) => each === block)
       this.#shadowed.splice(this.#shadowedBefore(block.shadow) - 1, 1)
       this.release(block.shadow)
     }
@@ -311,7 +327,11 @@ export class DeviceMemory {
     const pages = (this.maximumPages * PAGE_BYTES) / PAGE
     const table = this.allocate(pages)
     if (table === undefined) throw new OutOfMachineMemory('the records of kernels')
+    const list = this.allocate(LISTED.begin + LISTED.ranges * LISTED.row)
+    if (list === undefined) throw new OutOfMachineMemory('the records of kernels')
     this.bytes.fill(0, table, table + pages)
+    this.words[list >> 2] = 0
+    this.#rangeList = list
     this.#touchedTable = table
     this.#recorded = true
   }
@@ -319,6 +339,35 @@ export class DeviceMemory {
   /** The offset of the table with a byte for each page of the memory: not 0 if `pageTouched()` was called for the page. */
   get touchedTable(): number {
     return this.#touchedTable
+  }
+
+  /** The offset of the list of ranges that launches have marked as a whole. */
+  get rangeList(): number {
+    return this.#rangeList
+  }
+
+  /** Takes the listed ranges of some blocks, by the shadows in which they lie; the others stay listed. */
+  #takeListed(isTaken: (block: DeviceBlock) => boolean): ReadonlyMap<DeviceBlock, ListedRange[]> {
+    const taken = new Map<DeviceBlock, ListedRange[]>()
+    if (this.#rangeList === 0) return taken
+    const { words } = this
+    const [count, rows] = [this.#rangeList >>> 2, (this.#rangeList + LISTED.begin) >>> 2]
+    let left = 0
+    for (let index = 0; index < (words[count] ?? 0); index++) {
+      const row = rows + index * (LISTED.row >>> 2)
+      const [from = 0, to = 0, marks = 0] = words.subarray(row, row + 3)
+      const block = this.#shadowed[this.#shadowedBefore(from >>> 0) - 1]
+      if (block?.shadow === undefined) continue
+      if (!isTaken(block)) {
+        words.copyWithin(rows + left++ * (LISTED.row >>> 2), row, row + 3)
+        continue
+      }
+      const known = taken.get(block) ?? []
+      taken.set(block, known)
+      known.push({ from: (from >>> 0) - block.shadow, to: (to >>> 0) - block.shadow, marks })
+    }
+    words[count] = left
+    return taken
   }
 
   /** Notes that a launch has marked something in this page of a shadow. The page must not have been noted before. */
@@ -371,7 +420,10 @@ export class DeviceMemory {
       }
     }
     this.#touchedOutside.clear()
-    return [...parts].map(([block, each]) => ({ block, parts: each })).sort((a, b) => a.block.begin - b.block.begin)
+    const listed = this.#takeListed(() => true)
+    return [...new Set([...parts.keys(), ...listed.keys()])]
+      .map((block) => ({ block, parts: parts.get(block) ?? [], listed: listed.get(block) ?? [] }))
+      .sort((a, b) => a.block.begin - b.block.begin)
   }
 
   /** The number of shadows that begin at an offset in the WebAssembly memory or before it. */

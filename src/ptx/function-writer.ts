@@ -35,6 +35,9 @@ interface States {
   readonly different: number
 }
 
+/** Writes the code of threads from the current one up to the one in the local `end`, as lanes where that is asked for and pays. */
+type RowThreads = (end: number, asLanes?: boolean) => void
+
 /** The parameters of a continuation before the registers: the block's cells, the frame, the thread, and the fuel that it has left. */
 const REST_PARAMETERS: readonly LocalType[] = ['i32', 'i32', 'i32', 'i32']
 /** The share of a turn below which lanes that part have run together in vain, and how often in a row they may. */
@@ -125,6 +128,8 @@ export class FunctionWriter {
   readonly #state: number
   /** The guard that all threads of the current row pass, so that its branch is not written. */
   #passes: RowGuard | undefined
+  /** Whether a row may end before its last thread, so that the rest of it is a row of its own. */
+  #cutsRows = false
   /** The local in which an entry adds up the instructions of its loops. */
   #spent: number | undefined
   /** The budget after which no further thread begins. */
@@ -301,11 +306,11 @@ export class FunctionWriter {
     const ranges = stop.kind === 'start' ? this.#rangesOf(stop) : undefined
     const states = stops ? { first, different } : undefined
     const shapes = this.#lanesFor(stop, ranges)
-    const threads = (asLanes = false): void => {
-      if (asLanes && shapes !== undefined) this.#writeLanes(stop, end, states, shapes)
-      this.#writeThreads(stop, end, states, asLanes && shapes !== undefined)
+    const threads: RowThreads = (last, asLanes = false) => {
+      if (asLanes && shapes !== undefined) this.#writeLanes(stop, last, states, shapes)
+      this.#writeThreads(stop, last, states, asLanes && shapes !== undefined)
     }
-    if (ranges === undefined) threads(true)
+    if (ranges === undefined) threads(end, true)
     else this.#writeTwice(ranges, end, threads)
     this.#closeRows()
     if (this.#counts) {
@@ -577,7 +582,7 @@ export class FunctionWriter {
   }
 
   /** Writes the code of the threads twice: with checks, and without them for rows that were checked as a whole. */
-  #writeTwice(ranges: RowRanges, end: number, threads: (asLanes?: boolean) => void): void {
+  #writeTwice(ranges: RowRanges, end: number, threads: RowThreads): void {
     const { body, thread } = this.#values
     const count = body.temporary('i32')
     body.write(end, thread, 'i32.sub', set(count))
@@ -586,25 +591,45 @@ export class FunctionWriter {
     body.if()
     this.#labels.push({ kind: 'other', block: -1 })
     this.#instructions.addresses.ranges = ranges
-    if (ranges.guard !== undefined) {
-      ranges.checkGuard(end)
-      body.if()
-      this.#labels.push({ kind: 'other', block: -1 })
-      this.#passes = ranges.guard
-    }
-    ranges.mark(end)
-    threads(true)
+    if (ranges.guard === undefined) {
+      ranges.mark(end)
+      threads(end, true)
+    } else this.#writeGuarded(ranges, ranges.guard, end, threads)
     ranges.isMarked = false
-    if (ranges.guard !== undefined) {
-      this.#passes = undefined
-      body.else()
-      threads()
-      this.#labels.pop()
-      body.end()
-    }
     this.#instructions.addresses.ranges = undefined
     body.else()
-    threads()
+    threads(end)
+    this.#labels.pop()
+    body.end()
+  }
+
+  /**
+   * Writes the code of the threads of a checked row twice: without the guard, and with it for threads that do not all pass. A row that does not pass as
+   * a whole, as at the edge of a grid, ends after a few threads, and the rest is the next row.
+   */
+  #writeGuarded(ranges: RowRanges, guard: RowGuard, end: number, threads: RowThreads): void {
+    const { body, thread } = this.#values
+    this.#cutsRows = true
+    const passes = body.temporary('i32')
+    body.loop()
+    ranges.checkGuard(end)
+    body.write(tee(passes), 'i32.eqz', end, thread, 'i32.sub', i32(LANES), 'i32.gt_u', 'i32.and')
+    body.if()
+    body.write(thread, i32(LANES), 'i32.add', set(end))
+    body.br(1)
+    body.end()
+    body.end()
+    body.get(passes)
+    body.release('i32', passes)
+    body.if()
+    this.#labels.push({ kind: 'other', block: -1 })
+    this.#passes = guard
+    ranges.mark(end)
+    threads(end, true)
+    this.#passes = undefined
+    ranges.isMarked = false
+    body.else()
+    threads(end)
     this.#labels.pop()
     body.end()
   }
@@ -632,15 +657,20 @@ export class FunctionWriter {
     return end
   }
 
-  /** Ends the loop over rows: tid.x has counted up to ntid.x, so the next row has the next tid.y or tid.z. */
+  /** Ends the loop over rows: where tid.x has counted up to ntid.x, the next row has the next tid.y or tid.z. */
   #closeRows(): void {
     if (this.#values.row === undefined) return
     const { body, thread } = this.#values
     const [x = 0, y = 0, z = 0] = this.#values.tids()
+    if (this.#cutsRows) {
+      body.write(x, this.#values.blockDimension(0), 'i32.eq')
+      body.if()
+    }
     body.write(i32(0), set(x), y, i32(1), 'i32.add', tee(y), this.#values.blockDimension(1), 'i32.eq')
     body.if()
     body.write(i32(0), set(y), z, i32(1), 'i32.add', set(z))
     body.end()
+    if (this.#cutsRows) body.end()
     body.write(thread, 2, 'i32.lt_u')
     body.brIf(0)
     body.end()

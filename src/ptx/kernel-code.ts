@@ -1,7 +1,7 @@
 /** Compiled code of one kernel for one machine: WebAssembly modules, made when they are needed first. */
 import { keepPart, knownPart, NotedPlaces, type Places } from './compiled-parts.js'
 import type { Decoded } from './decoding.js'
-import { type DeviceMemory, OutOfMachineMemory, PAGE_BITS } from './device-memory.js'
+import { type DeviceMemory, LISTED, OutOfMachineMemory, PAGE_BITS } from './device-memory.js'
 import { parseFormula } from './expression.js'
 import { hardwareFma, softwareFma } from './forms.js'
 import { continuationSignature, FunctionWriter } from './function-writer.js'
@@ -377,6 +377,7 @@ export class KernelCode {
     site: (decoded) => this.#site(decoded),
     pendingMarks: (bits) => this.#newPending(bits),
     touchedTable: () => this.memory.touchedTable,
+    rangeList: () => this.memory.rangeList,
     tellLanes: () => {
       this.hasLanes = true
     },
@@ -470,7 +471,12 @@ export class KernelCode {
         if (name === 'search') return once(name, SEARCH_SIGNATURE, writeSearch)
         if (name === 'lookup') return once(name, LOOKUP_SIGNATURE, () => writeLookup(context))
         if (name === 'initialised') return once(name, INITIALISED_SIGNATURE, writeInitialised)
-        if (name === 'note') return once(name, NOTE_SIGNATURE, () => writeNote(context.runtime('mark')))
+        if (name === 'note')
+          return once(name, NOTE_SIGNATURE, () => writeNote(context.runtime('mark'), context.runtime('keep')))
+        if (name === 'keep') {
+          const write = (): Uint8Array => writeKeep(context.runtime('mark'), places.rangeList())
+          return once(name, MARK_SIGNATURE, write)
+        }
         if (name === 'mark') return once(name, MARK_SIGNATURE, () => writeMark(context.runtime('touch')))
         if (name === 'touch') {
           const write = (): Uint8Array => writeTouch(context.runtime('pageTouched'), places.touchedTable())
@@ -509,9 +515,9 @@ export class KernelCode {
     for (let each = queue.pop(); each !== undefined; each = queue.pop()) module.define(each.index, each.write())
     if (program.addressed.size > 0) module.table(Array.from(table))
     else module.table([undefined])
-    if (indices.has('mark')) {
-      const mark = context.runtime('mark')
-      module.define(module.declare(SETTLE_SIGNATURE, 'settle'), writeSettle(mark))
+    if (indices.has('keep')) {
+      const keep = context.runtime('keep')
+      module.define(module.declare(SETTLE_SIGNATURE, 'settle'), writeSettle(keep))
     }
     if (sources !== undefined) return compileWasm(module.encode((marks) => sourceMapUrl(marks, sources)))
     const compiled = compileWasm(module.encode())
@@ -774,6 +780,26 @@ function writeMark(touch: number): Uint8Array {
 }
 
 /**
+ * Writes keep(shadow, bytes, bits), which marks as mark(shadow, bytes, bits) does, but only lists a long range while there is room: to list one takes
+ * less time than to mark its bytes and to read their marks.
+ */
+function writeKeep(mark: number, list: number): Uint8Array {
+  const body = new FunctionBody(MARK_SIGNATURE.parameters)
+  const [at, bytes, bits] = [0, 1, 2]
+  const [count, row] = [body.local(I), body.local(I)]
+  body.write(bytes, i32(LISTED.leastBytes), 'i32.ge_u', i32(list), memory('i32.load'), tee(count))
+  body.write(i32(LISTED.ranges), 'i32.lt_u', 'i32.and')
+  body.if()
+  body.write(i32(list), count, i32(1), 'i32.add', memory('i32.store'))
+  body.write(count, i32(LISTED.row), 'i32.mul', i32(list + LISTED.begin), 'i32.add', set(row))
+  body.write(row, at, memory('i32.store'), row, at, bytes, 'i32.add', memory('i32.store', 4))
+  body.write(row, bits, 'i32.wrap_i64', i32(255), 'i32.and', memory('i32.store', 8), 'return')
+  body.end()
+  body.write(at, bytes, bits, call(mark))
+  return body.encode()
+}
+
+/**
  * The bytes of the marks that wait: two words for each row of a block, and 256 rows at most, as only rows of four threads and more are checked as a
  * whole.
  */
@@ -785,7 +811,7 @@ const NOTE_SIGNATURE: Signature = { parameters: [I, I, I, I, I, 'i64'], results:
  * same row of the next block goes on where this one ends, and then it is one long range. Rows that overlap, as those of a stencil, read the same:
  * what was marked lately is not marked again.
  */
-function writeNote(mark: number): Uint8Array {
+function writeNote(mark: number, keep: number): Uint8Array {
   const body = new FunctionBody(NOTE_SIGNATURE.parameters)
   const [pending, latest, shadow, bytes, mayWait, bits] = [0, 1, 2, 3, 4, 5]
   const [from, to, end] = [body.local(I), body.local(I), body.local(I)]
@@ -801,7 +827,7 @@ function writeNote(mark: number): Uint8Array {
   body.write(latest, from, i32(8), 'i32.shr_u', i32(255), 'i32.and', i32(8), 'i32.mul', 'i32.add', set(latest))
   body.write(from, latest, memory('i32.load'), 'i32.lt_u', to, latest, memory('i32.load', 4), 'i32.gt_u', 'i32.or')
   body.if()
-  body.write(from, to, from, 'i32.sub', bits, call(mark))
+  body.write(from, to, from, 'i32.sub', bits, call(keep))
   body.write(latest, from, memory('i32.store'), latest, to, memory('i32.store', 4))
   body.end()
   body.write(pending, shadow, memory('i32.store'), pending, end, memory('i32.store', 4))
@@ -811,13 +837,13 @@ function writeNote(mark: number): Uint8Array {
 const SETTLE_SIGNATURE: Signature = { parameters: [I, 'i64'], results: [] }
 
 /** Writes settle(pending, bits), which marks all ranges that wait there. */
-function writeSettle(mark: number): Uint8Array {
+function writeSettle(keep: number): Uint8Array {
   const body = new FunctionBody(SETTLE_SIGNATURE.parameters)
   const [pending, bits, end] = [0, 1, body.local(I)]
   body.write(pending, i32(PENDING_BYTES), 'i32.add', set(end))
   body.loop()
   body.write(pending, memory('i32.load'), pending, memory('i32.load', 4), pending, memory('i32.load'), 'i32.sub', bits)
-  body.write(call(mark), pending, i64(0n), memory('i64.store'))
+  body.write(call(keep), pending, i64(0n), memory('i64.store'))
   body.write(pending, i32(8), 'i32.add', tee(pending), end, 'i32.lt_u')
   body.brIf(0)
   body.end()

@@ -7,7 +7,7 @@ import { lop3Formula } from './arithmetic-writer.js'
 import { accessesOf, type Decoded, operandOf } from './decoding.js'
 import { parseFormula } from './expression.js'
 import { conditionOf, softwareFma } from './forms.js'
-import { HELPERS } from './helpers.js'
+import { HELPERS, INLINE_HELPERS } from './helpers.js'
 import type { InstructionWriter } from './instruction-writer.js'
 import { isSafeForLanes, LaneFormulaWriter, shapeOf } from './lane-formula.js'
 import { LANES, type LaneShapes } from './lane-shapes.js'
@@ -569,9 +569,10 @@ export class LaneWriter {
       helper: (name) => context.helper(name),
       laneHelper: (name) => context.laneHelper(name),
       inline: (name) => {
-        const helper = HELPERS[name]
-        if (name !== 'exp2' || helper?.formula === undefined) return undefined
-        return { parameters: helper.parameters.map((each) => each.name), formula: parseFormula(helper.formula) }
+        const [helper, formulas] = [HELPERS[name], INLINE_HELPERS[name]]
+        if (helper === undefined || formulas === undefined) return undefined
+        const formula = parseFormula(context.hardwareFma ? formulas.fused : formulas.plain)
+        return { parameters: helper.parameters.map((each) => each.name), formula }
       },
       pushConstant: (low, high) => this.#constant(low, high),
     })

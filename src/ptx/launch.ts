@@ -20,7 +20,7 @@ import { LaunchReports } from './launch-reports.js'
 import { LaunchRunTime } from './launch-run-time.js'
 import { LaunchSpace } from './launch-space.js'
 import { EXITED, type LaunchConfiguration, MULTIPROCESSORS } from './layout.js'
-import { type RecordedAccesses, takeMarks } from './recorded-accesses.js'
+import { type RecordedAccesses, takeMarks, withListed } from './recorded-accesses.js'
 import { ThreadPlaces } from './thread-places.js'
 import { ThreadRunner } from './thread-runner.js'
 import { WarpMeetings } from './warp-meetings.js'
@@ -355,10 +355,10 @@ export class KernelLaunch {
   /** The accesses of the launch to memory since the last call, if its code records them. */
   accesses(): readonly RecordedAccesses[] {
     const all: RecordedAccesses[] = []
-    for (const { block, parts } of this.#memory.takeTouched()) {
+    for (const { block, parts, listed } of this.#memory.takeTouched()) {
       const { begin, shadow, marks } = block
       const words = marks === undefined ? this.#memory.words : new Int32Array(marks.buffer)
-      const found = takeMarks(words, shadow ?? 0, parts, begin)
+      const found = withListed(takeMarks(words, shadow ?? 0, parts, begin), listed)
       // Marks of the compiler's own memory are cleared as well, but not returned.
       if (begin >= ENGINE_BEGIN) continue
       if (found.reads.length + found.writes.length > 0) all.push(found)

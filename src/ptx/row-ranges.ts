@@ -264,17 +264,16 @@ export class RowRanges {
     this.isMarked = true
     const { body, context, thread } = this.writer
     const [x = 0, y = 0, z = 0] = this.writer.tids()
-    for (const { shadow, isWhole, stride, bytes, least, most, reads, writes, window } of new Set(
-      this.#rangeOf.values(),
-    )) {
-      if (shadow === undefined || !isWhole) continue
-      const last = body.temporary('i32')
+    const ranges = [...new Set(this.#rangeOf.values())].filter(({ shadow, isWhole }) => shadow !== undefined && isWhole)
+    if (ranges.length === 0) return
+    const [last, row] = [body.temporary('i32'), body.temporary('i32')]
+    body.write(end, thread, 'i32.sub', i32(1), 'i32.sub', set(last))
+    body.write(z, this.writer.blockDimension(1), 'i32.mul', y, 'i32.add', i32(8), 'i32.mul', set(row))
+    for (const { shadow = 0, stride, bytes, least, most, reads, writes, window } of ranges) {
       const isRead = reads.length > 0
       const bits = (isRead ? SHADOW.read : 0) | (writes.length > 0 ? SHADOW.written | SHADOW.initialised : 0)
-      body.write(end, thread, 'i32.sub', i32(1), 'i32.sub', set(last))
-      body.write(z, this.writer.blockDimension(1), 'i32.mul', y, 'i32.add', i32(8), 'i32.mul')
       const { waiting, latest } = context.pendingMarks(bits)
-      body.write(i32(waiting), 'i32.add', i32(latest), shadow, x)
+      body.write(row, i32(waiting), 'i32.add', i32(latest), shadow, x)
       if (stride < 0) body.write(last, 'i32.add')
       body.write(i32(stride), 'i32.mul', 'i32.add')
       body.write(last, i32(Math.abs(stride)), 'i32.mul', i32(Number(most - least) + bytes), 'i32.add')
@@ -283,8 +282,9 @@ export class RowRanges {
       if (isRead) body.i32(1)
       else body.write(i32(0), memory('i32.load', window + 24))
       body.write(i64(EACH_BYTE * BigInt(bits)), call(context.runtime('note')))
-      body.release('i32', last)
     }
+    body.release('i32', row)
+    body.release('i32', last)
   }
 
   /** Pushes the location of the least access of a range, for the thread that runs. */

@@ -258,6 +258,58 @@ st.global.u32 [%rd5], %r25;`
   )
 })
 
+test('of a row that a guard cuts at its ends each byte is recorded, and no other', () => {
+  // Bytes are left out between the reads of fewer than four threads, as those are that are left of some rows behind the guard.
+  const body = `mad.lo.s32 %r20, %r8, %r5, %r1; setp.lt.s32 %p1, %r20, 4; sub.s32 %r22, %r3, 2; setp.ge.s32 %p4, %r20, %r22;
+or.pred %p5, %p1, %p4; @%p5 bra DONE; mul.wide.s32 %rd3, %r20, 4; add.s64 %rd4, %rd1, %rd3; add.s64 %rd5, %rd2, %rd3;
+ld.global.u32 %r25, [%rd4]; ld.global.u32 %r26, [%rd4+16]; add.s32 %r25, %r25, %r26; st.global.u32 [%rd5], %r25;`
+  for (const count of [5, 6, 8, 9, 11, 18, 23, 37])
+    for (const block of [4, 5, 6, 7, 9, 10, 14, 18, 40]) {
+      // The first rows find the memory, which only later ones look at as a whole.
+      const options = { grid: [Math.ceil(count / block), 3, 1] as Triple, block }
+      const lengths = [count + 64, count + 64]
+      compare(kernel(body), options, lengths, [count, 0])
+      const accesses = (['never', 'always'] as const).map(
+        (lanes) => outcomeOf(kernel(body), { ...options, lanes, recorded: true }, lengths, [count, 0]).accesses,
+      )
+      assert.deepEqual(accesses[1], accesses[0])
+    }
+})
+
+test('long ranges are recorded however many there are, and those of a freed block are forgotten', () => {
+  // Each row of 64 threads reads and writes 256 bytes, and leaves out as many.
+  const body = `mad.lo.s32 %r20, %r11, 128, %r1; setp.ge.s32 %p1, %r1, %r3; @%p1 bra DONE; ${copyAt('')}`
+  const rows = 9000
+  const { accesses } = outcomeOf(
+    kernel(body),
+    { grid: [1, rows, 1], block: 64, recorded: true },
+    [128 * rows, 128 * rows],
+    [64, 0],
+  )
+  const expected = Array.from({ length: rows }, (_, row) => ({ from: 512 * row, to: 512 * row + 256 }))
+  const [from, to] = accesses as readonly RecordedAccesses[]
+  const within = (ranges: RecordedAccesses['reads'] | undefined, begin = 0): unknown =>
+    ranges?.map((each) => ({ from: each.from - begin, to: each.to - begin }))
+  assert.deepEqual(within(from?.reads, from?.block), expected)
+  assert.deepEqual(within(to?.writes, to?.block), expected)
+
+  const machine = new Machine()
+  const module = machine.load(kernel(body))
+  const words = new Uint32Array(128)
+  const run = (a: number, b: number) => machine.run(module, 'k', { block: 64, recorded: true }, [a, b, 64, 0])
+  const [a, b] = [machine.put(words), machine.put(words)]
+  // Only memory that is used already is looked at row by row.
+  for (const each of [a, b]) machine.memory.use(each, 512)
+  run(a, b).accesses()
+  run(a, b)
+  machine.memory.remove(b)
+  const c = machine.put(words)
+  machine.memory.use(c, 512)
+  const ranges = [{ from: a, to: a + 256 }]
+  assert.deepEqual(run(a, a).accesses(), [{ block: a, reads: ranges, writes: ranges, atomics: [] }])
+  assert.equal(run(a, c).accesses().length, 2)
+})
+
 /** Writes the index of each thread, in %r20, where no other thread does. */
 const WRITE_INDEX = 'mul.wide.u32 %rd3, %r2, 4; add.s64 %rd4, %rd2, %rd3; st.global.u32 [%rd4], %r20;'
 

@@ -568,3 +568,28 @@ ret;
     false,
   )
 })
+
+test('2^x has the same bits where its polynomial is fused, in lanes, as where it is not', () => {
+  const text = `${HEADER}.visible .entry k(.param .u64 a, .param .u64 b)
+{
+.reg .b32 %r<8>; .reg .b64 %rd<6>; .reg .f32 %f<4>;
+ld.param.u64 %rd1, [a]; ld.param.u64 %rd2, [b]; mov.u32 %r1, %tid.x; mov.u32 %r2, %ctaid.x; mad.lo.u32 %r3, %r2, 256, %r1;
+mul.wide.u32 %rd3, %r3, 4; add.u64 %rd1, %rd1, %rd3; add.u64 %rd2, %rd2, %rd3;
+ld.global.f32 %f1, [%rd1]; ex2.approx.f32 %f2, %f1; st.global.f32 [%rd2], %f2; ret;
+}
+`
+  const count = 1 << 18
+  const random = randomNumbers(7)
+  // Most are numbers whose power is neither 0 nor infinite.
+  const given = Float32Array.from({ length: count }, () => (random() - 0.5) * 2 ** Math.floor(random() * 34 - 24))
+  given.set([0, -0, Number.NaN, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY, 200, -200, 127.99999, -149.5, 0.5])
+  const [one, lanes] = (['never', 'always'] as const).map((use) => {
+    const machine = new Machine()
+    const [from, to] = [machine.put(given), machine.put(new Float32Array(count))]
+    machine.run(machine.load(text), 'k', { grid: count / 256, block: 256, lanes: use }, [from, to])
+    return machine.get(to, new Uint32Array(count))
+  })
+  assert.deepEqual(lanes, one)
+  // The power of one number is exact, so that the kernel has run.
+  assert.equal(new Float32Array((one ?? new Uint32Array(1)).buffer)[5], Number.POSITIVE_INFINITY)
+})
