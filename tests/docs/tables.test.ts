@@ -131,7 +131,7 @@ function makeScope(row: string): Scope {
     fn: () => undefined,
     from: device.alloc(64),
     graph,
-    handle: /\bEvent\.from\(/.test(row) ? event.handle : handle,
+    handle: /\bEvent\.from\(/.test(row) ? event.handle : /\bGraph\.from\(/.test(row) ? graph.handle : handle,
     id: cudaStreams.Device.get().pciBusId,
     interprocess: false,
     kernel,

@@ -23,6 +23,7 @@ const LEVELS: readonly (readonly string[])[] = [
   ['core/graphs', 'core/stream-ordering'],
   ['core/stream'],
   ['core/shortcuts', 'core/simulation', 'core/stream-pool'],
+  ['core/all-members'],
   ['libraries', 'tools/sanitizer', 'tools/timeline', 'cu'],
   ['tools/explore', 'tools/recording'],
   ['tools/cli'],

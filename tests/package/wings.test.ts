@@ -51,6 +51,7 @@ const WINGS: Readonly<Record<string, Wing>> = {
       'environment-interceptors-in-page',
       'graphs/conditionals',
       'graphs/graph-exec-impl',
+      'kernels/condition',
       'kernels/launchable',
       'memory/out-of-memory',
       'memory/staging',
