@@ -38,7 +38,7 @@ class Rank {
       this.stream.fill(buffer, 0)
       this.#buffers.set(bytes, buffer)
     }
-    this.communicator.allReduce(buffer, buffer, { type: 'f32', stream: this.stream })
+    this.communicator.allReduce(this.stream, buffer, buffer, { type: 'f32' })
   }
 }
 

@@ -32,15 +32,15 @@ interface Around {
 }
 
 const size = { m: 64, n: 64, k: 64 }
-const gemm = (type: GemmType, { buffer, prepared }: Around, more: object = {}): unknown =>
-  (prepared as Cublas).gemm(buffer, buffer, buffer.subarray(HALF, 2 * HALF), { type, ...size, ...more })
-const cublas = ({ stream }: Around): Cublas => new Cublas(stream)
+const gemm = (type: GemmType, { stream, buffer, prepared }: Around, more: object = {}): unknown =>
+  (prepared as Cublas).gemm(stream, buffer, buffer, buffer.subarray(HALF, 2 * HALF), { type, ...size, ...more })
+const cublas = ({ stream }: Around): Cublas => new Cublas({ device: stream.device })
 const first = (type: GemmType, more: object = {}): Case => ({
   prepare: cublas,
   act: (around) => gemm(type, around, more),
 })
-const fft = ({ stream }: Around): Fft => new Fft({ type: 'c2c', shape: [1000], stream })
-const random = ({ stream }: Around): RandomGenerator => new RandomGenerator({ stream })
+const fft = ({ stream }: Around): Fft => new Fft({ type: 'c2c', shape: [1000], device: stream.device })
+const random = ({ stream }: Around): RandomGenerator => new RandomGenerator({ device: stream.device })
 /** The object, and what it has done once. */
 const used =
   <T>(make: (around: Around) => T, use: (made: T, around: Around) => unknown) =>
@@ -69,25 +69,28 @@ const cases: Readonly<Record<string, Case>> = {
     act: (around) => gemm('f32', around),
   },
   'new Fft()': { act: fft },
-  'first transform': { prepare: fft, act: ({ prepared, buffer }) => (prepared as Fft).forward(buffer) },
+  'first transform': { prepare: fft, act: ({ prepared, stream, buffer }) => (prepared as Fft).forward(stream, buffer) },
   'the same transform again': {
-    prepare: used(fft, (made, { buffer }) => made.forward(buffer)),
-    act: ({ prepared, buffer }) => (prepared as Fft).forward(buffer),
+    prepare: used(fft, (made, { stream, buffer }) => made.forward(stream, buffer)),
+    act: ({ prepared, stream, buffer }) => (prepared as Fft).forward(stream, buffer),
   },
   'the other direction of a plan': {
-    prepare: used(fft, (made, { buffer }) => made.forward(buffer)),
-    act: ({ prepared, buffer }) => (prepared as Fft).inverse(buffer),
+    prepare: used(fft, (made, { stream, buffer }) => made.forward(stream, buffer)),
+    act: ({ prepared, stream, buffer }) => (prepared as Fft).inverse(stream, buffer),
   },
   'new Fft() that destroys a plan': { prepare: (around) => fft(around).close(), act: fft },
   'new RandomGenerator()': { act: random },
-  'first numbers': { prepare: random, act: ({ prepared, buffer }) => (prepared as RandomGenerator).bits(buffer) },
+  'first numbers': {
+    prepare: random,
+    act: ({ prepared, stream, buffer }) => (prepared as RandomGenerator).bits(stream, buffer),
+  },
   'numbers again': {
-    prepare: used(random, (made, { buffer }) => made.bits(buffer)),
-    act: ({ prepared, buffer }) => (prepared as RandomGenerator).bits(buffer),
+    prepare: used(random, (made, { stream, buffer }) => made.bits(stream, buffer)),
+    act: ({ prepared, stream, buffer }) => (prepared as RandomGenerator).bits(stream, buffer),
   },
   'numbers again, fewer of another kind': {
-    prepare: used(random, (made, { buffer }) => made.bits(buffer)),
-    act: ({ prepared, buffer }) => (prepared as RandomGenerator).normal(buffer.subarray(0, 4096)),
+    prepare: used(random, (made, { stream, buffer }) => made.bits(stream, buffer)),
+    act: ({ prepared, stream, buffer }) => (prepared as RandomGenerator).normal(stream, buffer.subarray(0, 4096)),
   },
   'new RandomGenerator() that destroys one': { prepare: (around) => random(around).close(), act: random },
   ncclGetUniqueId: { act: () => uniqueId() },
@@ -95,7 +98,7 @@ const cases: Readonly<Record<string, Case>> = {
   'allReduce of one rank': {
     prepare: communicator,
     act: ({ prepared, buffer, stream }) =>
-      (prepared as Communicator).allReduce(buffer, buffer, { type: 'f32', stream }),
+      (prepared as Communicator).allReduce(stream, buffer, buffer, { type: 'f32' }),
   },
   'communicator.close()': { prepare: communicator, act: ({ prepared }) => (prepared as Communicator).close() },
   'communicator.abort()': { prepare: communicator, act: ({ prepared }) => (prepared as Communicator).abort() },

@@ -11,7 +11,7 @@ export async function sumByNccl(rendezvous: Rendezvous, device: Device, values: 
   using stream = new Stream({ device })
   using numbers = device.alloc(values.byteLength)
   stream.upload(numbers, values)
-  communicator.allReduce(numbers, numbers, { type: 'f32', op: 'sum', stream })
+  communicator.allReduce(stream, numbers, numbers, { type: 'f32', op: 'sum' })
   return new Float32Array((await stream.download(numbers)).buffer)
 }
 

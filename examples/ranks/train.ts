@@ -41,7 +41,7 @@ using sums = stream.bufferFrom(new Float32Array(FEATURES + 1))
 const losses: number[] = []
 for (let step = 0; step < STEPS; step += 1) {
   stream.launch(gradient, { threads: SAMPLES }, x, y, weights, sums, SAMPLES, FEATURES)
-  communicator.allReduce(sums, sums, { type: 'f32', op: 'avg', stream })
+  communicator.allReduce(stream, sums, sums, { type: 'f32', op: 'avg' })
   if (step % 20 === 0) losses.push(((await stream.download(sums, Float32Array))[FEATURES] ?? 0) / SAMPLES)
   stream.launch(descend, { threads: FEATURES + 1 }, weights, sums, RATE / SAMPLES, FEATURES)
 }

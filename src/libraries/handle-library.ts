@@ -6,11 +6,12 @@
 import { contextOf, type Device, driverOf, elsewhere, resolveDevice } from '../core/device.js'
 import type { DeviceBuffer } from '../core/memory/device-buffer.js'
 import { queueWith } from '../core/memory/queue-with-memory.js'
-import { isStream, Stream } from '../core/stream.js'
+import { isStream, type Stream } from '../core/stream.js'
 import { recordOf } from '../core/streams/capture-record.js'
 import { openStream, type StreamImpl } from '../core/streams/stream-impl.js'
+import { isOptionsObject } from '../foundation/base/arguments.js'
 import type { LibraryVariable } from '../foundation/base/environment-variables.js'
-import { invalidReceiver, invalidType, LibraryError, stateError } from '../foundation/base/errors.js'
+import { invalidReceiver, invalidType, invalidValue, LibraryError, stateError } from '../foundation/base/errors.js'
 import { destroyWhenUnreachable, NativeResource } from '../foundation/base/finalization.js'
 import { ClosableObject, implementation, nextSerial } from '../foundation/base/library-object.js'
 import { memoize } from '../foundation/base/memoize.js'
@@ -141,8 +142,37 @@ export function deviceOfWork({ stream, device }: WorkPlace, name: string): Devic
   throw stateError('ERR_DEVICE_MISMATCH', `${stream} is on ${stream.device}, ${where}`)
 }
 
-/** The stream of the next call: the object's own, or the current one of its device. */
-export let streamOfWork: (owner: HandleOwner) => Stream
+/** What work is queued for, and on which device. */
+interface OnDevice {
+  readonly device: Device
+  toString(): string
+}
+
+/**
+ * The stream that a call is given first, which must be of the object's device.
+ * @throws ERR_INVALID_ARG_TYPE, with the way out; ERR_DEVICE_MISMATCH
+ */
+export function streamOfCall(owner: OnDevice, stream: unknown): Stream {
+  if (!isStream(stream)) {
+    throw invalidType(
+      'stream',
+      'a Stream',
+      stream,
+      'the stream comes first, and Stream.current() is the one that is current',
+    )
+  }
+  if (stream.device === owner.device) return stream
+  const where = elsewhere(owner.device, stream.device)
+  throw stateError('ERR_DEVICE_MISMATCH', `${stream} is on ${stream.device}, and ${owner} on ${where}`)
+}
+
+/** Throws for a stream where options are, which no object is bound to. `call` is one that takes it. */
+export function refuseStream(options: unknown, call: string): void {
+  const way = `the stream goes to each call, as in ${call}`
+  if (isStream(options)) throw invalidType('options', 'an object', options, way)
+  if (!isOptionsObject(options) || !Object.hasOwn(options, 'stream')) return
+  throw invalidValue(`unknown option 'stream' in options: ${way}`)
+}
 
 /** The base of the public classes whose objects own a handle. */
 export abstract class HandleOwner extends ClosableObject {
@@ -152,13 +182,11 @@ export abstract class HandleOwner extends ClosableObject {
   readonly serial: number = nextSerial()
   /** @internal */
   declare readonly [implementation]: LibraryHandle
-  readonly #stream: Stream | undefined
 
   /** @internal */
-  constructor(handle: LibraryHandle, stream: Stream | undefined) {
+  constructor(handle: LibraryHandle) {
     super()
     this.device = handle.device
-    this.#stream = stream
     this[implementation] = handle
     destroyWhenUnreachable(this, handle)
   }
@@ -171,11 +199,7 @@ export abstract class HandleOwner extends ClosableObject {
 
   override toString(): string {
     if (!isHandleOwner(this)) return super.toString()
-    return `${this[Symbol.toStringTag]}(${this.#stream ?? this.device}${this.closed ? ', closed' : ''})`
-  }
-
-  static {
-    streamOfWork = (owner) => owner.#stream ?? Stream.current(owner.device)
+    return `${this[Symbol.toStringTag]}(${this.device}${this.closed ? ', closed' : ''})`
   }
 }
 
@@ -228,7 +252,7 @@ const MOST_KINDS = 4096
 const loadedOn = memoize((_device: Device) => new Set<string>())
 
 /**
- * Queues a call on a stream, which is `streamOfWork()` of the object. The first of a kind runs pending host functions before, on a GPU, and so
+ * Queues a call on a stream of the object's device. The first of a kind runs pending host functions before, on a GPU, and so
  * does one that may always wait, and one that a hardware queue may have no room for: CUDA would block JavaScript until the stream has gone on.
  * @throws ERR_CLOSED, ERR_DEVICE_MISMATCH; ERR_DEADLOCK for the first of a kind where host functions cannot run; LibraryError
  */

@@ -1,9 +1,8 @@
 /** What the calls of libraries have in common: how their functions are declared, and how buffers become arguments. */
 
-import { driverOf, elsewhere } from '../core/device.js'
+import { type Device, driverOf, elsewhere } from '../core/device.js'
 import { type OpenMemory, openMemory } from '../core/memory/buffer.js'
 import { type DeviceBuffer, isDeviceBuffer } from '../core/memory/device-buffer.js'
-import type { Stream } from '../core/stream.js'
 import type { StreamImpl } from '../core/streams/stream-impl.js'
 import { invalidType, invalidValue, stateError } from '../foundation/base/errors.js'
 import type { Access, MemoryRows, TouchedMemory } from '../foundation/driver/touched-memory.js'
@@ -56,12 +55,17 @@ export const wholeOf = (buffer: DeviceBuffer, access: Access): GivenMemory => ({
   rows: undefined,
 })
 
-/** A buffer on the stream's device that elements of so many bytes can be in. */
-export function checkDeviceBuffer(buffer: unknown, name: string, width: number, stream: Stream): DeviceBuffer {
+/** A buffer on the device of the work that elements of so many bytes can be in. */
+export function checkDeviceBuffer(
+  buffer: unknown,
+  name: string,
+  width: number,
+  { device }: { readonly device: Device },
+): DeviceBuffer {
   if (!isDeviceBuffer(buffer)) throw invalidType(name, 'a DeviceBuffer', buffer)
-  if (buffer.device !== stream.device) {
-    const what = `${name} is on ${buffer.device}, and the work on ${elsewhere(stream.device, buffer.device)}`
-    const isNear = driverOf(buffer.device) === driverOf(stream.device)
+  if (buffer.device !== device) {
+    const what = `${name} is on ${buffer.device}, and the work on ${elsewhere(device, buffer.device)}`
+    const isNear = driverOf(buffer.device) === driverOf(device)
     throw stateError('ERR_DEVICE_MISMATCH', isNear ? `${what}: copy it there` : what)
   }
   if (Number(buffer.pointer) % width === 0) return buffer

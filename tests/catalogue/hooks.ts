@@ -334,7 +334,7 @@ const libraries: readonly Hook[] = [
       const [to, from] = [scene.buffer(0), scene.buffer(1)] as [DeviceBuffer, DeviceBuffer]
       return () =>
         group(() => {
-          communicator.allReduce(from, to, { type: 'u32', stream: scene.stream })
+          communicator.allReduce(scene.stream, from, to, { type: 'u32' })
           act()
         })
     },

@@ -1,6 +1,6 @@
 /** cuda-streams/nccl. */
 import assert from 'node:assert/strict'
-import type { DeviceBuffer } from 'cuda-streams'
+import { type DeviceBuffer, Stream } from 'cuda-streams'
 import { Communicator, type CommunicatorOptions, group, ncclVersion, uniqueId } from 'cuda-streams/nccl'
 import { lackOf, mayWait } from '../libraries/about-library.js'
 import { type Call, type Options, onlySimulated, withOptions } from './call.js'
@@ -32,11 +32,11 @@ async function communicatorFor(scene: Scene): Promise<Communicator> {
 
 /** The first send between two ranks connects them, which no strict capture allows: docs/guides/nccl.md. */
 async function connect(communicator: Communicator, { device }: Scene): Promise<void> {
-  using stream = device.createStream()
+  using stream = new Stream({ device })
   using from = device.alloc(4, { stream })
   using to = device.alloc(4, { stream })
-  const plain = { type: 'u32', stream, peer: 0 } as const
-  group(() => communicator.send(from, plain).recv(to, plain))
+  const plain = { type: 'u32', peer: 0 } as const
+  group(() => communicator.send(stream, from, plain).recv(stream, to, plain))
   await stream.finished()
 }
 
@@ -53,6 +53,7 @@ function collective<T extends Options['values']>(
   values: T,
   make: (
     communicator: Communicator,
+    stream: Stream,
     options: { readonly [Name in keyof T]: ReturnType<T[Name]> },
     to: DeviceBuffer,
     from: DeviceBuffer,
@@ -75,12 +76,12 @@ function collective<T extends Options['values']>(
       const communicator = await communicatorFor(scene)
       const [to, from] = [scene.buffer(0), scene.buffer(1)] as [DeviceBuffer, DeviceBuffer]
       const own = Object.fromEntries(Object.entries(values).map(([name, value]) => [name, value(scene)]))
-      return (options = own as never) => make(communicator, options, to, from)
+      return (options = own as never) => make(communicator, scene.stream, options, to, from)
     },
   })
 }
 
-const PLAIN = { type: () => 'u32' as const, stream: ({ stream }: Scene) => stream }
+const PLAIN = { type: () => 'u32' as const }
 
 const REDUCED = { ...PLAIN, op: () => 'sum' as const }
 
@@ -93,20 +94,22 @@ const OF_RANKS = 'it is about ranks, of which each has a process: tests/librarie
 const signal = () => new AbortController().signal
 
 export const ncclCalls: readonly Call[] = [
-  collective('allReduce', REDUCED, (one, options, to, from) => one.allReduce(from, to, options)),
+  collective('allReduce', REDUCED, (one, on, options, to, from) => one.allReduce(on, from, to, options)),
   ...[
-    collective('broadcast', { ...PLAIN, ...ROOTED }, (one, options, to, from) => one.broadcast(from, to, options)),
-    collective('reduce', { ...REDUCED, ...ROOTED }, (one, options, to, from) => one.reduce(from, to, options)),
-    collective('allGather', PLAIN, (one, options, to, from) => one.allGather(from, to, options)),
-    collective('reduceScatter', REDUCED, (one, options, to, from) => one.reduceScatter(from, to, options)),
+    collective('broadcast', { ...PLAIN, ...ROOTED }, (one, on, options, to, from) =>
+      one.broadcast(on, from, to, options),
+    ),
+    collective('reduce', { ...REDUCED, ...ROOTED }, (one, on, options, to, from) => one.reduce(on, from, to, options)),
+    collective('allGather', PLAIN, (one, on, options, to, from) => one.allGather(on, from, to, options)),
+    collective('reduceScatter', REDUCED, (one, on, options, to, from) => one.reduceScatter(on, from, to, options)),
   ].map((call) => ({ ...call, slow: true })),
   ...(['send', 'recv'] as const).map(
     (member): Call => ({
-      ...collective(member, SENT, (one, options, to, from) =>
+      ...collective(member, SENT, (one, on, options, to, from) =>
         group(() => {
           // First the one whose options they are: it may be refused.
-          if (member === 'send') one.send(from, options).recv(to, { ...options })
-          else one.recv(to, options).send(from, { ...options })
+          if (member === 'send') one.send(on, from, options).recv(on, to, { ...options })
+          else one.recv(on, to, options).send(on, from, { ...options })
         }),
       ),
       name: `group() of communicator.send() and recv(), ${member} first`,

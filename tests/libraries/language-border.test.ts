@@ -41,10 +41,10 @@ describe('across the language border', { skip }, () => {
 
   describe('cuBLAS', () => {
     it('row after row: the product of the transposes, with the operands changed', () => {
-      using cublas = new Cublas(stream)
+      using cublas = new Cublas({ device: stream.device })
       assert.equal(cublas.version, 130100)
       fake.said()
-      cublas.gemm(a, b, c, { type: 'f32', m: 2, n: 3, k: 5, transposeA: true, alpha: 1.5, beta: -2, ldc: 4 })
+      cublas.gemm(stream, a, b, c, { type: 'f32', m: 2, n: 3, k: 5, transposeA: true, alpha: 1.5, beta: -2, ldc: 4 })
       assert.deepEqual(fake.said(), [
         `stream ${hex(stream.handle)}`,
         `gemm 01 m3 n2 k5 1.5 A${hex(b)}:0/3 B${hex(a)}:0/2 -2 C${hex(c)}:0/4 compute 68 algo -1`,
@@ -52,9 +52,9 @@ describe('across the language border', { skip }, () => {
     })
 
     it('column after column: as cuBLAS has it', () => {
-      using cublas = new Cublas(stream)
+      using cublas = new Cublas({ device: stream.device })
       fake.said()
-      cublas.gemm(a, b, c, { type: 'f64', m: 2, n: 3, k: 5, transposeB: true, order: 'column', alpha: 0.1 })
+      cublas.gemm(stream, a, b, c, { type: 'f64', m: 2, n: 3, k: 5, transposeB: true, order: 'column', alpha: 0.1 })
       assert.deepEqual(fake.said().slice(1), [
         `gemm 01 m2 n3 k5 0.1 A${hex(a)}:1/2 B${hex(b)}:1/3 0 C${hex(c)}:1/2 compute 70 algo -1`,
       ])
@@ -62,25 +62,33 @@ describe('across the language border', { skip }, () => {
 
     it('a batch with strides, a workspace, and half precision', () => {
       using workspace = device.alloc(1024)
-      using cublas = new Cublas(undefined, { device, workspace })
+      using cublas = new Cublas({ device, workspace })
       fake.said()
       stream.run(() =>
-        cublas.gemmStridedBatched(a, b, c, { type: 'f16', m: 2, n: 3, k: 5, batchCount: 4, strideA: 0, strideC: 7 }),
+        cublas.gemmStridedBatched(stream, a, b, c, {
+          type: 'f16',
+          m: 2,
+          n: 3,
+          k: 5,
+          batchCount: 4,
+          strideA: 0,
+          strideC: 7,
+        }),
       )
       assert.deepEqual(fake.said(), [
         `stream ${hex(stream.handle)}`,
         `workspace ${hex(workspace)} 1024`,
         `batch 00 m3 n2 k5 1 A${hex(b)}:2/3+15 B${hex(a)}:2/5+0 0 C${hex(c)}:2/3+7 x4 compute 68 algo -1`,
       ])
-      cublas.gemm(a, b, c, { type: 'bf16', m: 1, n: 1, k: 1 })
+      cublas.gemm(stream, a, b, c, { type: 'bf16', m: 1, n: 1, k: 1 })
       assert.match(fake.said()[2] ?? '', /A\w+:14\/1 .*C\w+:14\/1 compute 68/)
     })
 
     it('a sum, row after row and column after column: the operands keep their places', () => {
-      using cublas = new Cublas(stream)
+      using cublas = new Cublas({ device: stream.device })
       fake.said()
-      cublas.geam(a, b, c, { type: 'f32', m: 2, n: 3, transposeA: true, alpha: 1.5, beta: -2, ldc: 4 })
-      cublas.geam(a, b, c, { type: 'f64', m: 2, n: 3, transposeB: true, order: 'column', alpha: 0.1 })
+      cublas.geam(stream, a, b, c, { type: 'f32', m: 2, n: 3, transposeA: true, alpha: 1.5, beta: -2, ldc: 4 })
+      cublas.geam(stream, a, b, c, { type: 'f64', m: 2, n: 3, transposeB: true, order: 'column', alpha: 0.1 })
       assert.deepEqual(fake.said(), [
         `stream ${hex(stream.handle)}`,
         `Sgeam 10 m3 n2 1.5 A${hex(a)}/2 -2 B${hex(b)}/3 C${hex(c)}/4`,
@@ -90,10 +98,10 @@ describe('across the language border', { skip }, () => {
     })
 
     it('a transposition has A in the place of B, with a factor of 0, so that each pointer is valid, in place too', () => {
-      using cublas = new Cublas(stream)
+      using cublas = new Cublas({ device: stream.device })
       fake.said()
-      cublas.geam(a, undefined, c, { type: 'f32', m: 2, n: 3, transposeA: true, lda: 5, ldb: 9 })
-      cublas.geam(c, undefined, c, { type: 'f32', m: 2, n: 3, alpha: 2, transposeB: true })
+      cublas.geam(stream, a, undefined, c, { type: 'f32', m: 2, n: 3, transposeA: true, lda: 5, ldb: 9 })
+      cublas.geam(stream, c, undefined, c, { type: 'f32', m: 2, n: 3, alpha: 2, transposeB: true })
       assert.deepEqual(
         fake.said().filter((line) => line.startsWith('S')),
         [
@@ -104,10 +112,10 @@ describe('across the language border', { skip }, () => {
     })
 
     it('wrappers are told that a sum writes C, and reads A and B unless their factors are 0', () => {
-      using cublas = new Cublas(stream)
+      using cublas = new Cublas({ device: stream.device })
       const told2x3 = (b: DeviceBuffer | undefined, more: Partial<GeamOptions>): readonly string[] => {
         told.length = 0
-        cublas.geam(a, b, c, { type: 'f32', m: 2, n: 3, ...more })
+        cublas.geam(stream, a, b, c, { type: 'f32', m: 2, n: 3, ...more })
         return told.flatMap(({ memory }) =>
           memory.map(({ pointer, byteLength, access, rows }) =>
             [pointer.toString(16), byteLength, access, ...(rows === undefined ? [] : [rows.rowDistance])].join(' '),
@@ -124,7 +132,7 @@ describe('across the language border', { skip }, () => {
     })
 
     it('host functions are run before the first sum of a kind', () => {
-      using cublas = new Cublas(stream)
+      using cublas = new Cublas({ device: stream.device })
       const options: GeamOptions = { type: 'f32', m: 6, n: 6, lda: 8, ldb: 8, ldc: 8 }
       const isNew = (add: () => unknown): boolean => {
         const before = driver.drained
@@ -132,7 +140,7 @@ describe('across the language border', { skip }, () => {
         return driver.drained > before
       }
       const ways: Readonly<Record<string, () => unknown>> = {
-        first: () => cublas.geam(a, b, c, options),
+        first: () => cublas.geam(stream, a, b, c, options),
         ...Object.fromEntries(
           [
             ...[{ type: 'f64' as const }, { m: 5 }, { n: 5 }, { lda: 7 }, { ldb: 7 }, { ldc: 7 }, { transposeA: true }],
@@ -144,27 +152,27 @@ describe('across the language border', { skip }, () => {
               { beta: 0 },
               { beta: 2 },
             ],
-          ].map((more) => [JSON.stringify(more), () => cublas.geam(a, b, c, { ...options, ...more })]),
+          ].map((more) => [JSON.stringify(more), () => cublas.geam(stream, a, b, c, { ...options, ...more })]),
         ),
-        'another place of A': () => cublas.geam(a.subarray(4, 1028), b, c, options),
-        'in place of A': () => cublas.geam(c, b, c, options),
-        'in place of B': () => cublas.geam(a, c, c, options),
+        'another place of A': () => cublas.geam(stream, a.subarray(4, 1028), b, c, options),
+        'in place of A': () => cublas.geam(stream, c, b, c, options),
+        'in place of B': () => cublas.geam(stream, a, c, c, options),
       }
       for (const [name, add] of Object.entries(ways)) {
         assert.equal(isNew(add), true, name)
         assert.equal(isNew(add), false, name)
       }
       assert.equal(
-        isNew(() => cublas.geam(a, b, c, { ...options, alpha: 3 })),
+        isNew(() => cublas.geam(stream, a, b, c, { ...options, alpha: 3 })),
         false,
         'alpha is neither 0 nor 1',
       )
     })
 
     it('wrappers are told which memory is touched, how much of it, and how', () => {
-      using cublas = new Cublas(stream)
-      cublas.gemm(a, b, c, { type: 'f32', m: 2, n: 3, k: 5 })
-      cublas.gemm(a, b, c.subarray(4, 1028), { type: 'f32', m: 2, n: 3, k: 5, beta: 1 })
+      using cublas = new Cublas({ device: stream.device })
+      cublas.gemm(stream, a, b, c, { type: 'f32', m: 2, n: 3, k: 5 })
+      cublas.gemm(stream, a, b, c.subarray(4, 1028), { type: 'f32', m: 2, n: 3, k: 5, beta: 1 })
       const seen = told.map(({ name, memory }) => [
         name,
         ...memory.map(({ pointer, byteLength, access }) => `${pointer.toString(16)} ${byteLength} ${access}`),
@@ -177,23 +185,23 @@ describe('across the language border', { skip }, () => {
     })
 
     it('what it refuses is a LibraryError', () => {
-      using cublas = new Cublas(stream)
+      using cublas = new Cublas({ device: stream.device })
       fake.nextStatus(15)
       assert.throws(
-        () => cublas.gemm(a, b, c, { type: 'f32', m: 1, n: 1, k: 1 }),
+        () => cublas.gemm(stream, a, b, c, { type: 'f32', m: 1, n: 1, k: 1 }),
         (error: unknown) =>
           error instanceof LibraryError &&
           error.code === 'CUBLAS_STATUS_NOT_SUPPORTED' &&
           error.number === 15 &&
           error.call === 'cublasGemmEx',
       )
-      cublas.gemm(a, b, c, { type: 'f32', m: 1, n: 1, k: 1 })
+      cublas.gemm(stream, a, b, c, { type: 'f32', m: 1, n: 1, k: 1 })
     })
 
     it('host functions are run before the first product of a kind, which is all that cuBLAS may pick its code by', () => {
       using workspace = device.alloc(1024)
-      using cublas = new Cublas(stream)
-      using withWorkspace = new Cublas(stream, { workspace })
+      using cublas = new Cublas({ device: stream.device })
+      using withWorkspace = new Cublas({ device: stream.device, workspace })
       const sizes = { m: 6, n: 6, k: 6, batchCount: 2, lda: 8, ldb: 8, ldc: 8 }
       const options: StridedBatchOptions = { type: 'f16', ...sizes, strideA: 64, strideB: 64, strideC: 64 }
       const one: GemmOptions = { type: 'f16', m: 6, n: 6, k: 6, lda: 8, ldb: 8, ldc: 8 }
@@ -202,7 +210,8 @@ describe('across the language border', { skip }, () => {
         compute()
         return driver.drained > before
       }
-      const other = (more: object): boolean => isNew(() => cublas.gemmStridedBatched(a, b, c, { ...options, ...more }))
+      const other = (more: object): boolean =>
+        isNew(() => cublas.gemmStridedBatched(stream, a, b, c, { ...options, ...more }))
       assert.equal(other({}), true)
       assert.equal(other({}), false)
       assert.equal(other({ alpha: 3 }), false)
@@ -215,23 +224,24 @@ describe('across the language border', { skip }, () => {
         assert.equal(other(more), false, JSON.stringify(more))
       }
       for (const way of [
-        () => cublas.gemmStridedBatched(a.subarray(2, 1026), b, c, options),
-        () => cublas.gemmStridedBatched(a, b.subarray(16, 1040), c, options),
-        () => cublas.gemmStridedBatched(a, b, c.subarray(128, 1152), options),
-        () => withWorkspace.gemmStridedBatched(a, b, c, options),
-        () => cublas.gemmStridedBatched(a, b, c, { ...options, batchCount: 1 }),
-        () => cublas.gemm(a, b, c, one),
+        () => cublas.gemmStridedBatched(stream, a.subarray(2, 1026), b, c, options),
+        () => cublas.gemmStridedBatched(stream, a, b.subarray(16, 1040), c, options),
+        () => cublas.gemmStridedBatched(stream, a, b, c.subarray(128, 1152), options),
+        () => withWorkspace.gemmStridedBatched(stream, a, b, c, options),
+        () => cublas.gemmStridedBatched(stream, a, b, c, { ...options, batchCount: 1 }),
+        () => cublas.gemm(stream, a, b, c, one),
       ]) {
         assert.equal(isNew(way), true, String(way))
         assert.equal(isNew(way), false, String(way))
       }
       // Farther than this cuBLAS does not look into an address.
-      const far = (): unknown => cublas.gemmStridedBatched(a.subarray(256, 1280), b, c.subarray(512, 1536), options)
+      const far = (): unknown =>
+        cublas.gemmStridedBatched(stream, a.subarray(256, 1280), b, c.subarray(512, 1536), options)
       assert.equal(isNew(far), false)
     })
 
     it('a kind is new until one was computed: not one that was refused, or captured', () => {
-      using cublas = new Cublas(stream)
+      using cublas = new Cublas({ device: stream.device })
       const options: GemmOptions = { type: 'f64', m: 3, n: 3, k: 3 }
       const drains = (act: () => void): number => {
         const before = driver.drained
@@ -240,34 +250,34 @@ describe('across the language border', { skip }, () => {
       }
       fake.nextStatus(15)
       assert.equal(
-        drains(() => assert.throws(() => cublas.gemm(a, b, c, options), LibraryError)),
+        drains(() => assert.throws(() => cublas.gemm(stream, a, b, c, options), LibraryError)),
         1,
       )
       stream.beginCapture()
       assert.equal(
-        drains(() => void cublas.gemm(a, b, c, options)),
+        drains(() => void cublas.gemm(stream, a, b, c, options)),
         1,
       )
       stream.endCapture().close()
       assert.equal(
-        drains(() => void cublas.gemm(a, b, c, options)),
+        drains(() => void cublas.gemm(stream, a, b, c, options)),
         1,
       )
       assert.equal(
-        drains(() => void cublas.gemm(a, b, c, options)),
+        drains(() => void cublas.gemm(stream, a, b, c, options)),
         0,
       )
     })
 
     it('inside a host function the first product of a kind is refused, and later ones are not', () => {
-      using cublas = new Cublas(stream)
+      using cublas = new Cublas({ device: stream.device })
       const options: GemmOptions = { type: 'f64', m: 4, n: 3, k: 2 }
       const inside = (act: () => void): void => insideHostFunction(stream, act)
       fake.said()
-      inside(() => refused(() => cublas.gemm(a, b, c, options), 'ERR_DEADLOCK'))
+      inside(() => refused(() => cublas.gemm(stream, a, b, c, options), 'ERR_DEADLOCK'))
       assert.deepEqual(fake.said(), [])
-      cublas.gemm(a, b, c, options)
-      inside(() => void cublas.gemm(a, b, c, options))
+      cublas.gemm(stream, a, b, c, options)
+      inside(() => void cublas.gemm(stream, a, b, c, options))
       assert.equal(fake.said().filter((line) => line.startsWith('gemm')).length, 2)
     })
 
@@ -278,12 +288,12 @@ describe('across the language border', { skip }, () => {
         (_: Cublas, __: DeviceBuffer, on: Stream) => on.close(),
       ].entries()) {
         using on = new Stream({ device })
-        using cublas = new Cublas(on)
+        using cublas = new Cublas({ device: on.device })
         using gone = device.alloc(1024)
         driver.whileDrained = () => close(cublas, gone, on)
         try {
           fake.said()
-          refused(() => cublas.gemm(gone, b, c, { type: 'f32', m: 9, n: 9, k: 1 + index }), 'ERR_CLOSED')
+          refused(() => cublas.gemm(on, gone, b, c, { type: 'f32', m: 9, n: 9, k: 1 + index }), 'ERR_CLOSED')
           assert.deepEqual(fake.said(), [])
         } finally {
           driver.whileDrained = undefined
@@ -292,26 +302,26 @@ describe('across the language border', { skip }, () => {
     })
 
     it('handles are used again: as many are made as are in use at one time', () => {
-      const open = [new Cublas(stream), new Cublas(stream)]
+      const open = [new Cublas({ device: stream.device }), new Cublas({ device: stream.device })]
       for (const each of open) each.close()
       fake.said()
-      for (let round = 0; round < 10; round += 1) new Cublas(stream).close()
+      for (let round = 0; round < 10; round += 1) new Cublas({ device: stream.device }).close()
       assert.deepEqual(fake.said(), [])
-      using onSecond = new Cublas(other)
+      using onSecond = new Cublas({ device: other.device })
       assert.deepEqual(fake.said(), ['create'], 'another device has handles of its own')
       onSecond.close()
     })
 
     it('the handle of an unreachable Cublas is used again', async () => {
-      const held = Array.from({ length: 4 }, () => new Cublas(stream))
+      const held = Array.from({ length: 4 }, () => new Cublas({ device: stream.device }))
       for (const each of held) each.close()
       await (async () => {
-        for (let count = 0; count < 4; count += 1) new Cublas(stream)
+        for (let count = 0; count < 4; count += 1) new Cublas({ device: stream.device })
         await turns()
       })()
       fake.said()
       const reused = await collectUntil(() => {
-        new Cublas(stream).close()
+        new Cublas({ device: stream.device }).close()
         return fake.said().length === 0
       })
       assert.ok(reused, 'each new one needed a new handle')
@@ -338,16 +348,16 @@ describe('across the language border', { skip }, () => {
       const on = `on ${hex(stream.handle)}`
       const half = a.subarray(0, 1024)
       stream.run(() => {
-        communicator.allReduce(a, b, { type: 'f32', op: 'max' })
-        communicator.allReduce(a, a, { type: 'bf16', stream: device.defaultStream })
-        communicator.broadcast(undefined, b, { type: 'u8' })
-        communicator.broadcast(a, b, { type: 'i64', root: 1 })
-        communicator.reduce(a, undefined, { type: 'i8', root: 2, op: 'prod' })
-        communicator.reduce(a, b, { type: 'u32', root: 1, op: 'min' })
-        communicator.allGather(half, b, { type: 'f16' })
-        communicator.reduceScatter(b, half, { type: 'f64', op: 'avg' })
-        communicator.send(a, { type: 'u64', peer: 2 })
-        communicator.recv(half, { type: 'i32', peer: 0 })
+        communicator.allReduce(stream, a, b, { type: 'f32', op: 'max' })
+        communicator.allReduce(device.defaultStream, a, a, { type: 'bf16' })
+        communicator.broadcast(stream, undefined, b, { type: 'u8' })
+        communicator.broadcast(stream, a, b, { type: 'i64', root: 1 })
+        communicator.reduce(stream, a, undefined, { type: 'i8', root: 2, op: 'prod' })
+        communicator.reduce(stream, a, b, { type: 'u32', root: 1, op: 'min' })
+        communicator.allGather(stream, half, b, { type: 'f16' })
+        communicator.reduceScatter(stream, b, half, { type: 'f64', op: 'avg' })
+        communicator.send(stream, a, { type: 'u64', peer: 2 })
+        communicator.recv(stream, half, { type: 'i32', peer: 0 })
       })
       assert.deepEqual(fake.said(), [
         `allReduce 1: ${hex(a)} ${hex(b)} 1024 type 7 op 2 ${on}`,
@@ -373,15 +383,15 @@ describe('across the language border', { skip }, () => {
 
     it('what lies in place, or side by side, is taken', async () => {
       await using communicator = await device.run(() => make({ rank: 1, size: 4 }))
-      const f32 = { type: 'f32', stream } as const
+      const f32 = { type: 'f32' } as const
       fake.said()
-      communicator.allReduce(a.subarray(0, 32), a.subarray(32, 64), f32)
-      communicator.allReduce(a.subarray(32, 64), a.subarray(0, 32), f32)
-      communicator.broadcast(a, a, { ...f32, root: 1 })
-      communicator.reduce(a, a, { ...f32, root: 1 })
-      communicator.reduce(a.subarray(0, 32), a.subarray(4, 36), f32)
-      communicator.allGather(b.subarray(1024, 2048), b, f32)
-      communicator.reduceScatter(b, b.subarray(1024, 2048), f32)
+      communicator.allReduce(stream, a.subarray(0, 32), a.subarray(32, 64), f32)
+      communicator.allReduce(stream, a.subarray(32, 64), a.subarray(0, 32), f32)
+      communicator.broadcast(stream, a, a, { ...f32, root: 1 })
+      communicator.reduce(stream, a, a, { ...f32, root: 1 })
+      communicator.reduce(stream, a.subarray(0, 32), a.subarray(4, 36), f32)
+      communicator.allGather(stream, b.subarray(1024, 2048), b, f32)
+      communicator.reduceScatter(stream, b, b.subarray(1024, 2048), f32)
       assert.deepEqual(
         fake.said().map((line) => line.split(' ')[0]),
         ['allReduce', 'allReduce', 'broadcast', 'reduce', 'reduce', 'allGather', 'reduceScatter'],
@@ -394,8 +404,8 @@ describe('across the language border', { skip }, () => {
       assert.ok(left !== undefined && right !== undefined)
       fake.said()
       const result = group(() => {
-        left.allReduce(a, a, { type: 'f32', stream })
-        group(() => right.allReduce(x, y, { type: 'f32', stream: other }))
+        left.allReduce(stream, a, a, { type: 'f32' })
+        group(() => right.allReduce(other, x, y, { type: 'f32' }))
         assert.deepEqual(fake.said(), [], 'nothing is told before the end')
         return 'done'
       })
@@ -411,25 +421,25 @@ describe('across the language border', { skip }, () => {
       assert.throws(
         () =>
           group(() => {
-            left.allReduce(a, a, { type: 'f32', stream })
+            left.allReduce(stream, a, a, { type: 'f32' })
             throw new Error('half-way')
           }),
         /half-way/,
       )
       assert.deepEqual(fake.said(), [], 'a group that throws has done nothing')
       group(() => {
-        left.broadcast(a, a, { type: 'f32', stream })
+        left.broadcast(stream, a, a, { type: 'f32' })
         for (const inner of [
           () => {
-            left.allReduce(a, a, { type: 'f32', stream })
-            group(() => right.allReduce(x, x, { type: 'f32', stream: other }))
+            left.allReduce(stream, a, a, { type: 'f32' })
+            group(() => right.allReduce(other, x, x, { type: 'f32' }))
             throw new Error('half-way')
           },
-          async () => left.allReduce(a, a, { type: 'f32', stream }),
+          async () => left.allReduce(stream, a, a, { type: 'f32' }),
         ]) {
           assert.throws(() => group(inner), /half-way|must not be an async function/)
         }
-        right.broadcast(undefined, x, { type: 'f32', stream: other })
+        right.broadcast(other, undefined, x, { type: 'f32' })
       })
       assert.deepEqual(
         fake.said().map((line) => line.split(' ')[0]),
@@ -442,8 +452,8 @@ describe('across the language border', { skip }, () => {
       refused(
         () =>
           group(() => {
-            left.broadcast(gone, gone, { type: 'u8', stream })
-            right.broadcast(undefined, x.subarray(0, 64), { type: 'u8', stream: other })
+            left.broadcast(stream, gone, gone, { type: 'u8' })
+            right.broadcast(other, undefined, x.subarray(0, 64), { type: 'u8' })
             gone.close()
           }),
         'ERR_CLOSED',
@@ -455,19 +465,19 @@ describe('across the language border', { skip }, () => {
     it('a host function that runs while a group is open, or a call waits, makes calls of its own', async () => {
       await using communicator = await device.run(() => make({ rank: 2, size: 3 }))
       fake.said()
-      const f32 = { type: 'f32', stream } as const
-      stream.launchHostFunc(() => communicator.send(c, { ...f32, stream: device.defaultStream, peer: 0 }))
+      const f32 = { type: 'f32' } as const
+      stream.launchHostFunc(() => communicator.send(device.defaultStream, c, { ...f32, peer: 0 }))
       let later: (() => void) | undefined
       group(() => {
-        communicator.send(a, { ...f32, peer: 0 })
+        communicator.send(stream, a, { ...f32, peer: 0 })
         stream.synchronize()
         assert.deepEqual(
           fake.said().map((line) => line.split(' ')[0]),
           ['send'],
           'the host function is not of the group',
         )
-        communicator.recv(b, { ...f32, peer: 0 })
-        later = AsyncResource.bind(() => communicator.recv(c, { ...f32, peer: 1 }))
+        communicator.recv(stream, b, { ...f32, peer: 0 })
+        later = AsyncResource.bind(() => communicator.recv(stream, c, { ...f32, peer: 1 }))
       })
       assert.deepEqual(
         fake.said().map((line) => line.split(' ')[0]),
@@ -483,31 +493,35 @@ describe('across the language border', { skip }, () => {
       assert.ok(left !== undefined && right !== undefined)
       fake.said()
       const f32 = { type: 'f32' } as const
-      refused(() => left.allReduce(a, a, f32), 'ERR_DEADLOCK', /rank 1.*calls nothing.*group\(\)/)
-      const both = (first: () => unknown, second: () => unknown) => (): unknown => group(() => [first(), second()])
-      const sum = (): unknown => left.allReduce(a, a, f32)
       refused(
-        both(sum, () => right.allReduce(x, x, { type: 'f32', op: 'max' })),
+        () => left.allReduce(Stream.current(left.device), a, a, f32),
+        'ERR_DEADLOCK',
+        /rank 1.*calls nothing.*group\(\)/,
+      )
+      const both = (first: () => unknown, second: () => unknown) => (): unknown => group(() => [first(), second()])
+      const sum = (): unknown => left.allReduce(Stream.current(left.device), a, a, f32)
+      refused(
+        both(sum, () => right.allReduce(Stream.current(right.device), x, x, { type: 'f32', op: 'max' })),
         'ERR_DEADLOCK',
         /sum.*max/,
       )
       refused(
-        both(sum, () => right.allReduce(x, x, { type: 'f16' })),
+        both(sum, () => right.allReduce(Stream.current(right.device), x, x, { type: 'f16' })),
         'ERR_DEADLOCK',
         /f32.*f16/,
       )
-      const send = (): unknown => left.send(a, { ...f32, peer: 1 })
+      const send = (): unknown => left.send(Stream.current(left.device), a, { ...f32, peer: 1 })
       refused(send, 'ERR_DEADLOCK', /0 to 1.*1024 x f32 is sent and nothing received/)
       refused(
-        both(send, () => right.recv(x.subarray(0, 4), { ...f32, peer: 0 })),
+        both(send, () => right.recv(Stream.current(right.device), x.subarray(0, 4), { ...f32, peer: 0 })),
         'ERR_DEADLOCK',
         /1 x f32 received/,
       )
       assert.deepEqual(fake.said(), [])
-      both(send, () => right.recv(x, { ...f32, peer: 0 }))()
+      both(send, () => right.recv(Stream.current(right.device), x, { ...f32, peer: 0 }))()
       assert.equal(fake.said().length, 4)
       await left.abort()
-      right.send(x, { ...f32, peer: 0 })
+      right.send(Stream.current(right.device), x, { ...f32, peer: 0 })
       assert.equal(fake.said().length, 2, 'a rank that is gone is no part of this thread any more')
       await right.abort()
     })
@@ -520,19 +534,23 @@ describe('across the language border', { skip }, () => {
       await first.close()
       await first.abort()
       assert.deepEqual(fake.said(), ['finalize 0', 'destroy 0'])
-      refused(() => first.allReduce(a, a, { type: 'f32' }), 'ERR_CLOSED')
+      refused(() => first.allReduce(Stream.current(first.device), a, a, { type: 'f32' }), 'ERR_CLOSED')
       await rejected(() => first.finished(), 'ERR_CLOSED')
       await second.abort()
       await second.close()
       assert.deepEqual(fake.said(), ['abort 0'])
-      refused(() => second.allReduce(a, a, { type: 'f32' }), 'ERR_CLOSED', /abort\(\) was called/)
+      refused(
+        () => second.allReduce(Stream.current(second.device), a, a, { type: 'f32' }),
+        'ERR_CLOSED',
+        /abort\(\) was called/,
+      )
       assert.match(String(second), /closed/)
     })
 
     it('an error that comes later is thrown, with what NCCL says, and ends the communicator', async () => {
       const communicator = await device.run(() => make({ rank: 5, size: 6 }))
       const gate = latch(stream)
-      communicator.allReduce(a, a, { type: 'f32', stream })
+      communicator.allReduce(stream, a, a, { type: 'f32' })
       const finished = communicator.finished()
       fake.said()
       await turns()
@@ -546,10 +564,10 @@ describe('across the language border', { skip }, () => {
 
     it('waiting for its work ends with the signal, and gives it up', async () => {
       const communicator = await device.run(() => make())
-      communicator.allReduce(a, a, { type: 'f32', stream })
+      communicator.allReduce(stream, a, a, { type: 'f32' })
       await communicator.finished()
       const gate = latch(stream)
-      communicator.allReduce(a, a, { type: 'f32', stream })
+      communicator.allReduce(stream, a, a, { type: 'f32' })
       fake.said()
       await assert.rejects(communicator.finished({ signal: AbortSignal.timeout(20) }), { name: 'TimeoutError' })
       gate.open()
@@ -560,14 +578,14 @@ describe('across the language border', { skip }, () => {
 
     it('where the driver refuses to tell whether its work is done, it is as good as before', async () => {
       const communicator = await device.run(() => make())
-      communicator.allReduce(a, a, { type: 'f32', stream })
+      communicator.allReduce(stream, a, a, { type: 'f32' })
       driver.refusal = cudaError('cuEventRecord', CUresult.CAPTURED_EVENT)
       await rejected(() => communicator.finished(), 'CUDA_ERROR_CAPTURED_EVENT')
       driver.refusal = undefined
       assert.equal(communicator.closed, false)
-      communicator.allReduce(a, a, { type: 'f32', stream })
+      communicator.allReduce(stream, a, a, { type: 'f32' })
       await communicator.finished()
-      communicator.allReduce(a, a, { type: 'f32', stream })
+      communicator.allReduce(stream, a, a, { type: 'f32' })
       driver.refusal = cudaError('cuEventRecord', CUresult.ILLEGAL_ADDRESS)
       await rejected(() => communicator.finished(), 'CUDA_ERROR_ILLEGAL_ADDRESS')
       driver.refusal = undefined
@@ -580,7 +598,7 @@ describe('across the language border', { skip }, () => {
       let most = 0
       const use = (on: Stream): void => {
         using buffer = device.alloc(16, { stream: on })
-        communicator.allReduce(buffer, buffer, { type: 'f32', stream: on })
+        communicator.allReduce(on, buffer, buffer, { type: 'f32' })
       }
       for (let count = 0; count < 200; count += 1) {
         using on = new Stream({ device })
@@ -612,14 +630,18 @@ describe('across the language border', { skip }, () => {
       fake.said()
       fake.error(7, 6)
       assert.throws(
-        () => communicator.allReduce(a, a, { type: 'f32', stream }),
+        () => communicator.allReduce(stream, a, a, { type: 'f32' }),
         (error: unknown) =>
           error instanceof LibraryError &&
           error.code === 'ncclRemoteError' &&
           error.call === 'ncclAllReduce' &&
           /remote process exited.*the last thing said/.test(error.message),
       )
-      refused(() => communicator.allReduce(a, a, { type: 'f32' }), 'ERR_CLOSED', /ncclRemoteError/)
+      refused(
+        () => communicator.allReduce(Stream.current(communicator.device), a, a, { type: 'f32' }),
+        'ERR_CLOSED',
+        /ncclRemoteError/,
+      )
       // It is under way already, on a thread of its own: this waits for it.
       await communicator.abort()
       assert.equal(fake.said().at(-1), 'abort 7')
@@ -636,7 +658,7 @@ describe('across the language border', { skip }, () => {
       try {
         fake.polls(-1)
         await rejected(() => device.run(() => make({ rank: 1, size: 12, timeout: 400 })), 'ERR_DEADLOCK')
-        refused(() => communicator.allReduce(a, a, { type: 'f32', stream }), 'ERR_DEADLOCK')
+        refused(() => communicator.allReduce(stream, a, a, { type: 'f32' }), 'ERR_DEADLOCK')
         await rejected(() => closing.close(), 'ERR_DEADLOCK')
       } finally {
         process.off('warning', hear)
@@ -654,7 +676,7 @@ describe('across the language border', { skip }, () => {
     it('waiting for other ranks ends with the time, and with the signal', async () => {
       const communicator = await device.run(() => make({ timeout: LIMIT }))
       fake.polls(-1)
-      refused(() => communicator.allReduce(a, a, { type: 'f32', stream }), 'ERR_DEADLOCK', /500 ms/)
+      refused(() => communicator.allReduce(stream, a, a, { type: 'f32' }), 'ERR_DEADLOCK', /500 ms/)
       await rejected(() => device.run(() => make({ timeout: LIMIT })), 'ERR_DEADLOCK', /500 ms/)
       const reason = new Error('enough')
       const controller = new AbortController()
@@ -687,44 +709,116 @@ describe('across the language border', { skip }, () => {
       await using communicator = await device.run(() => make({ rank: 1, size: 4 }))
       fake.said()
       const f32 = { type: 'f32' } as const
-      refused(() => communicator.allReduce(a, b, undefined as never), 'ERR_INVALID_ARG_TYPE', /options/)
-      refused(() => communicator.allReduce(a, b, { type: 'f8' as never }), 'ERR_INVALID_ARG_VALUE', /options\.type/)
       refused(
-        () => communicator.allReduce(a, b, { ...f32, op: 'plus' as never }),
+        () => communicator.allReduce(Stream.current(communicator.device), a, b, undefined as never),
+        'ERR_INVALID_ARG_TYPE',
+        /options/,
+      )
+      refused(
+        () => communicator.allReduce(Stream.current(communicator.device), a, b, { type: 'f8' as never }),
+        'ERR_INVALID_ARG_VALUE',
+        /options\.type/,
+      )
+      refused(
+        () => communicator.allReduce(Stream.current(communicator.device), a, b, { ...f32, op: 'plus' as never }),
         'ERR_INVALID_ARG_VALUE',
         /options\.op/,
       )
-      refused(() => communicator.allReduce(a, b.subarray(0, 8), f32), 'ERR_OUT_OF_RANGE', /source must be 8 bytes/)
-      refused(() => communicator.allReduce(a, b.subarray(0, 7), f32), 'ERR_INVALID_ARG_VALUE', /whole number/)
-      refused(() => communicator.allReduce(a, b.subarray(2, 10), f32), 'ERR_INVALID_ARG_VALUE', /in the middle/)
-      refused(() => communicator.allReduce(a, x, f32), 'ERR_DEVICE_MISMATCH', /destination is on/)
-      refused(() => communicator.allReduce(a, 5 as never, f32), 'ERR_INVALID_ARG_TYPE', /destination/)
-      refused(() => communicator.allReduce(a, b, { ...f32, stream: other }), 'ERR_DEVICE_MISMATCH', /communicator/)
-      refused(() => communicator.allReduce(a, b, { ...f32, stream: 1 as never }), 'ERR_INVALID_ARG_TYPE', /stream/)
+      refused(
+        () => communicator.allReduce(Stream.current(communicator.device), a, b.subarray(0, 8), f32),
+        'ERR_OUT_OF_RANGE',
+        /source must be 8 bytes/,
+      )
+      refused(
+        () => communicator.allReduce(Stream.current(communicator.device), a, b.subarray(0, 7), f32),
+        'ERR_INVALID_ARG_VALUE',
+        /whole number/,
+      )
+      refused(
+        () => communicator.allReduce(Stream.current(communicator.device), a, b.subarray(2, 10), f32),
+        'ERR_INVALID_ARG_VALUE',
+        /in the middle/,
+      )
+      refused(
+        () => communicator.allReduce(Stream.current(communicator.device), a, x, f32),
+        'ERR_DEVICE_MISMATCH',
+        /destination is on/,
+      )
+      refused(
+        () => communicator.allReduce(Stream.current(communicator.device), a, 5 as never, f32),
+        'ERR_INVALID_ARG_TYPE',
+        /destination/,
+      )
+      refused(() => communicator.allReduce(other, a, b, { ...f32 }), 'ERR_DEVICE_MISMATCH', /communicator/)
+      refused(() => communicator.allReduce(1 as never, a, b, { ...f32 }), 'ERR_INVALID_ARG_TYPE', /stream/)
       const perThread = device.run(() => Stream.perThread)
-      refused(() => communicator.allReduce(a, b, { ...f32, stream: perThread }), 'ERR_UNSUPPORTED', /per-thread/)
-      refused(() => communicator.allGather(a, b, f32), 'ERR_OUT_OF_RANGE', /destination must be 16384 bytes/)
-      refused(() => communicator.reduceScatter(a, b, f32), 'ERR_OUT_OF_RANGE', /source must be 16384 bytes/)
-      refused(() => communicator.broadcast(undefined, b, { ...f32, root: 1 }), 'ERR_INVALID_ARG_TYPE', /source/)
-      refused(() => communicator.broadcast(a, b, { ...f32, root: 4 }), 'ERR_OUT_OF_RANGE', /options\.root/)
-      refused(() => communicator.reduce(a, undefined, { ...f32, root: 1 }), 'ERR_INVALID_ARG_TYPE', /destination/)
-      refused(() => communicator.send(a, { ...f32, peer: -1 }), 'ERR_OUT_OF_RANGE', /options\.peer/)
-      refused(() => communicator.recv(a, { ...f32, peer: 1.5 }), 'ERR_INVALID_ARG_TYPE', /options\.peer/)
+      refused(() => communicator.allReduce(perThread, a, b, { ...f32 }), 'ERR_UNSUPPORTED', /per-thread/)
+      refused(
+        () => communicator.allGather(Stream.current(communicator.device), a, b, f32),
+        'ERR_OUT_OF_RANGE',
+        /destination must be 16384 bytes/,
+      )
+      refused(
+        () => communicator.reduceScatter(Stream.current(communicator.device), a, b, f32),
+        'ERR_OUT_OF_RANGE',
+        /source must be 16384 bytes/,
+      )
+      refused(
+        () => communicator.broadcast(Stream.current(communicator.device), undefined, b, { ...f32, root: 1 }),
+        'ERR_INVALID_ARG_TYPE',
+        /source/,
+      )
+      refused(
+        () => communicator.broadcast(Stream.current(communicator.device), a, b, { ...f32, root: 4 }),
+        'ERR_OUT_OF_RANGE',
+        /options\.root/,
+      )
+      refused(
+        () => communicator.reduce(Stream.current(communicator.device), a, undefined, { ...f32, root: 1 }),
+        'ERR_INVALID_ARG_TYPE',
+        /destination/,
+      )
+      refused(
+        () => communicator.send(Stream.current(communicator.device), a, { ...f32, peer: -1 }),
+        'ERR_OUT_OF_RANGE',
+        /options\.peer/,
+      )
+      refused(
+        () => communicator.recv(Stream.current(communicator.device), a, { ...f32, peer: 1.5 }),
+        'ERR_INVALID_ARG_TYPE',
+        /options\.peer/,
+      )
       const overlap = (act: () => unknown): unknown =>
         refused(act, 'ERR_INVALID_ARG_VALUE', /source and destination overlap/)
       const part = (index: number, buffer = b): DeviceBuffer => buffer.subarray(index * 1024, (index + 1) * 1024)
-      overlap(() => communicator.allReduce(a.subarray(0, 32), a.subarray(4, 36), f32))
-      overlap(() => communicator.allReduce(a.subarray(28, 60), a.subarray(0, 32), f32))
-      overlap(() => communicator.broadcast(a.subarray(0, 32), a.subarray(4, 36), { ...f32, root: 1 }))
-      overlap(() => communicator.reduce(a.subarray(0, 32), a.subarray(4, 36), { ...f32, root: 1 }))
+      overlap(() =>
+        communicator.allReduce(Stream.current(communicator.device), a.subarray(0, 32), a.subarray(4, 36), f32),
+      )
+      overlap(() =>
+        communicator.allReduce(Stream.current(communicator.device), a.subarray(28, 60), a.subarray(0, 32), f32),
+      )
+      overlap(() =>
+        communicator.broadcast(Stream.current(communicator.device), a.subarray(0, 32), a.subarray(4, 36), {
+          ...f32,
+          root: 1,
+        }),
+      )
+      overlap(() =>
+        communicator.reduce(Stream.current(communicator.device), a.subarray(0, 32), a.subarray(4, 36), {
+          ...f32,
+          root: 1,
+        }),
+      )
       for (const index of [0, 2, 3]) {
-        overlap(() => communicator.allGather(part(index), b, f32))
-        overlap(() => communicator.reduceScatter(b, part(index), f32))
+        overlap(() => communicator.allGather(Stream.current(communicator.device), part(index), b, f32))
+        overlap(() => communicator.reduceScatter(Stream.current(communicator.device), b, part(index), f32))
       }
-      group(() => overlap(() => communicator.allGather(b.subarray(1028, 2052), b, f32)))
+      group(() =>
+        overlap(() => communicator.allGather(Stream.current(communicator.device), b.subarray(1028, 2052), b, f32)),
+      )
       const closed = device.alloc(4)
       closed.close()
-      refused(() => communicator.send(closed, { ...f32, peer: 0 }), 'ERR_CLOSED')
+      refused(() => communicator.send(Stream.current(communicator.device), closed, { ...f32, peer: 0 }), 'ERR_CLOSED')
       // A rank 0 of an earlier test, which waited for others in vain, may be given up meanwhile; this one is rank 1.
       assert.deepEqual(
         fake.said().filter((line) => line !== 'abort 0'),
@@ -734,7 +828,7 @@ describe('across the language border', { skip }, () => {
   })
 
   describe('NCCL of today: a communicator has a half that blocks', () => {
-    const f32 = { type: 'f32', stream } as const
+    const f32 = { type: 'f32' } as const
     const make = async (options: { rank?: number; size?: number; timeout?: number } = {}): Promise<Communicator> => {
       const made = await device.run(() => Communicator.create({ id: uniqueId(), rank: 1, size: 4, device, ...options }))
       fake.said()
@@ -769,20 +863,20 @@ describe('across the language border', { skip }, () => {
 
     it('another thread makes the first call of a kind, and this one makes those that are alike', async () => {
       await using communicator = await make()
-      const sum = (): unknown => communicator.allReduce(a, b, f32)
-      const both = (): void => group(() => void [sum(), communicator.send(a, { ...f32, peer: 0 })])
+      const sum = (): unknown => communicator.allReduce(stream, a, b, f32)
+      const both = (): void => group(() => void [sum(), communicator.send(stream, a, { ...f32, peer: 0 })])
       for (const [call, expected] of [
         [sum, 'another'],
         [sum, 'this'],
-        [() => communicator.allReduce(b, c, f32), 'this'],
-        [() => communicator.allReduce(a, b, { ...f32, type: 'u32' }), 'another'],
-        [() => communicator.allReduce(a, b, { ...f32, op: 'max' }), 'another'],
-        [() => communicator.allReduce(a.subarray(0, 64), b.subarray(0, 64), f32), 'another'],
-        [() => communicator.broadcast(undefined, b, f32), 'another'],
-        [() => communicator.broadcast(undefined, b, { ...f32, root: 2 }), 'another'],
-        [() => communicator.send(a, { ...f32, peer: 0 }), 'another'],
-        [() => communicator.send(a, { ...f32, peer: 2 }), 'another'],
-        [() => communicator.recv(a, { ...f32, peer: 0 }), 'another'],
+        [() => communicator.allReduce(stream, b, c, f32), 'this'],
+        [() => communicator.allReduce(stream, a, b, { ...f32, type: 'u32' }), 'another'],
+        [() => communicator.allReduce(stream, a, b, { ...f32, op: 'max' }), 'another'],
+        [() => communicator.allReduce(stream, a.subarray(0, 64), b.subarray(0, 64), f32), 'another'],
+        [() => communicator.broadcast(stream, undefined, b, f32), 'another'],
+        [() => communicator.broadcast(stream, undefined, b, { ...f32, root: 2 }), 'another'],
+        [() => communicator.send(stream, a, { ...f32, peer: 0 }), 'another'],
+        [() => communicator.send(stream, a, { ...f32, peer: 2 }), 'another'],
+        [() => communicator.recv(stream, a, { ...f32, peer: 0 }), 'another'],
         [both, 'another'],
         [both, 'this'],
         [sum, 'this'],
@@ -791,13 +885,13 @@ describe('across the language border', { skip }, () => {
         assert.deepEqual(threads(), [expected], String(call))
       }
       await using next = await make()
-      next.allReduce(a, b, f32)
+      next.allReduce(stream, a, b, f32)
       assert.deepEqual(threads(), ['another'], 'each communicator connects for itself')
     })
 
     it('a captured call is made by another thread, and stands for no other', async () => {
       await using communicator = await make()
-      const sum = (): unknown => communicator.allReduce(a, b, f32)
+      const sum = (): unknown => communicator.allReduce(stream, a, b, f32)
       const captured = (): void => stream.capture(() => void sum()).close()
       for (const [call, expected] of [
         [captured, 'another'],
@@ -817,8 +911,8 @@ describe('across the language border', { skip }, () => {
       fake.said()
       for (const thread of ['another', 'this']) {
         group(() => {
-          left.allReduce(a, a, f32)
-          right.allReduce(x, y, { type: 'f32', stream: other })
+          left.allReduce(stream, a, a, f32)
+          right.allReduce(other, x, y, { type: 'f32' })
         })
         assert.deepEqual(fake.said(), [
           'group 1{',
@@ -837,8 +931,8 @@ describe('across the language border', { skip }, () => {
       await using whole = await Communicator.create({ id, rank: 0, size: 2, device })
       fake.said()
       group(() => {
-        half.allReduce(a, a, f32)
-        whole.allReduce(b, b, f32)
+        half.allReduce(stream, a, a, f32)
+        whole.allReduce(stream, b, b, f32)
       })
       assert.deepEqual(
         fake.said().map((line) => line.split(':')[0]),
@@ -849,19 +943,19 @@ describe('across the language border', { skip }, () => {
     it('a call that waits for a rank that does not come is given up: the whole is aborted, which ends the call, then the half', async () => {
       const communicator = await make({ timeout: LIMIT })
       fake.polls(-1)
-      refused(() => communicator.allReduce(a, b, f32), 'ERR_DEADLOCK', /ncclAllReduce has waited.* 500 ms/)
+      refused(() => communicator.allReduce(stream, a, b, f32), 'ERR_DEADLOCK', /ncclAllReduce has waited.* 500 ms/)
       assert.equal(communicator.closed, true)
       await communicator.abort()
       assert.deepEqual(
         fake.said().map((line) => line.split(':')[0]),
         ['allReduce 1', 'half 1, by another thread', 'abort 1', 'abort 1 half'],
       )
-      refused(() => communicator.allReduce(a, b, f32), 'ERR_CLOSED', / 500 ms/)
+      refused(() => communicator.allReduce(stream, a, b, f32), 'ERR_CLOSED', / 500 ms/)
     })
 
     it('calls that the GPU has not done are counted: when there are many, no call is made by this thread', async () => {
       await using communicator = await make()
-      const sum = (): unknown => communicator.allReduce(a, b, f32)
+      const sum = (): unknown => communicator.allReduce(stream, a, b, f32)
       sum()
       const gate = latch(stream)
       assert.deepEqual(threads(), ['another'])
@@ -880,7 +974,7 @@ describe('across the language border', { skip }, () => {
       process.env['NCCL_TUNER_PLUGIN'] = 'mine'
       try {
         await using communicator = await make()
-        for (let left = 2; left > 0; left -= 1) communicator.allReduce(a, b, f32)
+        for (let left = 2; left > 0; left -= 1) communicator.allReduce(stream, a, b, f32)
         assert.deepEqual(threads(), ['another', 'another'])
       } finally {
         delete process.env['NCCL_TUNER_PLUGIN']
@@ -889,7 +983,7 @@ describe('across the language border', { skip }, () => {
       process.env['NCCL_COMM_SPLIT_SHARE_RESOURCES'] = '0'
       try {
         const communicator = await make()
-        communicator.allReduce(a, b, f32)
+        communicator.allReduce(stream, a, b, f32)
         assert.deepEqual(threads(), [], 'there is no half')
         await communicator.close()
         const other = Communicator.create({ id: marked, rank: 0, size: 2, device })
@@ -902,10 +996,13 @@ describe('across the language border', { skip }, () => {
     for (const nth of ['first', 'second']) {
       it(`an error of the ${nth} call is thrown, and ends both`, async () => {
         const communicator = await make({ rank: 3 })
-        if (nth === 'second') communicator.allReduce(a, b, f32)
+        if (nth === 'second') communicator.allReduce(stream, a, b, f32)
         fake.error(3, 6)
         fake.said()
-        assert.throws(() => communicator.allReduce(a, b, f32), { name: 'LibraryError', code: 'ncclRemoteError' })
+        assert.throws(() => communicator.allReduce(stream, a, b, f32), {
+          name: 'LibraryError',
+          code: 'ncclRemoteError',
+        })
         await communicator.abort()
         assert.deepEqual(fake.said().slice(-2), ['abort 3', 'abort 3 half'])
       })
@@ -913,7 +1010,7 @@ describe('across the language border', { skip }, () => {
 
     it('closing completes the work of the half on another thread, then frees both', async () => {
       const communicator = await make()
-      communicator.allReduce(a, b, f32)
+      communicator.allReduce(stream, a, b, f32)
       fake.said()
       await communicator.close()
       assert.deepEqual(fake.said(), ['finalize 1 half', 'half 1, by another thread', 'destroy 1 half', 'destroy 1'])

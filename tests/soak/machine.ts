@@ -54,7 +54,7 @@ export class Machine {
   async prepare(): Promise<void> {
     for (const device of this.devices) for (const kernel of [affine, add, mirror]) await kernel.prepare(device)
     await this.#whileNothingCaptures(() => {
-      this.cublas = ifInstalled('products', () => new Cublas(undefined, { device: this.device }))
+      this.cublas = ifInstalled('products', () => new Cublas({ device: this.device }))
       this.fft = ifInstalled('transforms', () => new Fft({ ...TRANSFORM, device: this.device }))
     })
     if (this.cublas !== undefined) await warmUp(this.cublas)
@@ -212,7 +212,7 @@ async function warmUp(cublas: Cublas): Promise<void> {
     DeviceBuffer,
     DeviceBuffer,
   ]
-  stream.run(() => cublas.gemm(a, b, c, PRODUCT))
+  stream.run(() => cublas.gemm(stream, a, b, c, PRODUCT))
   await stream.finished()
 }
 
@@ -222,7 +222,7 @@ export const TRANSFORM = { type: 'c2c', shape: [2], batch: 32 } as const
 async function warmUpTransforms(fft: Fft): Promise<void> {
   using stream = new Stream({ device: fft.device })
   using numbers = fft.device.alloc(fft.inputBytes, { stream })
-  stream.run(() => fft.forward(numbers))
+  stream.run(() => fft.forward(stream, numbers))
   await stream.finished()
 }
 

@@ -284,7 +284,7 @@ export const VARIABLES = {
     parse: text,
     doc: 'what [cuda-streams/python](../guides/python.md#which-python) starts',
   }),
-  nvml: new LibraryVariable('CUDA_STREAMS_NVML', "[NVML](../guides/performance.md#figures-of-the-device)", {
+  nvml: new LibraryVariable('CUDA_STREAMS_NVML', '[NVML](../guides/performance.md#figures-of-the-device)', {
     title: "NVML, NVIDIA's management library,",
     names: { linux: ['libnvidia-ml.so.1', 'libnvidia-ml.so'], windows: ['nvml.dll'] },
     wayOut: 'It comes with the NVIDIA driver: let the container have it (NVIDIA_DRIVER_CAPABILITIES=compute,utility)',

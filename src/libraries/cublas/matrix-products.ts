@@ -1,8 +1,8 @@
 /** Matrix products and sums by cuBLAS, in stream order. Importing this loads no library. */
 
-import type { Device } from '../../core/device.js'
+import { type Device, resolveDevice } from '../../core/device.js'
 import type { DeviceBuffer } from '../../core/memory/device-buffer.js'
-import { Stream } from '../../core/stream.js'
+import type { Stream } from '../../core/stream.js'
 import { openStream } from '../../core/streams/stream-impl.js'
 import { checkThis, readOptions } from '../../foundation/base/arguments.js'
 import { ELEMENT_TYPES } from '../../foundation/base/element-types.js'
@@ -11,11 +11,11 @@ import { implementation } from '../../foundation/base/library-object.js'
 import type { MemoryRows } from '../../foundation/driver/touched-memory.js'
 import {
   checkHandleOpen,
-  deviceOfWork,
   HandleOwner,
   LibraryHandle,
   queueCall,
-  streamOfWork,
+  refuseStream,
+  streamOfCall,
 } from '../handle-library.js'
 import { checkDeviceBuffer, type GivenMemory, openGiven, type UsedMemory, wholeOf } from '../library-call.js'
 import { CUBLAS_HANDLES, cublas, versionOf } from './cublas-library.js'
@@ -24,17 +24,14 @@ import { callOn, type MatrixCall, productOf } from './gemm-call.js'
 import type { GemmOptions, Layout, StridedBatchOptions } from './gemm-shape.js'
 import { matricesOverlap, shapeOfBatch, shapeOfGemm } from './gemm-shape.js'
 
-/** The options of `new Cublas(stream, options)`. */
+/** The options of `new Cublas(options)`. */
 export interface CublasOptions {
-  /**
-   * The device on whose current stream the work is queued. Default: the device of the stream that is given, or else the
-   * current device.
-   */
+  /** The device of the work. Default: the current device. */
   readonly device?: Device | number | undefined
   /**
    * Memory that cuBLAS works in, instead of its own (`cublasSetWorkspace`). NVIDIA advises 32 MiB from Hopper on, 4 MiB
-   * before. It begins at a multiple of 256 bytes. Concurrent work of two streams must not share it. With a workspace,
-   * captures allocate no memory.
+   * before. It begins at a multiple of 256 bytes. With a workspace, captures allocate no memory. Work of two streams uses it one after the other: order
+   * them, or make a Cublas with a workspace of its own for each. The sanitizer finds where that order is missing.
    */
   readonly workspace?: DeviceBuffer | undefined
 }
@@ -43,15 +40,15 @@ export interface CublasOptions {
 const WORKSPACE_ALIGNMENT = 256
 
 /**
- * cuBLAS on one device. Its work is queued on the stream given or, without one, on the stream that is current then. The
+ * cuBLAS on one device. Each call is given the stream of its work (`cublasSetStream`), so that one object serves all streams. The
  * simulator computes the same in JavaScript, slowly. An object that the program cannot reach any more is closed.
  * @example
  * ```ts
  * import { Cublas } from 'cuda-streams/cublas'
  *
- * using cublas = new Cublas(stream)
+ * using cublas = new Cublas()
  * const [a, b, c] = [device.alloc(4 * 64 * 32), device.alloc(4 * 32 * 16), device.alloc(4 * 64 * 16)]
- * cublas.gemm(a, b, c, { m: 64, n: 16, k: 32, type: 'f32' })
+ * cublas.gemm(stream, a, b, c, { m: 64, n: 16, k: 32, type: 'f32' })
  * ```
  */
 export class Cublas extends HandleOwner {
@@ -60,23 +57,19 @@ export class Cublas extends HandleOwner {
   /**
    * Loads cuBLAS the first time, and makes a handle (`cublasCreate`). Pending host functions run before, since that
    * call may wait for the device.
-   * @param stream The stream for the work. Default: at each call, the current stream of the device.
-   * @param options `device`: the device of the work, if no stream is given (default: the current device). `workspace`: memory
-   * that cuBLAS works in, instead of its own.
+   * @param options `device`: the device of the work (default: the current device). `workspace`: memory that cuBLAS works in, instead of its own.
    * @throws {Error} ERR_UNSUPPORTED, with the places tried, if cuBLAS is not found (CUDA_STREAMS_CUBLAS names the
    * file or its folder); ERR_DEADLOCK inside a host function and while a stream waits for a promise;
    * ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE for a
-   * workspace that begins elsewhere; ERR_CLOSED for a closed stream or workspace; ERR_DEVICE_MISMATCH if stream,
-   * device and workspace are not on one device; ERR_OUT_OF_RANGE for a device that does not exist
+   * workspace that begins elsewhere; ERR_CLOSED for a closed workspace; ERR_DEVICE_MISMATCH if device and workspace are not one device; ERR_OUT_OF_RANGE for a device that does not exist
    * @throws {LibraryError} if cuBLAS refuses
    */
-  constructor(stream?: Stream, options?: CublasOptions) {
+  constructor(options?: CublasOptions) {
+    refuseStream(options, 'cublas.gemm(stream, a, b, c, options)')
     const { device: given, workspace } = readOptions(options, ['device', 'workspace'])
-    const device = deviceOfWork({ stream, device: given }, 'stream')
-    if (workspace !== undefined) {
-      checkDeviceBuffer(workspace, 'options.workspace', WORKSPACE_ALIGNMENT, stream ?? Stream.current(device))
-    }
-    super(new LibraryHandle(cublas, device, CUBLAS_HANDLES), stream)
+    const device = resolveDevice(given)
+    if (workspace !== undefined) checkDeviceBuffer(workspace, 'options.workspace', WORKSPACE_ALIGNMENT, { device })
+    super(new LibraryHandle(cublas, device, CUBLAS_HANDLES))
     this.#workspace = workspace
   }
 
@@ -94,6 +87,7 @@ export class Cublas extends HandleOwner {
    * kept in f32, those of f64 in f64. The buffers may be closed as soon as this returns. The first product of its kind on a
    * device may load code, so pending host functions run before, on a GPU. Inside a host function they cannot: there only
    * kinds of products are possible that were computed before.
+   * @param stream The stream of the work.
    * @param a A: m × k elements.
    * @param b B: k × n elements.
    * @param c C: m × n elements; must not overlap A or B.
@@ -104,13 +98,20 @@ export class Cublas extends HandleOwner {
    * host function and while a stream waits for a promise. Nothing is queued then.
    * @throws {LibraryError} if cuBLAS refuses
    */
-  gemm(a: DeviceBuffer, b: DeviceBuffer, c: DeviceBuffer, options: GemmOptions): this {
-    checkThis(this, isCublas, 'a Cublas').#queue(productOf('cublasGemmEx', shapeOfGemm(options)), a, b, c)
+  gemm(stream: Stream, a: DeviceBuffer, b: DeviceBuffer, c: DeviceBuffer, options: GemmOptions): this {
+    checkThis(this, isCublas, 'a Cublas').#queue(
+      streamOfCall(this, stream),
+      productOf('cublasGemmEx', shapeOfGemm(options)),
+      a,
+      b,
+      c,
+    )
     return this
   }
 
   /**
    * Queues many products as `gemm` does, of the same sizes and at equal distances (`cublasGemmStridedBatchedEx`).
+   * @param stream The stream of the work.
    * @param a The first A.
    * @param b The first B.
    * @param c The first C.
@@ -118,9 +119,15 @@ export class Cublas extends HandleOwner {
    * @throws {Error} as `gemm`; ERR_OUT_OF_RANGE for a `strideC` at which the results overlap
    * @throws {LibraryError} as `gemm`
    */
-  gemmStridedBatched(a: DeviceBuffer, b: DeviceBuffer, c: DeviceBuffer, options: StridedBatchOptions): this {
+  gemmStridedBatched(
+    stream: Stream,
+    a: DeviceBuffer,
+    b: DeviceBuffer,
+    c: DeviceBuffer,
+    options: StridedBatchOptions,
+  ): this {
     const self = checkThis(this, isCublas, 'a Cublas')
-    self.#queue(productOf('cublasGemmStridedBatchedEx', shapeOfBatch(options)), a, b, c)
+    self.#queue(streamOfCall(self, stream), productOf('cublasGemmStridedBatchedEx', shapeOfBatch(options)), a, b, c)
     return this
   }
 
@@ -128,6 +135,7 @@ export class Cublas extends HandleOwner {
    * Queues C = alpha · A + beta · B (`cublasSgeam`, for f64 `cublasDgeam`), of matrices or their transposes. Without B it only
    * scales or transposes A. Matrices are row-major unless `order` says otherwise. The buffers may be closed as soon as this
    * returns. The first sum of its kind on a device may load code, as the first product does: see `gemm`.
+   * @param stream The stream of the work.
    * @param a A: m × n elements; with `transposeA` memory has n × m.
    * @param b B: m × n elements; with `transposeB` memory has n × m. With undefined nothing is added.
    * @param c C: m × n elements; must not overlap A or B, but may be one of them that is not transposed and has the same
@@ -138,15 +146,21 @@ export class Cublas extends HandleOwner {
    * import { Cublas } from 'cuda-streams/cublas'
    *
    * // Pixels of three colours become three planes, as models want them: rows of C, each with one colour of all pixels.
-   * using cublas = new Cublas(stream)
+   * using cublas = new Cublas()
    * const [pixels, planes] = [device.alloc(4 * 224 * 224 * 3), device.alloc(4 * 224 * 224 * 3)]
-   * cublas.geam(pixels, undefined, planes, { m: 3, n: 224 * 224, transposeA: true, type: 'f32' })
+   * cublas.geam(stream, pixels, undefined, planes, { m: 3, n: 224 * 224, transposeA: true, type: 'f32' })
    * ```
    * @throws {Error} as `gemm`; ERR_INVALID_ARG_VALUE for a `beta` that is not 0 without B, and if C overlaps A or B otherwise
    * @throws {LibraryError} as `gemm`
    */
-  geam(a: DeviceBuffer, b: DeviceBuffer | undefined, c: DeviceBuffer, options: GeamOptions): this {
-    checkThis(this, isCublas, 'a Cublas').#queue(sumOf(options, b !== undefined), a, b === undefined ? a : b, c)
+  geam(stream: Stream, a: DeviceBuffer, b: DeviceBuffer | undefined, c: DeviceBuffer, options: GeamOptions): this {
+    checkThis(this, isCublas, 'a Cublas').#queue(
+      streamOfCall(this, stream),
+      sumOf(options, b !== undefined),
+      a,
+      b === undefined ? a : b,
+      c,
+    )
     return this
   }
 
@@ -154,9 +168,8 @@ export class Cublas extends HandleOwner {
     return 'Cublas'
   }
 
-  #queue(call: MatrixCall, a: DeviceBuffer, b: DeviceBuffer, c: DeviceBuffer): void {
+  #queue(stream: Stream, call: MatrixCall, a: DeviceBuffer, b: DeviceBuffer, c: DeviceBuffer): void {
     const { name, shape, reads, kind, host } = call
-    const stream = streamOfWork(this)
     const { bytes } = ELEMENT_TYPES[shape.type]
     const given = (buffer: DeviceBuffer, letter: 'A' | 'B' | 'C', layout: Layout): GivenMemory => {
       checkDeviceBuffer(buffer, letter, bytes, stream)

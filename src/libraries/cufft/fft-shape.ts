@@ -1,7 +1,6 @@
 /** The type and the sizes of a transform, checked, and how many bytes they are in memory. */
 
 import type { Device } from '../../core/device.js'
-import type { Stream } from '../../core/stream.js'
 import { checkArray, checkChoice, checkInteger, type Given } from '../../foundation/base/arguments.js'
 import { invalidType, outOfRange } from '../../foundation/base/errors.js'
 
@@ -19,9 +18,7 @@ export interface FftOptions {
   readonly shape: readonly number[]
   /** The number of arrays that follow each other in memory. Default 1. */
   readonly batch?: number | undefined
-  /** The stream of the work. Default: at each call, the current stream of the device. */
-  readonly stream?: Stream | undefined
-  /** The device of the work. Default: that of the stream, or else the current device. */
+  /** The device of the work. Default: the current device. */
   readonly device?: Device | number | undefined
 }
 
@@ -62,7 +59,7 @@ export interface FftShape {
   readonly complexBytes: number
 }
 
-export const FFT_OPTIONS = ['type', 'shape', 'batch', 'stream', 'device'] as const
+export const FFT_OPTIONS = ['type', 'shape', 'batch', 'device'] as const
 const TYPES = Object.keys(FORMS) as FftType[]
 const LARGEST = 2 ** 31 - 1
 const MOST_SIZES = 3

@@ -1,12 +1,14 @@
 /** Fourier transforms by cuFFT, in stream order. Importing this loads no library. */
 
+import { resolveDevice } from '../../core/device.js'
 import type { DeviceBuffer } from '../../core/memory/device-buffer.js'
+import type { Stream } from '../../core/stream.js'
 import { checkThis, readOptions } from '../../foundation/base/arguments.js'
 import { invalidType, invalidValue, outOfRange, stateError } from '../../foundation/base/errors.js'
 import { implementation } from '../../foundation/base/library-object.js'
 import { LIBRARY_ENTRIES } from '../../foundation/driver/driver-constants.js'
 import { implementedInParts } from '../../foundation/driver/library-driver.js'
-import { alignmentOf, deviceOfWork, HandleOwner, queueCall, streamOfWork } from '../handle-library.js'
+import { alignmentOf, HandleOwner, queueCall, refuseStream, streamOfCall } from '../handle-library.js'
 import { checkDeviceBuffer, type GivenMemory, type UsedMemory } from '../library-call.js'
 import { CUFFT_DIRECTION, callFft, type Direction, FftPlan, type FftPointers } from './cufft-library.js'
 import {
@@ -27,9 +29,9 @@ import { transform } from './host-transform.js'
  * ```ts
  * import { Fft } from 'cuda-streams/cufft'
  *
- * using fft = new Fft({ type: 'r2c', shape: [1024], stream })
+ * using fft = new Fft({ type: 'r2c', shape: [1024] })
  * const [signal, spectrum] = [device.alloc(fft.inputBytes), device.alloc(fft.outputBytes)]
- * fft.forward(signal, spectrum)
+ * fft.forward(stream, signal, spectrum)
  * ```
  */
 export class Fft extends HandleOwner {
@@ -42,17 +44,17 @@ export class Fft extends HandleOwner {
    * @param options `type` and `shape` of the transform, and more: see FftOptions
    * @throws {Error} ERR_UNSUPPORTED, with the places tried, if cuFFT is not found (CUDA_STREAMS_CUFFT names the file or its folder);
    * ERR_DEADLOCK inside a host function and while a stream waits for a promise; ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE;
-   * ERR_OUT_OF_RANGE for sizes that are out of range, and a device that does not exist; ERR_CLOSED for a closed stream;
-   * ERR_DEVICE_MISMATCH if stream and device are not one device
+   * ERR_OUT_OF_RANGE for sizes that are out of range, and a device that does not exist
    * @throws {CudaError} 906, CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, while a blocking stream of the device captures, of this thread or another,
    * which is not invalidated: cuFFT works on the null stream meanwhile. A capture of such a stream that another thread begins during the
    * call is invalidated
    * @throws {LibraryError} if cuFFT refuses
    */
   constructor(options: FftOptions) {
+    refuseStream(options, 'fft.forward(stream, input, output)')
     const given = readOptions(checkFftOptions(options), FFT_OPTIONS)
     const shape = shapeOfFft(given)
-    super(new FftPlan(deviceOfWork(given, 'options.stream'), shape), given.stream)
+    super(new FftPlan(resolveDevice(given.device), shape))
   }
 
   /** What is transformed into what. */
@@ -84,6 +86,7 @@ export class Fft extends HandleOwner {
    * Queues a forward transform (`cufftExecC2C` with CUFFT_FORWARD, `cufftExecR2C`, and those of f64), whose exponent is negative. The
    * buffers may be closed as soon as this returns. The first transform on a stream allocates memory to work in, in the order of that
    * stream, and the first of a kind may load code, so pending host functions run before, on a GPU.
+   * @param stream The stream of the work. One plan serves all streams, each with memory of its own to work in.
    * @param input The arrays, one behind the other, each in row-major order.
    * @param output Receives the result. Of real input it is only the first half of the last size, and one more: the rest is its
    * conjugate. Default: the input, if the type is `c2c` or `z2z`. Otherwise the two must not overlap.
@@ -93,22 +96,23 @@ export class Fft extends HandleOwner {
    * ERR_DEADLOCK for the first of its kind inside a host function and while a stream waits for a promise. Nothing is queued then.
    * @throws {LibraryError} if cuFFT refuses
    */
-  forward(input: DeviceBuffer, output?: DeviceBuffer): this {
-    checkThis(this, isFft, 'an Fft').#queue('forward', input, output)
+  forward(stream: Stream, input: DeviceBuffer, output?: DeviceBuffer): this {
+    checkThis(this, isFft, 'an Fft').#queue(stream, 'forward', input, output)
     return this
   }
 
   /**
    * Queues an inverse transform (`cufftExecC2C` with CUFFT_INVERSE, `cufftExecC2R`, and those of f64), whose exponent is positive, as
    * `forward()` does.
+   * @param stream The stream of the work.
    * @param input The arrays, one behind the other. Of the types `c2r` and `z2d`: as `forward()` of real input gives them; they are
    * overwritten, with undefined bytes.
    * @param output Receives the result. Default: the input, if the type is `c2c` or `z2z`. Otherwise the two must not overlap.
    * @throws {Error} as `forward()`; ERR_UNSUPPORTED for the types `r2c` and `d2z`
    * @throws {LibraryError} as `forward()`
    */
-  inverse(input: DeviceBuffer, output?: DeviceBuffer): this {
-    checkThis(this, isFft, 'an Fft').#queue('inverse', input, output)
+  inverse(stream: Stream, input: DeviceBuffer, output?: DeviceBuffer): this {
+    checkThis(this, isFft, 'an Fft').#queue(stream, 'inverse', input, output)
     return this
   }
 
@@ -116,7 +120,7 @@ export class Fft extends HandleOwner {
     return 'Fft'
   }
 
-  #queue(direction: Direction, input: DeviceBuffer, given: DeviceBuffer | undefined): void {
+  #queue(on: Stream, direction: Direction, input: DeviceBuffer, given: DeviceBuffer | undefined): void {
     const plan = this[implementation]
     const { shape } = plan
     const { type } = shape
@@ -126,7 +130,7 @@ export class Fft extends HandleOwner {
       throw stateError('ERR_UNSUPPORTED', `An Fft of type '${type}' has no ${direction}(): ${wayOut}`)
     }
     if (isReal && given === undefined) throw invalidType('output', 'a DeviceBuffer', given)
-    const stream = streamOfWork(this)
+    const stream = streamOfCall(this, on)
     const output = given === undefined ? input : given
     const lengths = bytesOf(shape)
     const piece = (buffer: DeviceBuffer, side: 'input' | 'output', access: 'in' | 'out'): GivenMemory => {

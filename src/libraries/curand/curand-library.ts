@@ -1,9 +1,9 @@
 /** cuRAND as a C library: its functions, numbers and generators. A test compares them with curand.h. */
 
+import type { Device } from '../../core/device.js'
+import type { Event } from '../../core/event.js'
 import type { Stream } from '../../core/stream.js'
-import { openStream } from '../../core/streams/stream-impl.js'
 import { VARIABLES } from '../../foundation/base/environment-variables.js'
-import { cudaHandleOf } from '../../foundation/driver/handle-types.js'
 import { HandleLibrary, LibraryHandle } from '../handle-library.js'
 
 const NORMAL = (type: 'float' | 'double'): string =>
@@ -68,24 +68,46 @@ export const curand = new HandleLibrary({
   made: { curandCreateGenerator: ['curandDestroyGenerator', 0] },
 })
 
-/** A generator of cuRAND for one stream, with its seed. The device has its state, which each call changes. */
-export function makeGenerator(stream: Stream, seed: number, offset: number): LibraryHandle {
-  return new LibraryHandle(curand, stream.device, {
-    make() {
-      const { memory } = curand
-      curand.call('curandCreateGenerator', memory.address, PHILOX4_32_10)
-      const generator = memory.pointerAt(0)
-      try {
-        curand.call('curandSetGeneratorOrdering', generator, ORDERING_LEGACY)
-        curand.call('curandSetPseudoRandomGeneratorSeed', generator, seed)
-        curand.call('curandSetGeneratorOffset', generator, offset)
-        curand.call('curandSetStream', generator, cudaHandleOf(openStream(stream).handle))
-      } catch (error) {
-        curand.call('curandDestroyGenerator', generator)
-        throw error
-      }
-      return generator
-    },
-    destroy: (generator) => curand.call('curandDestroyGenerator', generator),
-  })
+/** A generator of cuRAND, with its seed. The device has its state, which each call changes. */
+export class GeneratorHandle extends LibraryHandle {
+  /** The event behind the latest call, which the next one comes after. */
+  latest: Event | undefined
+  /** The number of the stream of that call. */
+  latestOn = -1
+
+  constructor(device: Device, seed: number, offset: number) {
+    super(curand, device, {
+      make() {
+        const { memory } = curand
+        curand.call('curandCreateGenerator', memory.address, PHILOX4_32_10)
+        const generator = memory.pointerAt(0)
+        try {
+          curand.call('curandSetGeneratorOrdering', generator, ORDERING_LEGACY)
+          curand.call('curandSetPseudoRandomGeneratorSeed', generator, seed)
+          curand.call('curandSetGeneratorOffset', generator, offset)
+        } catch (error) {
+          curand.call('curandDestroyGenerator', generator)
+          throw error
+        }
+        return generator
+      },
+      destroy: (generator) => curand.call('curandDestroyGenerator', generator),
+    })
+  }
+
+  /** Lets the next call on the stream come after the latest one, wherever that is. */
+  waitOn(stream: Stream): void {
+    if (this.latest !== undefined && this.latestOn !== stream.serial) stream.wait(this.latest)
+  }
+
+  /** A call has been queued on the stream. */
+  queuedOn(stream: Stream): void {
+    this.latest = this.latest === undefined ? stream.record() : stream.record(this.latest)
+    this.latestOn = stream.serial
+  }
+
+  override destroy(): void {
+    this.latest?.close()
+    super.destroy()
+  }
 }

@@ -1,16 +1,16 @@
 /** Random numbers by cuRAND, in stream order. Importing this loads no library. */
 
-import type { Device } from '../../core/device.js'
+import { type Device, resolveDevice } from '../../core/device.js'
 import type { DeviceBuffer } from '../../core/memory/device-buffer.js'
-import { Stream } from '../../core/stream.js'
+import type { Stream } from '../../core/stream.js'
 import { openStream } from '../../core/streams/stream-impl.js'
 import { checkChoice, checkInteger, checkThis, readOptions } from '../../foundation/base/arguments.js'
 import { ELEMENT_TYPES } from '../../foundation/base/element-types.js'
 import { invalidType, invalidValue, outOfRange, stateError } from '../../foundation/base/errors.js'
 import { implementation } from '../../foundation/base/library-object.js'
-import { alignmentOf, checkHandleOpen, deviceOfWork, HandleOwner, queueCall, streamOfWork } from '../handle-library.js'
+import { alignmentOf, checkHandleOpen, HandleOwner, queueCall, refuseStream, streamOfCall } from '../handle-library.js'
 import { checkDeviceBuffer, wholeOf } from '../library-call.js'
-import { type CurandFunction, curand, makeGenerator } from './curand-library.js'
+import { type CurandFunction, curand, GeneratorHandle } from './curand-library.js'
 import { type Distribution, Philox } from './philox.js'
 
 /** The options of `new RandomGenerator(options)`. */
@@ -22,9 +22,7 @@ export interface RandomOptions {
   readonly seed?: number | undefined
   /** How many numbers are left out at the beginning. From 0 to 2 ** 53 - 1. Default 0. */
   readonly offset?: number | undefined
-  /** The stream of the work. Default: the current stream of the device, at the time that the generator is made. */
-  readonly stream?: Stream | undefined
-  /** The device of the work. Default: that of the stream, or else the current device. */
+  /** The device of the work. Default: the current device. */
   readonly device?: Device | number | undefined
 }
 
@@ -55,18 +53,20 @@ const CALLS: Readonly<Record<Distribution['of'], Readonly<Record<'f32' | 'f64', 
 
 /**
  * A generator of cuRAND: Philox 4x32-10, whose numbers depend on the seed and the place among them alone, in the order that cuRAND
- * guarantees for all of its releases (`CURAND_ORDERING_PSEUDO_LEGACY`). It belongs to one stream, since its state is on the device, and each
- * call continues where the call before has ended. The simulator computes the same numbers in JavaScript. An object that the program
+ * guarantees for all of its releases (`CURAND_ORDERING_PSEUDO_LEGACY`). Its state is on the device, and each call continues where the call before has
+ * ended: one on another stream than the call before waits there for that call. The simulator computes the same numbers in JavaScript. An object that the program
  * cannot reach any more is closed.
  * @example
  * ```ts
  * import { RandomGenerator } from 'cuda-streams/curand'
  *
- * using generator = new RandomGenerator({ seed: 1234, stream })
- * generator.normal(buffer, { mean: 10, stddev: 2 })
+ * using generator = new RandomGenerator({ seed: 1234 })
+ * generator.normal(stream, buffer, { mean: 10, stddev: 2 })
  * ```
  */
 export class RandomGenerator extends HandleOwner {
+  /** @internal */
+  declare readonly [implementation]: GeneratorHandle
   /** The simulator's. It changes when the work is done, as the state on a GPU does. */
   readonly #philox: Philox
   /** Has the generator generated numbers? */
@@ -75,26 +75,25 @@ export class RandomGenerator extends HandleOwner {
   /**
    * Loads cuRAND the first time, and makes a generator (`curandCreateGenerator`). Pending host functions run before, since that call may
    * wait for the device: make generators when the program starts.
-   * @param options `seed`, `offset`, and where the work is queued: see RandomOptions
+   * @param options `seed`, `offset` and `device`: see RandomOptions
    * @throws {Error} ERR_UNSUPPORTED, with the places tried, if cuRAND is not found (CUDA_STREAMS_CURAND names the file or its folder);
    * ERR_DEADLOCK inside a host function and while a stream waits for a promise; ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE;
-   * ERR_OUT_OF_RANGE for a seed or an offset that is out of range, and a device that does not exist; ERR_CLOSED for a closed stream;
-   * ERR_DEVICE_MISMATCH if stream and device are not one device
+   * ERR_OUT_OF_RANGE for a seed or an offset that is out of range, and a device that does not exist
    * @throws {LibraryError} if cuRAND refuses
    */
   constructor(options?: RandomOptions) {
-    const given = readOptions(options, ['seed', 'offset', 'stream', 'device'])
+    refuseStream(options, 'generator.uniform(stream, buffer)')
+    const given = readOptions(options, ['seed', 'offset', 'device'])
     const seed = checkInteger(given.seed ?? 0, 'options.seed', 0, LARGEST)
     const offset = checkInteger(given.offset ?? 0, 'options.offset', 0, LARGEST)
-    const device = deviceOfWork(given, 'options.stream')
-    const stream = given.stream ?? Stream.current(device)
-    super(makeGenerator(stream, seed, offset), stream)
+    super(new GeneratorHandle(resolveDevice(given.device), seed, offset))
     this.#philox = new Philox(seed, offset)
   }
 
   /**
    * Queues numbers of 32 bits, each as probable as any other (`curandGenerate`). The buffer may be closed as soon as this returns. The
    * first call of a generator, and the first of a kind on a device, may load code, so pending host functions run before, on a GPU.
+   * @param stream The stream of the work.
    * @param buffer Receives them: all of it is written. Its length is a multiple of 4 bytes.
    * @throws {Error} ERR_INVALID_ARG_TYPE; ERR_INVALID_ARG_VALUE for a buffer that begins in the middle of a number, or is no whole number of
    * them; ERR_UNSUPPORTED while the stream captures, since each launch of the graph would go on from the state that another has left;
@@ -102,48 +101,51 @@ export class RandomGenerator extends HandleOwner {
    * stream waits for a promise. Nothing is queued then.
    * @throws {LibraryError} if cuRAND refuses
    */
-  bits(buffer: DeviceBuffer): this {
-    checkThis(this, isGenerator, 'a RandomGenerator').#queue(buffer, { of: 'bits', type: 'u32' })
+  bits(stream: Stream, buffer: DeviceBuffer): this {
+    checkThis(this, isGenerator, 'a RandomGenerator').#queue(stream, buffer, { of: 'bits', type: 'u32' })
     return this
   }
 
   /**
    * Queues numbers of more than 0 and at most 1, distributed evenly (`curandGenerateUniform`, `curandGenerateUniformDouble`), as
    * `bits()` does.
+   * @param stream The stream of the work.
    * @param buffer Receives them: all of it is written.
    * @param options `type`: 'f32' (default) or 'f64'
    * @throws {Error} as `bits()`
    * @throws {LibraryError} as `bits()`
    */
-  uniform(buffer: DeviceBuffer, options?: NumberOptions): this {
+  uniform(stream: Stream, buffer: DeviceBuffer, options?: NumberOptions): this {
     const generator = checkThis(this, isGenerator, 'a RandomGenerator')
     const { type = 'f32' } = readOptions(options, ['type'])
-    generator.#queue(buffer, { of: 'uniform', type: checkChoice(type, 'options.type', TYPES) })
+    generator.#queue(stream, buffer, { of: 'uniform', type: checkChoice(type, 'options.type', TYPES) })
     return this
   }
 
   /**
    * Queues numbers of the normal distribution (`curandGenerateNormal`, `curandGenerateNormalDouble`), as `bits()` does. They come in pairs.
+   * @param stream The stream of the work.
    * @param buffer Receives them: all of it is written, an even number of them.
    * @param options `type`, `mean` and `stddev`: see NormalOptions
    * @throws {Error} as `bits()`; ERR_INVALID_ARG_VALUE for an odd number; ERR_OUT_OF_RANGE for a deviation of less than 0
    * @throws {LibraryError} as `bits()`
    */
-  normal(buffer: DeviceBuffer, options?: NormalOptions): this {
-    checkThis(this, isGenerator, 'a RandomGenerator').#queue(buffer, normalOf('normal', options))
+  normal(stream: Stream, buffer: DeviceBuffer, options?: NormalOptions): this {
+    checkThis(this, isGenerator, 'a RandomGenerator').#queue(stream, buffer, normalOf('normal', options))
     return this
   }
 
   /**
    * Queues numbers whose logarithms are of the normal distribution (`curandGenerateLogNormal`, `curandGenerateLogNormalDouble`), as
    * `normal()` does.
+   * @param stream The stream of the work.
    * @param buffer Receives them: all of it is written, an even number of them.
    * @param options `type`, and the `mean` and `stddev` of the logarithms: see NormalOptions
    * @throws {Error} as `normal()`
    * @throws {LibraryError} as `bits()`
    */
-  logNormal(buffer: DeviceBuffer, options?: NormalOptions): this {
-    checkThis(this, isGenerator, 'a RandomGenerator').#queue(buffer, normalOf('logNormal', options))
+  logNormal(stream: Stream, buffer: DeviceBuffer, options?: NormalOptions): this {
+    checkThis(this, isGenerator, 'a RandomGenerator').#queue(stream, buffer, normalOf('logNormal', options))
     return this
   }
 
@@ -151,9 +153,9 @@ export class RandomGenerator extends HandleOwner {
     return 'RandomGenerator'
   }
 
-  #queue(buffer: DeviceBuffer, distribution: Distribution): void {
+  #queue(on: Stream, buffer: DeviceBuffer, distribution: Distribution): void {
     const { of, type } = distribution
-    const stream = streamOfWork(this)
+    const stream = streamOfCall(this, on)
     const { bytes } = ELEMENT_TYPES[type]
     checkDeviceBuffer(buffer, 'buffer', bytes, stream)
     const count = buffer.byteLength / bytes
@@ -177,13 +179,19 @@ export class RandomGenerator extends HandleOwner {
       memory: [wholeOf(buffer, 'out')],
       // With its first numbers it makes its state, too.
       kind: ([used]) => `${count} ${alignmentOf(used)}${this.#hasBegun ? '' : ` by ${this.serial}`}`,
-      call: ([used]) => curand.call(name, this[implementation].address, used?.pointer ?? 0, count, ...more),
+      begin: () => this[implementation].waitOn(stream),
+      call: ([used], raw) => {
+        const { address } = this[implementation]
+        curand.call('curandSetStream', address, raw)
+        curand.call(name, address, used?.pointer ?? 0, count, ...more)
+      },
       host: {
         nanoseconds: durationOf(buffer.byteLength),
         run: ([written = NOTHING]) => this.#philox.generate(distribution, written),
       },
     })
     this.#hasBegun = true
+    this[implementation].queuedOn(stream)
   }
 }
 

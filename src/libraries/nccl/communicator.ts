@@ -2,6 +2,7 @@
 
 import { contextOf, Device, driverOf, elsewhere, resolveDevice } from '../../core/device.js'
 import type { DeviceBuffer } from '../../core/memory/device-buffer.js'
+import type { Stream } from '../../core/stream.js'
 import { StreamImpl } from '../../core/streams/stream-impl.js'
 import { checkArray, checkSignal, checkThis, readOptions } from '../../foundation/base/arguments.js'
 import type { OwnBytes } from '../../foundation/base/bytes.js'
@@ -72,7 +73,7 @@ export function ncclVersion(): number {
  * import { Communicator } from 'cuda-streams/nccl'
  *
  * const communicator = await Communicator.create({ id: bytes, rank: 0, size: 2 })
- * communicator.allReduce(x, y, { type: 'f32', op: 'sum', stream })
+ * communicator.allReduce(stream, x, y, { type: 'f32', op: 'sum' })
  * await communicator.close()
  * ```
  */
@@ -197,12 +198,13 @@ export class Communicator extends LibraryObject implements AsyncDisposable {
 
   /**
    * Writes the reduction of the `source` of all ranks to every rank's `destination` (`ncclAllReduce`).
+   * @param stream The stream of the work, no per-thread default stream.
    * @param source This rank's elements.
    * @param destination The buffer to write, of the same length; may be the same bytes.
-   * @param options `type` of the elements, `op` (default 'sum'), and `stream`
+   * @param options `type` of the elements, and `op` (default 'sum')
    */
-  allReduce(source: DeviceBuffer, destination: DeviceBuffer, options: ReductionOptions): this {
-    const call = Communicator.#call(this, options, 'op')
+  allReduce(stream: Stream, source: DeviceBuffer, destination: DeviceBuffer, options: ReductionOptions): this {
+    const call = Communicator.#call(this, stream, options, 'op')
     const count = call.elements(destination, 'destination')
     call.checkBuffersApart(call.expect(source, 'source', count), destination, 0)
     call.enqueue('ncclAllReduce', count, [read(source), written(destination)])
@@ -211,12 +213,18 @@ export class Communicator extends LibraryObject implements AsyncDisposable {
 
   /**
    * Writes the root's `source` to every rank's `destination` (`ncclBroadcast`).
+   * @param stream The stream of the work, no per-thread default stream.
    * @param source The root's elements; other ranks need none.
    * @param destination The buffer to write, of the same length; at the root it may be the same buffer.
-   * @param options `type` of the elements, `root` and `stream`
+   * @param options `type` of the elements, and `root`
    */
-  broadcast(source: DeviceBuffer | undefined, destination: DeviceBuffer, options: TransferOptions & RootOptions): this {
-    const call = Communicator.#call(this, options, 'root')
+  broadcast(
+    stream: Stream,
+    source: DeviceBuffer | undefined,
+    destination: DeviceBuffer,
+    options: TransferOptions & RootOptions,
+  ): this {
+    const call = Communicator.#call(this, stream, options, 'root')
     const count = call.elements(destination, 'destination')
     const given = this.rank === call.root ? [read(call.expect(source, 'source', count))] : []
     for (const { buffer } of given) call.checkBuffersApart(buffer, destination, 0)
@@ -226,12 +234,18 @@ export class Communicator extends LibraryObject implements AsyncDisposable {
 
   /**
    * Writes the reduction of the `source` of all ranks to the root's `destination` (`ncclReduce`).
+   * @param stream The stream of the work, no per-thread default stream.
    * @param source This rank's elements.
    * @param destination The root's buffer to write, of the same length; may be the same buffer. Other ranks need none.
-   * @param options `type` of the elements, `op`, `root` and `stream`
+   * @param options `type` of the elements, `op` and `root`
    */
-  reduce(source: DeviceBuffer, destination: DeviceBuffer | undefined, options: ReductionOptions & RootOptions): this {
-    const call = Communicator.#call(this, options, 'op', 'root')
+  reduce(
+    stream: Stream,
+    source: DeviceBuffer,
+    destination: DeviceBuffer | undefined,
+    options: ReductionOptions & RootOptions,
+  ): this {
+    const call = Communicator.#call(this, stream, options, 'op', 'root')
     const count = call.elements(source, 'source')
     const given = this.rank === call.root ? [written(call.expect(destination, 'destination', count))] : []
     for (const { buffer } of given) call.checkBuffersApart(source, buffer, 0)
@@ -241,12 +255,13 @@ export class Communicator extends LibraryObject implements AsyncDisposable {
 
   /**
    * Writes the `source` of all ranks, one after the other, to every rank's `destination` (`ncclAllGather`).
+   * @param stream The stream of the work, no per-thread default stream.
    * @param source This rank's elements.
    * @param destination The buffer to write, `size` times as long.
-   * @param options `type` of the elements, and `stream`
+   * @param options `type` of the elements
    */
-  allGather(source: DeviceBuffer, destination: DeviceBuffer, options: TransferOptions): this {
-    const call = Communicator.#call(this, options)
+  allGather(stream: Stream, source: DeviceBuffer, destination: DeviceBuffer, options: TransferOptions): this {
+    const call = Communicator.#call(this, stream, options)
     const count = call.elements(source, 'source')
     call.expect(destination, 'destination', count * this.size)
     call.checkBuffersApart(source, destination, this.rank * source.byteLength)
@@ -256,12 +271,13 @@ export class Communicator extends LibraryObject implements AsyncDisposable {
 
   /**
    * Reduces the `source` of all ranks and writes to each rank's `destination` its part of the result (`ncclReduceScatter`).
+   * @param stream The stream of the work, no per-thread default stream.
    * @param source This rank's elements, `size` times as long as the destination.
    * @param destination The buffer to write.
-   * @param options `type` of the elements, `op` and `stream`
+   * @param options `type` of the elements, and `op`
    */
-  reduceScatter(source: DeviceBuffer, destination: DeviceBuffer, options: ReductionOptions): this {
-    const call = Communicator.#call(this, options, 'op')
+  reduceScatter(stream: Stream, source: DeviceBuffer, destination: DeviceBuffer, options: ReductionOptions): this {
+    const call = Communicator.#call(this, stream, options, 'op')
     const count = call.elements(destination, 'destination')
     call.expect(source, 'source', count * this.size)
     call.checkBuffersApart(source, destination, -this.rank * destination.byteLength)
@@ -272,22 +288,24 @@ export class Communicator extends LibraryObject implements AsyncDisposable {
   /**
    * Sends a buffer to another rank, which has to receive as much (`ncclSend`). Messages that go both ways, or to
    * several ranks at once, belong in one `group()`.
+   * @param stream The stream of the work, no per-thread default stream.
    * @param source The elements to send.
-   * @param options `type` of the elements, `peer`: the other rank, and `stream`
+   * @param options `type` of the elements, and `peer`: the other rank
    */
-  send(source: DeviceBuffer, options: PeerOptions): this {
-    const call = Communicator.#call(this, options, 'peer')
+  send(stream: Stream, source: DeviceBuffer, options: PeerOptions): this {
+    const call = Communicator.#call(this, stream, options, 'peer')
     call.enqueue('ncclSend', call.elements(source, 'source'), [read(source)])
     return this
   }
 
   /**
    * Receives the elements that another rank sends, which has to send as many (`ncclRecv`).
+   * @param stream The stream of the work, no per-thread default stream.
    * @param destination The buffer to write.
-   * @param options `type` of the elements, `peer`: the other rank, and `stream`
+   * @param options `type` of the elements, and `peer`: the other rank
    */
-  recv(destination: DeviceBuffer, options: PeerOptions): this {
-    const call = Communicator.#call(this, options, 'peer')
+  recv(stream: Stream, destination: DeviceBuffer, options: PeerOptions): this {
+    const call = Communicator.#call(this, stream, options, 'peer')
     call.enqueue('ncclRecv', call.elements(destination, 'destination'), [written(destination)])
     return this
   }
@@ -394,9 +412,9 @@ export class Communicator extends LibraryObject implements AsyncDisposable {
     return `Communicator(rank ${this.rank} of ${this.size}, ${this.device}${this.closed ? ', closed' : ''})`
   }
 
-  static #call(value: Communicator, options: TransferOptions, ...takes: CallOption[]): NcclCall {
+  static #call(value: Communicator, stream: Stream, options: TransferOptions, ...takes: CallOption[]): NcclCall {
     const communicator = checkThis(value, isCommunicator, 'a Communicator')
-    return new NcclCall(communicator[implementation], communicator.device, options, takes)
+    return new NcclCall(communicator[implementation], communicator.device, stream, options, takes)
   }
 }
 

@@ -1,14 +1,15 @@
 /** The options of NCCL's calls, and one call of a communicator while its arguments are checked. */
 
-import { type Device, elsewhere } from '../../core/device.js'
+import type { Device } from '../../core/device.js'
 import type { DeviceBuffer } from '../../core/memory/device-buffer.js'
-import { isStream, Stream } from '../../core/stream.js'
+import type { Stream } from '../../core/stream.js'
 import { streamImplOf } from '../../core/streams/stream-impl.js'
 import { checkChoice, checkInteger, readOptions } from '../../foundation/base/arguments.js'
 import { checkBytes } from '../../foundation/base/bytes.js'
 import { ELEMENT_TYPES, elementTypesWith } from '../../foundation/base/element-types.js'
 import { invalidType, invalidValue, outOfRange, stateError } from '../../foundation/base/errors.js'
 import { cudaHandleOf } from '../../foundation/driver/handle-types.js'
+import { refuseStream, streamOfCall } from '../handle-library.js'
 import { checkDeviceBuffer, type GivenMemory } from '../library-call.js'
 import { checkAlive, enqueue } from './group.js'
 import type { NcclHandle, NcclOperation } from './nccl-handle.js'
@@ -38,8 +39,6 @@ export interface CommunicatorOptions {
 export interface TransferOptions {
   /** The type of the elements. */
   readonly type: NcclType
-  /** The stream of the work, no per-thread default stream. Default: the current stream of the communicator's device. */
-  readonly stream?: Stream | undefined
 }
 
 /** The options of calls that reduce the values of all ranks. */
@@ -110,16 +109,18 @@ export class NcclCall {
   constructor(
     private readonly handle: NcclHandle,
     device: Device,
+    stream: Stream,
     options: TransferOptions,
     takes: readonly CallOption[],
   ) {
     if (options === undefined) throw invalidType('options', 'an object such as { type }', options)
-    const given = readOptions(options as AllOptions, ['type', 'stream', ...takes])
+    refuseStream(options, 'communicator.allReduce(stream, source, destination, options)')
+    const given = readOptions(options as AllOptions, ['type', ...takes])
     const { op = 'sum', root = 0 } = given
     const { size } = handle.clique
     checkAlive(handle)
     this.#type = checkChoice(given.type, 'options.type', TYPES)
-    this.#stream = streamFor(device, given.stream)
+    this.#stream = streamFor(device, stream)
     this.#op = takes.includes('op') ? checkChoice(op, 'options.op', REDUCTIONS) : undefined
     this.root = takes.includes('root') ? checkRank(root, 'options.root', size) : undefined
     this.#peer = takes.includes('peer') ? checkRank(given.peer, 'options.peer', size) : undefined
@@ -222,13 +223,8 @@ class Operation implements NcclOperation {
   }
 }
 
-function streamFor(device: Device, given: Stream | undefined): Stream {
-  if (given !== undefined && !isStream(given)) throw invalidType('options.stream', 'a Stream', given)
-  const stream = given ?? Stream.current(device)
-  if (stream.device !== device) {
-    const where = elsewhere(device, stream.device)
-    throw stateError('ERR_DEVICE_MISMATCH', `${stream} is on ${stream.device}, and the communicator on ${where}`)
-  }
+function streamFor(device: Device, given: unknown): Stream {
+  const stream = streamOfCall({ device, toString: () => 'the communicator' }, given)
   const impl = streamImplOf(stream)
   if (impl !== undefined && cudaHandleOf(impl.handle) === PER_THREAD) {
     throw stateError('ERR_UNSUPPORTED', `NCCL cannot use ${stream}, the per-thread default stream: take another stream`)

@@ -1,8 +1,8 @@
 /** JPEG files decoded and encoded by nvJPEG, in stream order. Importing this loads no library. */
 
-import type { Device } from '../../core/device.js'
+import { type Device, resolveDevice } from '../../core/device.js'
 import { allocateOn, type DeviceBuffer } from '../../core/memory/device-buffer.js'
-import { isStream, type Stream } from '../../core/stream.js'
+import type { Stream } from '../../core/stream.js'
 import { openStream, type StreamImpl } from '../../core/streams/stream-impl.js'
 import {
   checkArray,
@@ -13,12 +13,12 @@ import {
   readProperties,
 } from '../../foundation/base/arguments.js'
 import type { OwnBytes } from '../../foundation/base/bytes.js'
-import { invalidType, invalidValue, outOfRange, stateError } from '../../foundation/base/errors.js'
+import { invalidValue, outOfRange } from '../../foundation/base/errors.js'
 import { implementation } from '../../foundation/base/library-object.js'
 import { LIBRARY_ENTRIES } from '../../foundation/driver/driver-constants.js'
 import { finished } from '../../foundation/driver/finished.js'
 import type { NativeMemory } from '../../foundation/native/native-memory.js'
-import { checkHandleOpen, deviceOfWork, HandleOwner, queueCall, refuseCapture } from '../handle-library.js'
+import { checkHandleOpen, HandleOwner, queueCall, refuseCapture, streamOfCall } from '../handle-library.js'
 import { checkDeviceBuffer, type GivenMemory } from '../library-call.js'
 import { decodeOnHost, encodeOnHost } from './host-jpeg.js'
 import { checkDecodable, checkFile, type Subsampling } from './jpeg-info.js'
@@ -113,7 +113,7 @@ export class JpegCodec extends HandleOwner {
    */
   constructor(options?: JpegCodecOptions) {
     const { device } = readOptions(options, ['device'])
-    super(new NvjpegHandle(deviceOfWork({ device }, 'options.stream')), undefined)
+    super(new NvjpegHandle(resolveDevice(device)))
   }
 
   /**
@@ -315,10 +315,7 @@ export class JpegCodec extends HandleOwner {
   }
 
   #checkStream(stream: Stream): void {
-    if (!isStream(stream)) throw invalidType('stream', 'a Stream', stream)
-    openStream(stream)
-    if (stream.device === this.device) return
-    throw stateError('ERR_DEVICE_MISMATCH', `${stream} is on ${stream.device}, and ${this} on ${this.device}`)
+    openStream(streamOfCall(this, stream))
   }
 }
 

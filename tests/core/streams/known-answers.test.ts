@@ -99,10 +99,10 @@ const ELSEWHERE: Readonly<Record<string, Act>> = {
   'exec.upload()': ({ stream, exec }) => exec.upload(stream),
   'device.alloc()': ({ stream }) => stream.device.alloc(8, { stream }),
   'buffer.close(), which frees there': ({ buffer }) => buffer.close(),
-  'cublas.gemm()': ({ buffer, cublas }) =>
-    cublas.gemm(buffer.subarray(0, 16), buffer.subarray(16, 32), buffer.subarray(32, 48), GEMM),
+  'cublas.gemm()': ({ stream, buffer, cublas }) =>
+    cublas.gemm(stream, buffer.subarray(0, 16), buffer.subarray(16, 32), buffer.subarray(32, 48), GEMM),
   'communicator.allReduce()': ({ stream, buffer, communicator }) =>
-    communicator.allReduce(buffer, buffer, { type: 'f32', stream }),
+    communicator.allReduce(stream, buffer, buffer, { type: 'f32' }),
   'busy()': ({ stream }) => busy(stream, 1),
   'latch()': ({ stream }) => latch(stream).open(),
 }
@@ -141,7 +141,7 @@ async function onStage(act: (stage: Stage, told: Told) => unknown): Promise<void
     exec: stream.capture(() => stream.launch(kernel, shape)).instantiate(),
     buffer: device.alloc(64, { stream }),
     pinned: device.allocPinned(64),
-    cublas: new Cublas(stream),
+    cublas: new Cublas({ device: stream.device }),
     communicator,
   }
   await device.finished()

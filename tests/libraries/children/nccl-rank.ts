@@ -42,7 +42,7 @@ const scenarios: Readonly<Record<string, () => Promise<object>>> = {
     for (let index = 0; index < PARTS; index += 1) {
       stream.fill(buffer.subarray(index * part, (index + 1) * part), bitsOf(index * 3 + rank), { width: 4 })
     }
-    communicator.allReduce(buffer, buffer, { type: 'f32' })
+    communicator.allReduce(Stream.current(communicator.device), buffer, buffer, { type: 'f32' })
     const bytes = await stream.download(buffer)
     const values = new Float32Array(bytes.buffer, bytes.byteOffset, bytes.byteLength / 4)
     let wrong = 0
@@ -66,20 +66,26 @@ const scenarios: Readonly<Record<string, () => Promise<object>>> = {
     const mine = [1, 2, 3, 4].map((value) => value + 10 * rank)
     const result: Record<string, number[]> = {}
     await put(mine)
-    communicator.allGather(small, both, { type: 'f32' })
+    communicator.allGather(Stream.current(communicator.device), small, both, { type: 'f32' })
     result['allGather'] = await got()
-    communicator.reduceScatter(both, small, { type: 'f32', op: 'max' })
-    communicator.broadcast(rank === 1 ? small : undefined, both.subarray(0, 16), { type: 'f32', root: 1 })
+    communicator.reduceScatter(Stream.current(communicator.device), both, small, { type: 'f32', op: 'max' })
+    communicator.broadcast(Stream.current(communicator.device), rank === 1 ? small : undefined, both.subarray(0, 16), {
+      type: 'f32',
+      root: 1,
+    })
     result['broadcast'] = (await got()).slice(0, 4)
     await put(mine)
-    communicator.reduce(small, rank === 0 ? both.subarray(16, 32) : undefined, { type: 'f32', op: 'prod' })
+    communicator.reduce(Stream.current(communicator.device), small, rank === 0 ? both.subarray(16, 32) : undefined, {
+      type: 'f32',
+      op: 'prod',
+    })
     result['reduce'] = (await got()).slice(4)
     group(() => {
-      communicator.send(small, { type: 'f32', peer: 1 - rank })
-      communicator.recv(both.subarray(0, 16), { type: 'f32', peer: 1 - rank })
+      communicator.send(Stream.current(communicator.device), small, { type: 'f32', peer: 1 - rank })
+      communicator.recv(Stream.current(communicator.device), both.subarray(0, 16), { type: 'f32', peer: 1 - rank })
     })
     result['exchanged'] = (await got()).slice(0, 4)
-    communicator.allReduce(small, small, { type: 'f32', op: 'avg' })
+    communicator.allReduce(Stream.current(communicator.device), small, small, { type: 'f32', op: 'avg' })
     stream.copy(both.subarray(0, 16), small)
     result['average'] = (await got()).slice(0, 4)
     await communicator.close()
@@ -103,7 +109,7 @@ const scenarios: Readonly<Record<string, () => Promise<object>>> = {
       }
     }
     const begin = performance.now()
-    communicator.allReduce(buffer, buffer, { type: 'f32' })
+    communicator.allReduce(Stream.current(communicator.device), buffer, buffer, { type: 'f32' })
     const ranInside = ran
     const waited = performance.now() - begin
     const [value] = new Float32Array((await stream.download(buffer)).buffer)
@@ -116,14 +122,14 @@ const scenarios: Readonly<Record<string, () => Promise<object>>> = {
     const communicator = await join()
     const buffer = device.alloc(1024)
     stream.fill(buffer, 0)
-    communicator.allReduce(buffer, buffer, { type: 'f32' })
+    communicator.allReduce(Stream.current(communicator.device), buffer, buffer, { type: 'f32' })
     await communicator.finished()
     if (rank === 1) process.kill(process.pid, 'SIGKILL')
     await new Promise((resolve) => setTimeout(resolve, 500))
     const begin = performance.now()
     let told: unknown
     try {
-      communicator.allReduce(buffer, buffer, { type: 'f32' })
+      communicator.allReduce(Stream.current(communicator.device), buffer, buffer, { type: 'f32' })
       await communicator.finished({ signal: AbortSignal.timeout(3000) })
     } catch (error) {
       told = error
@@ -143,12 +149,12 @@ const scenarios: Readonly<Record<string, () => Promise<object>>> = {
     stream.beginCapture('relaxed')
     let code: unknown
     try {
-      communicator.allReduce(buffer, buffer, { type: 'i32' })
+      communicator.allReduce(Stream.current(communicator.device), buffer, buffer, { type: 'i32' })
     } catch (error) {
       code = error instanceof Error && 'code' in error ? error.code : error
     }
     stream.endCapture().close()
-    communicator.allReduce(buffer, buffer, { type: 'i32' })
+    communicator.allReduce(Stream.current(communicator.device), buffer, buffer, { type: 'i32' })
     const [sum] = await stream.download(buffer, Int32Array)
     await communicator.close()
     return { code, sum }

@@ -1,6 +1,6 @@
 /** What tests of all of the package know of cuda-streams/cublas. */
 import assert from 'node:assert/strict'
-import type { DeviceBuffer } from 'cuda-streams'
+import type { DeviceBuffer, Stream } from 'cuda-streams'
 import * as module from 'cuda-streams/cublas'
 import { Cublas, type GeamOptions, type GemmOptions, type StridedBatchOptions } from 'cuda-streams/cublas'
 import { type Call, onlySimulated, withOptions } from '../../catalogue/call.js'
@@ -24,7 +24,7 @@ const PRODUCT = { ...ADDED, k: () => 16, beta: () => 0 }
 const BATCH = { ...PRODUCT, batchCount: () => 1, strideA: () => 256, strideB: () => 256, strideC: () => 256 }
 
 const lacks: NonNullable<Call['lacks']> = ({ lab }) =>
-  lab.once('cuBLAS', () => lackOf(() => new Cublas(lab.allocationStream).close()))
+  lab.once('cuBLAS', () => lackOf(() => new Cublas({ device: lab.allocationStream.device }).close()))
 
 const matrix = (name: string) => ({ name, word: ONE, takes: 'of the device' as const })
 const sum = { name: 'sum', word: 0, becomes: () => TWO, takes: 'of the device' as const }
@@ -38,14 +38,14 @@ function matrices(scene: Scene): readonly [DeviceBuffer, DeviceBuffer, DeviceBuf
 function warmCublas(
   scene: Scene,
   kind: string,
-  warm: (cublas: Cublas, buffers: readonly [DeviceBuffer, DeviceBuffer]) => void,
+  warm: (cublas: Cublas, stream: Stream, buffers: readonly [DeviceBuffer, DeviceBuffer]) => void,
 ): Cublas {
-  const cublas = scene.keep(new Cublas(scene.stream))
+  const cublas = scene.keep(new Cublas({ device: scene.stream.device }))
   scene.closers.set('the Cublas', () => cublas.close())
   const { lab, device, stream } = scene
   lab.once(kind, () => {
     const buffers = [0, 1].map(() => device.alloc(BYTES, { stream })) as [DeviceBuffer, DeviceBuffer]
-    warm(cublas, buffers)
+    warm(cublas, stream, buffers)
     for (const buffer of buffers) buffer.close()
   })
   return cublas
@@ -65,12 +65,12 @@ const calls: readonly Call[] = [
     lacks,
     prepare: (scene) => {
       const { device, stream, lab } = scene
-      const cublas = scene.keep(new Cublas(stream))
+      const cublas = scene.keep(new Cublas({ device: stream.device }))
       newKinds += 1
       const size = 8 + newKinds
       const [a, b, c] = [0, 0, 0].map(() => scene.keep(device.alloc(4 * size, { stream: lab.allocationStream })))
       assert.ok(a !== undefined && b !== undefined && c !== undefined)
-      return () => cublas.gemm(a, b, c, { type: 'f32', m: 1, n: size, k: 1 })
+      return () => cublas.gemm(stream, a, b, c, { type: 'f32', m: 1, n: size, k: 1 })
     },
   },
   {
@@ -80,14 +80,14 @@ const calls: readonly Call[] = [
     waits: mayWait,
     lacks,
     prepare: (scene) => () => {
-      using cublas = new Cublas(scene.stream)
+      using cublas = new Cublas({ device: scene.stream.device })
       const { version } = cublas
       cublas.close()
       return version
     },
   },
   withOptions({
-    name: 'new Cublas(stream, options)',
+    name: 'new Cublas(options)',
     members: ['new Cublas'],
     act: 'makes',
     apart: 'it has a row without options',
@@ -97,7 +97,7 @@ const calls: readonly Call[] = [
       values: { device: ({ device }) => device, workspace: (scene) => scene.buffer(0) as DeviceBuffer },
       lacks: onlySimulated,
     },
-    prepare: (scene) => (options) => scene.keep(new Cublas(scene.stream, options)),
+    prepare: (scene) => (options) => scene.keep(new Cublas(options)),
   }),
   withOptions({
     name: 'cublas.gemm()',
@@ -111,9 +111,9 @@ const calls: readonly Call[] = [
     lacks,
     options: { values: PRODUCT, lacks: onlySimulated },
     prepare: (scene) => {
-      const cublas = warmCublas(scene, 'a product', (one, [a, c]) => one.gemm(a, a, c, SHAPE))
+      const cublas = warmCublas(scene, 'a product', (one, on, [a, c]) => one.gemm(on, a, a, c, SHAPE))
       const [a, b, c] = matrices(scene)
-      return (options: GemmOptions = SHAPE) => cublas.gemm(a, b, c, options)
+      return (options: GemmOptions = SHAPE) => cublas.gemm(scene.stream, a, b, c, options)
     },
   }),
   withOptions({
@@ -128,9 +128,9 @@ const calls: readonly Call[] = [
     lacks,
     options: { values: ADDED, lacks: onlySimulated },
     prepare: (scene) => {
-      const cublas = warmCublas(scene, 'a sum', (one, [a, c]) => one.geam(a, a, c, SUM))
+      const cublas = warmCublas(scene, 'a sum', (one, on, [a, c]) => one.geam(on, a, a, c, SUM))
       const [a, b, c] = matrices(scene)
-      return (options: GeamOptions = SUM) => cublas.geam(a, b, c, options)
+      return (options: GeamOptions = SUM) => cublas.geam(scene.stream, a, b, c, options)
     },
   }),
   withOptions({
@@ -146,18 +146,19 @@ const calls: readonly Call[] = [
     options: { values: BATCH, lacks: onlySimulated },
     slow: true,
     prepare: (scene) => {
-      const cublas = warmCublas(scene, 'a batch', (one, [a, c]) =>
-        one.gemmStridedBatched(a, a, c, { ...SHAPE, batchCount: 1 }),
+      const cublas = warmCublas(scene, 'a batch', (one, on, [a, c]) =>
+        one.gemmStridedBatched(on, a, a, c, { ...SHAPE, batchCount: 1 }),
       )
       const [a, b, c] = matrices(scene)
-      return (options: StridedBatchOptions = { ...SHAPE, batchCount: 1 }) => cublas.gemmStridedBatched(a, b, c, options)
+      return (options: StridedBatchOptions = { ...SHAPE, batchCount: 1 }) =>
+        cublas.gemmStridedBatched(scene.stream, a, b, c, options)
     },
   }),
 ]
 
 export const about: AboutLibrary = {
   module,
-  objects: (stream) => [new Cublas(stream)],
+  objects: (stream) => [new Cublas({ device: stream.device })],
   calls,
   accesses: ({ dataOf, memoryOf, numberOf }) =>
     [true, false].map((writes) => ({
@@ -165,11 +166,11 @@ export const about: AboutLibrary = {
       writes,
       on: 'device',
       run: (stage, side, stream) => {
-        const cublas = new Cublas(stream)
+        const cublas = new Cublas({ device: stream.device })
         const [x, y] = [memoryOf(stage, 'one'), memoryOf(stage, `seen by ${side}`)]
         const data = dataOf(stage) as DeviceBuffer
-        if (writes) cublas.gemm(x, x, data, { type: 'f32', m: 1, n: 1, k: 1, alpha: numberOf(side) })
-        else cublas.gemm(data, x, y, { type: 'f32', m: 1, n: 1, k: 1 })
+        if (writes) cublas.gemm(stream, x, x, data, { type: 'f32', m: 1, n: 1, k: 1, alpha: numberOf(side) })
+        else cublas.gemm(stream, data, x, y, { type: 'f32', m: 1, n: 1, k: 1 })
         cublas.close()
       },
     })),

@@ -48,7 +48,7 @@ onEveryBackend('sums by cuBLAS', (bench: Workbench) => {
 
   for (const type of ['f32', 'f64'] as const) {
     it(`${type}: every order, transposition, alpha and beta gives the sum of the definition`, async () => {
-      using cublas = new Cublas(stream)
+      using cublas = new Cublas({ device: stream.device })
       const [m, n] = [5, 7]
       let seed = 1
       for (const order of ['row', 'column'] as const) {
@@ -61,7 +61,7 @@ onEveryBackend('sums by cuBLAS', (bench: Workbench) => {
               using A = bufferOf(type, alpha === 0 ? nothing(m * n) : a)
               using B = bufferOf(type, beta === 0 ? nothing(m * n) : b)
               using C = bufferOf(type, nothing(m * n))
-              cublas.geam(A, B, C, { type, ...s })
+              cublas.geam(stream, A, B, C, { type, ...s })
               assert.deepEqual(decode(type, await stream.download(C)), sum(s, a, b), JSON.stringify(s))
             }
           }
@@ -71,98 +71,98 @@ onEveryBackend('sums by cuBLAS', (bench: Workbench) => {
   }
 
   it('alpha and beta are 1 by default, and without B beta is 0', async () => {
-    using cublas = new Cublas(stream)
+    using cublas = new Cublas({ device: stream.device })
     using A = bufferOf('f32', [1, 2, 3, 4])
     using B = bufferOf('f32', [10, 20, 30, 40])
     using C = bufferOf('f32', nothing(4))
-    cublas.geam(A, B, C, { type: 'f32', m: 2, n: 2 })
+    cublas.geam(stream, A, B, C, { type: 'f32', m: 2, n: 2 })
     assert.deepEqual(decode('f32', await stream.download(C)), [11, 22, 33, 44])
-    cublas.geam(A, undefined, C, { type: 'f32', m: 2, n: 2, alpha: 3 })
+    cublas.geam(stream, A, undefined, C, { type: 'f32', m: 2, n: 2, alpha: 3 })
     assert.deepEqual(decode('f32', await stream.download(C)), [3, 6, 9, 12])
   })
 
   it('f32: factors are rounded to f32 first, and the sum is', async () => {
-    using cublas = new Cublas(stream)
+    using cublas = new Cublas({ device: stream.device })
     using A = bufferOf('f32', [9, 2 ** 24])
     using B = bufferOf('f32', [0, 1])
     using C = bufferOf('f32', nothing(2))
-    cublas.geam(A, undefined, C, { type: 'f32', m: 1, n: 2, alpha: 0.1 })
+    cublas.geam(stream, A, undefined, C, { type: 'f32', m: 1, n: 2, alpha: 0.1 })
     const rounded = [9, 2 ** 24].map((value) => Math.fround(Math.fround(0.1) * value))
     assert.notEqual(rounded[0], Math.fround(0.1 * 9))
     assert.deepEqual(decode('f32', await stream.download(C)), rounded)
-    cublas.geam(A, B, C, { type: 'f32', m: 1, n: 2 })
+    cublas.geam(stream, A, B, C, { type: 'f32', m: 1, n: 2 })
     assert.deepEqual(decode('f32', await stream.download(C)), [9, 2 ** 24])
   })
 
   it('a transposition keeps every bit, and two of them give the matrix again', async () => {
-    using cublas = new Cublas(stream)
+    using cublas = new Cublas({ device: stream.device })
     // Pixels with three colours each, and the planes of the colours.
     const [pixels, colours] = [35 * 21, 3]
     const values = floats(pixels * colours)
     using hwc = stream.bufferFrom(values)
     using chw = stream.device.alloc(values.byteLength, { stream })
     using again = stream.device.alloc(values.byteLength, { stream })
-    cublas.geam(hwc, undefined, chw, { type: 'f32', m: colours, n: pixels, transposeA: true })
-    cublas.geam(chw, undefined, again, { type: 'f32', m: pixels, n: colours, transposeA: true })
+    cublas.geam(stream, hwc, undefined, chw, { type: 'f32', m: colours, n: pixels, transposeA: true })
+    cublas.geam(stream, chw, undefined, again, { type: 'f32', m: pixels, n: colours, transposeA: true })
     const planes = Float32Array.from(values, (_, at) => values[(at % pixels) * colours + Math.floor(at / pixels)] ?? 0)
     assert.deepEqual(await stream.download(chw, Float32Array), planes)
     assert.deepEqual(await stream.download(again, Float32Array), values)
   })
 
   it('rows may lie apart: what is between them is left alone', async () => {
-    using cublas = new Cublas(stream)
+    using cublas = new Cublas({ device: stream.device })
     using A = bufferOf('f32', [1, 2, 99, 3, 4])
     using B = bufferOf('f32', [10, 30, 99, 99, 20, 40])
     using C = bufferOf('f32', [0, 0, 77, 77, 77, 0, 0])
-    cublas.geam(A, B, C, { type: 'f32', m: 2, n: 2, lda: 3, ldb: 4, ldc: 5, transposeB: true })
+    cublas.geam(stream, A, B, C, { type: 'f32', m: 2, n: 2, lda: 3, ldb: 4, ldc: 5, transposeB: true })
     assert.deepEqual(decode('f32', await stream.download(C)), [11, 22, 77, 77, 77, 33, 44])
-    cublas.geam(A, undefined, C, { type: 'f32', m: 2, n: 2, lda: 3, ldc: 5, order: 'column', transposeA: true })
+    cublas.geam(stream, A, undefined, C, { type: 'f32', m: 2, n: 2, lda: 3, ldc: 5, order: 'column', transposeA: true })
     assert.deepEqual(decode('f32', await stream.download(C)), [1, 3, 77, 77, 77, 2, 4])
   })
 
   it('C may be A or B as it is, and nothing else that has elements in common with them', async () => {
-    using cublas = new Cublas(stream)
+    using cublas = new Cublas({ device: stream.device })
     const size = { type: 'f32', m: 2, n: 2 } as const
     using other = bufferOf('f32', [10, 20, 30, 40])
     using data = bufferOf('f32', [1, 2, 3, 4, 9, 9])
-    cublas.geam(data, other, data, { ...size, transposeB: true })
+    cublas.geam(stream, data, other, data, { ...size, transposeB: true })
     assert.deepEqual(decode('f32', await stream.download(data)), [11, 32, 23, 44, 9, 9])
-    cublas.geam(other, data, data, { ...size, beta: -1 })
+    cublas.geam(stream, other, data, data, { ...size, beta: -1 })
     assert.deepEqual(decode('f32', await stream.download(data)), [-1, -12, 7, -4, 9, 9])
-    cublas.geam(data, data, data, size)
-    cublas.geam(data, undefined, data, { ...size, alpha: 0.5 })
+    cublas.geam(stream, data, data, data, size)
+    cublas.geam(stream, data, undefined, data, { ...size, alpha: 0.5 })
     assert.deepEqual(decode('f32', await stream.download(data)), [-1, -12, 7, -4, 9, 9])
     const part = data.subarray(4, 24)
     for (const [letter, act] of [
-      ['A', () => cublas.geam(data, other, data, { ...size, transposeA: true })],
-      ['A', () => cublas.geam(data, undefined, data, { ...size, transposeA: true })],
-      ['A', () => cublas.geam(data, other, data, { ...size, lda: 3 })],
-      ['A', () => cublas.geam(part, other, data, size)],
-      ['B', () => cublas.geam(other, data, data, { ...size, transposeB: true })],
-      ['B', () => cublas.geam(other, data, data, { ...size, ldc: 3 })],
-      ['B', () => cublas.geam(other, data, part, { ...size, beta: 0 })],
+      ['A', () => cublas.geam(stream, data, other, data, { ...size, transposeA: true })],
+      ['A', () => cublas.geam(stream, data, undefined, data, { ...size, transposeA: true })],
+      ['A', () => cublas.geam(stream, data, other, data, { ...size, lda: 3 })],
+      ['A', () => cublas.geam(stream, part, other, data, size)],
+      ['B', () => cublas.geam(stream, other, data, data, { ...size, transposeB: true })],
+      ['B', () => cublas.geam(stream, other, data, data, { ...size, ldc: 3 })],
+      ['B', () => cublas.geam(stream, other, data, part, { ...size, beta: 0 })],
     ] as const) {
       refused(act, 'ERR_INVALID_ARG_VALUE', new RegExp(`^${letter} and C have elements in common: C can be ${letter}`))
     }
     // Two halves of one matrix of 2 x 3, each with its rows between those of the other.
-    cublas.geam(data, undefined, data.subarray(8, 24), { type: 'f32', m: 2, n: 1, lda: 3, ldc: 3 })
+    cublas.geam(stream, data, undefined, data.subarray(8, 24), { type: 'f32', m: 2, n: 1, lda: 3, ldc: 3 })
     assert.deepEqual(decode('f32', await stream.download(data)), [-1, -12, -1, -4, 9, -4])
   })
 
   it('another stream sees the sum only after a wait, and without one what was there before', async () => {
-    using cublas = new Cublas(stream)
+    using cublas = new Cublas({ device: stream.device })
     using other = bench.stream()
     using A = bufferOf('f32', [1, 2, 3])
     using C = bufferOf('f32', [0, 0, 0])
     using seen = stream.device.alloc(12, { stream: other })
     const options: GeamOptions = { type: 'f32', m: 3, n: 1 }
     // The first of a kind may wait for the device, which would wait for the latch.
-    cublas.geam(A, A, C, options)
+    cublas.geam(stream, A, A, C, options)
     for (const waits of [false, true]) {
       stream.fill(C, 0)
       stream.synchronize()
       using latch = bench.latch(stream)
-      cublas.geam(A, A, C, options)
+      cublas.geam(stream, A, A, C, options)
       if (waits) other.wait(stream)
       other.copy(seen, C)
       const bytes = other.download(seen)
@@ -175,17 +175,17 @@ onEveryBackend('sums by cuBLAS', (bench: Workbench) => {
 
   it('is captured with its factors, and runs with each launch', async () => {
     using workspace = stream.device.alloc(32 * 1024 * 1024, { stream })
-    using cublas = new Cublas(stream, { workspace })
+    using cublas = new Cublas({ device: stream.device, workspace })
     using A = bufferOf('f32', [3, 4])
     using C = bufferOf('f32', [1, 1])
     const options: GeamOptions = { type: 'f32', m: 2, n: 1, alpha: 2, beta: 1 }
-    cublas.geam(A, C, C, options)
+    cublas.geam(stream, A, C, C, options)
     stream.synchronize()
     using graph = stream.capture(() => {
-      cublas.geam(A, C, C, options)
+      cublas.geam(stream, A, C, C, options)
     })
     // The factors are read during the call: those of a later one are not taken.
-    cublas.geam(A, C, C, { ...options, alpha: 100 })
+    cublas.geam(stream, A, C, C, { ...options, alpha: 100 })
     assert.deepEqual(decode('f32', await stream.download(C)), [307, 409], 'a capture computes nothing')
     using exec = graph.instantiate()
     exec.launch(stream)
@@ -194,14 +194,14 @@ onEveryBackend('sums by cuBLAS', (bench: Workbench) => {
   })
 
   it('buffers may be closed at once: their memory is given back after the sum', async () => {
-    using cublas = new Cublas(stream)
+    using cublas = new Cublas({ device: stream.device })
     using other = bench.stream()
     using C = bufferOf('f32', [0])
     for (let round = 1; round <= 20; round += 1) {
       const [A, B] = [other.bufferFrom(Float32Array.of(round)), other.bufferFrom(Float32Array.of(2))]
       await other.finished()
       bench.busy(stream, 50_000)
-      cublas.geam(A, B, C, { type: 'f32', m: 1, n: 1 })
+      cublas.geam(stream, A, B, C, { type: 'f32', m: 1, n: 1 })
       A.close()
       B.close()
       // These would take the memory of A and B, were it free already.
@@ -213,12 +213,12 @@ onEveryBackend('sums by cuBLAS', (bench: Workbench) => {
   })
 
   it('refuses wrong arguments by name, and queues nothing', async () => {
-    using cublas = new Cublas(stream)
+    using cublas = new Cublas({ device: stream.device })
     using A = bufferOf('f32', [1, 2, 3, 4])
     using C = bufferOf('f32', [9, 9, 9, 9])
     const ok: GeamOptions = { type: 'f32', m: 2, n: 2 }
     const geam = (options: unknown, { a = A, b = A, c = C }: { a?: unknown; b?: unknown; c?: unknown } = {}): unknown =>
-      cublas.geam(a as DeviceBuffer, b as DeviceBuffer, c as DeviceBuffer, options as GeamOptions)
+      cublas.geam(stream, a as DeviceBuffer, b as DeviceBuffer, c as DeviceBuffer, options as GeamOptions)
     refused(() => geam(undefined), 'ERR_INVALID_ARG_TYPE', /options.*\{ type, m, n \}/)
     refused(() => geam({ ...ok, k: 2 }), 'ERR_INVALID_ARG_VALUE', /k/)
     for (const type of ['f16', 'bf16', 'f8']) {
@@ -246,18 +246,22 @@ onEveryBackend('sums by cuBLAS', (bench: Workbench) => {
     closed.close()
     refused(() => geam(ok, { b: closed }), 'ERR_CLOSED')
     refused(() => geam({ ...ok, beta: 0 }, { b: closed }), 'ERR_CLOSED')
-    refused(() => cublas.geam(A, undefined, C, { ...ok, beta: 1 }), 'ERR_INVALID_ARG_VALUE', /^options\.beta.*not 1$/)
+    refused(
+      () => cublas.geam(stream, A, undefined, C, { ...ok, beta: 1 }),
+      'ERR_INVALID_ARG_VALUE',
+      /^options\.beta.*not 1$/,
+    )
     cublas.close()
     refused(() => geam(ok), 'ERR_CLOSED')
     assert.deepEqual(decode('f32', await stream.download(C)), [9, 9, 9, 9])
   })
 
   it('memory of another library is taken too', async () => {
-    using cublas = new Cublas(stream)
+    using cublas = new Cublas({ device: stream.device })
     using A = bufferOf('f32', [7])
     using theirs = DeviceBuffer.from(A.pointer, 4, { device: bench.device })
     using C = bufferOf('f32', [0])
-    cublas.geam(theirs, theirs, C, { type: 'f32', m: 1, n: 1 })
+    cublas.geam(stream, theirs, theirs, C, { type: 'f32', m: 1, n: 1 })
     assert.deepEqual(decode('f32', await stream.download(C)), [14])
   })
 })
@@ -265,7 +269,7 @@ onEveryBackend('sums by cuBLAS', (bench: Workbench) => {
 describe('what the sanitizer is told of a sum', () => {
   const size = { type: 'f32', m: 2, n: 2 } as const
   type Buffers = { readonly a: DeviceBuffer; readonly b: DeviceBuffer; readonly c: DeviceBuffer }
-  type Add = (cublas: Cublas, buffers: Buffers) => unknown
+  type Add = (cublas: Cublas, stream: Stream, buffers: Buffers) => unknown
 
   /** How many races there are if another stream fills the first eight bytes of one buffer before the sum. */
   function racesWith(letter: keyof Buffers, add: Add, waits = false): number {
@@ -278,11 +282,11 @@ describe('what the sanitizer is told of a sum', () => {
     device.synchronize()
     other.fill({ a, b, c }[letter].subarray(0, 8), 0)
     if (waits) stream.wait(other)
-    add(new Cublas(stream), { a, b, c })
+    add(new Cublas({ device }), stream, { a, b, c })
     return sanitizer.reports.length
   }
 
-  const both: Add = (cublas, { a, b, c }) => cublas.geam(a, b, c, size)
+  const both: Add = (cublas, stream, { a, b, c }) => cublas.geam(stream, a, b, c, size)
   for (const letter of ['a', 'b', 'c'] as const) {
     it(`a missing wait for what writes ${letter.toUpperCase()} is a race, and with the wait there is none`, () => {
       assert.equal(racesWith(letter, both), 1)
@@ -292,19 +296,19 @@ describe('what the sanitizer is told of a sum', () => {
 
   it('B is not read where it is undefined, nor A and B where their factor is 0', () => {
     assert.equal(
-      racesWith('b', (cublas, { a, c }) => cublas.geam(a, undefined, c, { ...size, transposeA: true })),
+      racesWith('b', (cublas, stream, { a, c }) => cublas.geam(stream, a, undefined, c, { ...size, transposeA: true })),
       0,
     )
     assert.equal(
-      racesWith('a', (cublas, { a, c }) => cublas.geam(a, undefined, c, { ...size, transposeA: true })),
+      racesWith('a', (cublas, stream, { a, c }) => cublas.geam(stream, a, undefined, c, { ...size, transposeA: true })),
       1,
     )
     assert.equal(
-      racesWith('b', (cublas, { a, b, c }) => cublas.geam(a, b, c, { ...size, beta: 0 })),
+      racesWith('b', (cublas, stream, { a, b, c }) => cublas.geam(stream, a, b, c, { ...size, beta: 0 })),
       0,
     )
     assert.equal(
-      racesWith('a', (cublas, { a, b, c }) => cublas.geam(a, b, c, { ...size, alpha: 0 })),
+      racesWith('a', (cublas, stream, { a, b, c }) => cublas.geam(stream, a, b, c, { ...size, alpha: 0 })),
       0,
     )
   })
@@ -313,8 +317,8 @@ describe('what the sanitizer is told of a sum', () => {
     // Columns 2 and 3 of matrices of two by four: the fill is of columns 0 and 1.
     const right = (buffer: DeviceBuffer): DeviceBuffer => buffer.subarray(8, 32)
     const apart = { ...size, lda: 4, ldb: 4, ldc: 4 }
-    const left: Add = (cublas, { a, b, c }) => cublas.geam(a, b, c, apart)
-    const beside: Add = (cublas, { a, b, c }) => cublas.geam(right(a), right(b), right(c), apart)
+    const left: Add = (cublas, stream, { a, b, c }) => cublas.geam(stream, a, b, c, apart)
+    const beside: Add = (cublas, stream, { a, b, c }) => cublas.geam(stream, right(a), right(b), right(c), apart)
     for (const letter of ['a', 'b', 'c'] as const) {
       assert.equal(racesWith(letter, left), 1)
       assert.equal(racesWith(letter, beside), 0)
@@ -322,7 +326,7 @@ describe('what the sanitizer is told of a sum', () => {
   })
 
   it('in place it races with others, and not with itself', () => {
-    const inPlace: Add = (cublas, { a, b }) => cublas.geam(a, b, a, size)
+    const inPlace: Add = (cublas, stream, { a, b }) => cublas.geam(stream, a, b, a, size)
     assert.equal(racesWith('a', inPlace), 1)
     assert.equal(racesWith('b', inPlace), 1)
     assert.equal(racesWith('c', inPlace), 0)

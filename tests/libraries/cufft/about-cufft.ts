@@ -1,6 +1,6 @@
 /** What tests of all of the package know of cuda-streams/cufft. */
 import assert from 'node:assert/strict'
-import type { DeviceBuffer } from 'cuda-streams'
+import type { DeviceBuffer, Stream } from 'cuda-streams'
 import * as module from 'cuda-streams/cufft'
 import { Fft, type FftOptions } from 'cuda-streams/cufft'
 import { type Call, onlySimulated, withOptions } from '../../catalogue/call.js'
@@ -13,15 +13,18 @@ const ONE = 0x3f800000
 const SINGLE = { type: 'c2c', shape: [1], batch: BYTES / 8 } as const
 
 const lacks: NonNullable<Call['lacks']> = ({ lab }) =>
-  lab.once('cuFFT', () => lackOf(() => new Fft({ ...SINGLE, stream: lab.allocationStream }).close()))
+  lab.once('cuFFT', () => lackOf(() => new Fft({ ...SINGLE, device: lab.allocationStream.device }).close()))
 
 /** A plan that has transformed on the stream before: the first transform there needs memory, and the first of a kind may load code. */
-function warmFft(scene: Scene, warm: (fft: Fft, buffers: readonly [DeviceBuffer, DeviceBuffer]) => void): Fft {
+function warmFft(
+  scene: Scene,
+  warm: (fft: Fft, stream: Stream, buffers: readonly [DeviceBuffer, DeviceBuffer]) => void,
+): Fft {
   const { device, stream } = scene
-  const fft = scene.keep(new Fft({ ...SINGLE, stream }))
+  const fft = scene.keep(new Fft({ ...SINGLE, device: stream.device }))
   scene.closers.set('the Fft', () => fft.close())
   const buffers = [0, 1].map(() => zeros(device, stream, BYTES)) as [DeviceBuffer, DeviceBuffer]
-  warm(fft, buffers)
+  warm(fft, stream, buffers)
   for (const buffer of buffers) buffer.close()
   return fft
 }
@@ -41,11 +44,11 @@ const calls: readonly Call[] = [
     prepare: (scene) => {
       const { device, stream, lab } = scene
       newKinds += 1
-      const fft = scene.keep(new Fft({ type: 'c2c', shape: [8 + newKinds], stream }))
+      const fft = scene.keep(new Fft({ type: 'c2c', shape: [8 + newKinds], device: stream.device }))
       const data = scene.keep(device.alloc(fft.inputBytes, { stream: lab.allocationStream }))
       // It has memory to work in afterwards.
-      fft.inverse(data)
-      return () => fft.forward(data)
+      fft.inverse(stream, data)
+      return () => fft.forward(stream, data)
     },
   },
   {
@@ -59,7 +62,7 @@ const calls: readonly Call[] = [
     waits: 'loading',
     lacks,
     prepare: (scene) => () => {
-      using fft = new Fft({ type: 'd2z', shape: [2, 3, 5], batch: 7, stream: scene.stream })
+      using fft = new Fft({ type: 'd2z', shape: [2, 3, 5], batch: 7, device: scene.stream.device })
       const { type, shape, batch, inputBytes, outputBytes } = fft
       assert.deepEqual([type, shape, batch, inputBytes, outputBytes], ['d2z', [2, 3, 5], 7, 1680, 2016])
       fft.close()
@@ -74,7 +77,7 @@ const calls: readonly Call[] = [
     options: {
       values: {
         ...{ type: () => SINGLE.type, shape: () => SINGLE.shape, batch: () => SINGLE.batch },
-        ...{ device: ({ device }: Scene) => device, stream: ({ stream }: Scene) => stream },
+        device: ({ device }: Scene) => device,
       },
       lacks: onlySimulated,
       closedCodes: ['ERR_INVALID_ARG_TYPE'],
@@ -98,9 +101,9 @@ const calls: readonly Call[] = [
     uses: ['the Fft'],
     lacks,
     prepare: (scene) => {
-      const fft = warmFft(scene, (one, [from, to]) => one.forward(from, to))
+      const fft = warmFft(scene, (one, on, [from, to]) => one.forward(on, from, to))
       const [from, to] = deviceBuffers(scene, 2) as [DeviceBuffer, DeviceBuffer]
-      return () => fft.forward(from, to)
+      return () => fft.forward(scene.stream, from, to)
     },
   },
   {
@@ -115,16 +118,16 @@ const calls: readonly Call[] = [
     lacks,
     slow: true,
     prepare: (scene) => {
-      const fft = warmFft(scene, (one, [data]) => one.inverse(data))
+      const fft = warmFft(scene, (one, on, [data]) => one.inverse(on, data))
       const [data] = deviceBuffers(scene, 1) as [DeviceBuffer]
-      return () => fft.inverse(data)
+      return () => fft.inverse(scene.stream, data)
     },
   },
 ]
 
 export const about: AboutLibrary = {
   module,
-  objects: (stream) => [new Fft({ type: 'c2c', shape: [2, 4], stream })],
+  objects: (stream) => [new Fft({ type: 'c2c', shape: [2, 4], device: stream.device })],
   calls,
   accesses: ({ dataOf, memoryOf, numberOf }) =>
     [true, false].map((writes) => ({
@@ -132,17 +135,17 @@ export const about: AboutLibrary = {
       writes,
       on: 'device',
       run: (stage, side, stream) => {
-        using fft = new Fft({ type: writes ? 'c2r' : 'r2c', shape: [1], stream })
+        using fft = new Fft({ type: writes ? 'c2r' : 'r2c', shape: [1], device: stream.device })
         const data = dataOf(stage) as DeviceBuffer
         const other = memoryOf(stage, `transform of ${side}`, 8)
         if (!writes) {
-          fft.forward(data, other)
+          fft.forward(stream, data, other)
           stream.copy(memoryOf(stage, `seen by ${side}`), other.subarray(0, 4))
           return
         }
         const [bits = 0] = new Uint32Array(Float32Array.of(numberOf(side)).buffer)
         stream.fill(other, bits, { width: 4 })
-        fft.inverse(other, data)
+        fft.inverse(stream, other, data)
       },
     })),
 }

@@ -89,17 +89,17 @@ onEveryBackend('cuFFT', (bench: Workbench) => {
         for (const shape of SIZES) {
           const count = shape.reduce((product, size) => product * size, 1)
           const batch = 2
-          using fft = new Fft({ type, shape, batch, stream })
+          using fft = new Fft({ type, shape, batch, device: stream.device })
           const values = numbers(2 * count * batch)
           const expected = [0, 1].flatMap((index) =>
             definition(values.slice(2 * count * index, 2 * count * (index + 1)), shape, sign),
           )
           using from = await upload(stream, type, values)
           using to = stream.device.alloc(fft.outputBytes, { stream })
-          fft[way](from, to)
+          fft[way](stream, from, to)
           assertNear(await download(stream, type, to), expected, type, `[${shape}]`)
           assert.deepEqual(await download(stream, type, from), values, 'the input is left alone')
-          fft[way](from)
+          fft[way](stream, from)
           assertNear(await download(stream, type, from), expected, type, `[${shape}] in place`)
         }
       })
@@ -113,18 +113,18 @@ onEveryBackend('cuFFT', (bench: Workbench) => {
     it(`${there} and ${back}: half of the spectrum, and back from it`, async () => {
       for (const shape of SIZES) {
         const count = shape.reduce((product, size) => product * size, 1)
-        using forward = new Fft({ type: there, shape, stream })
-        using inverse = new Fft({ type: back, shape, stream })
+        using forward = new Fft({ type: there, shape, device: stream.device })
+        using inverse = new Fft({ type: back, shape, device: stream.device })
         assert.equal(forward.inputBytes, inverse.outputBytes)
         assert.equal(forward.outputBytes, inverse.inputBytes)
         const values = numbers(count)
         using signal = await upload(stream, there, values)
         using spectrum = stream.device.alloc(forward.outputBytes, { stream })
-        forward.forward(signal, spectrum)
+        forward.forward(stream, signal, spectrum)
         const expected = halfOf(definition(complexOf(values), shape, -1), shape)
         assertNear(await download(stream, there, spectrum), expected, there, `[${shape}]`)
         stream.fill(signal, 0)
-        inverse.inverse(spectrum, signal)
+        inverse.inverse(stream, spectrum, signal)
         const scaled = values.map((value) => value * count)
         assertNear(await download(stream, there, signal), scaled, there, `back from [${shape}]`)
       }
@@ -132,10 +132,10 @@ onEveryBackend('cuFFT', (bench: Workbench) => {
   }
 
   it('a transform is work of its stream: it comes behind what is before, and before what is behind', async () => {
-    using fft = new Fft({ type: 'c2c', shape: [4], stream })
+    using fft = new Fft({ type: 'c2c', shape: [4], device: stream.device })
     using data = await upload(stream, 'c2c', numbers(8))
     stream.fill(data, 0).fill(data.subarray(0, 4), 0x3f800000, { width: 4 })
-    fft.forward(data)
+    fft.forward(stream, data)
     stream.fill(data.subarray(8, 16), 0)
     assert.deepEqual(await download(stream, 'c2c', data), [1, 0, 0, 0, 1, 0, 1, 0])
   })
@@ -144,9 +144,9 @@ onEveryBackend('cuFFT', (bench: Workbench) => {
     using other = bench.stream()
     const data = await upload(other, 'c2c', numbers(16))
     const result = stream.device.alloc(64, { stream: other })
-    const fft = new Fft({ type: 'c2c', shape: [8], stream })
+    const fft = new Fft({ type: 'c2c', shape: [8], device: stream.device })
     stream.wait(other)
-    fft.forward(data, result)
+    fft.forward(stream, data, result)
     fft.close()
     data.close()
     other.wait(stream)
@@ -160,7 +160,7 @@ onEveryBackend('cuFFT', (bench: Workbench) => {
     using fft = new Fft({ type: 'c2c', shape: [97], device: stream.device })
     const run = async (on: Stream, seed: number): Promise<void> => {
       using data = await upload(on, 'c2c', numbers(2 * 97, seed))
-      on.run(() => fft.forward(data))
+      fft.forward(on, data)
       assertNear(await download(on, 'c2c', data), definition(numbers(2 * 97, seed), [97], -1), 'c2c', `of ${seed}`)
     }
     await Promise.all([run(stream, 1), run(other, 2)])
@@ -172,10 +172,10 @@ onEveryBackend('cuFFT', (bench: Workbench) => {
   })
 
   it('a captured transform is computed by each launch, after the plan was closed too', async () => {
-    const fft = new Fft({ type: 'c2c', shape: [4], stream })
+    const fft = new Fft({ type: 'c2c', shape: [4], device: stream.device })
     using data = await upload(stream, 'c2c', [1, 0, 0, 0, 0, 0, 0, 0])
-    fft.forward(data)
-    const graph: Graph = stream.capture(() => fft.forward(data))
+    fft.forward(stream, data)
+    const graph: Graph = stream.capture(() => fft.forward(stream, data))
     fft.close()
     using exec = graph.instantiate()
     graph.close()
@@ -187,17 +187,17 @@ onEveryBackend('cuFFT', (bench: Workbench) => {
   it('on a stream that captures, a plan that has not worked there is refused, and the capture goes on', () => {
     using capturing = bench.stream()
     // cuFFT needs no memory to work in for some sizes: for a large prime it does.
-    using fft = new Fft({ type: 'c2c', shape: [4099], stream: capturing })
+    using fft = new Fft({ type: 'c2c', shape: [4099], device: capturing.device })
     using data = stream.device.alloc(fft.inputBytes, { stream: capturing })
     capturing.beginCapture()
-    refused(() => fft.forward(data), 'ERR_UNSUPPORTED', /transform once on this stream before the capture/)
+    refused(() => fft.forward(capturing, data), 'ERR_UNSUPPORTED', /transform once on this stream before the capture/)
     assert.equal(capturing.endCapture().nodeCount, 0)
   })
 
   for (const mode of ['global', 'threadLocal', 'relaxed'] as const) {
     it(`no plan is made while a blocking stream captures, and the capture goes on: ${mode}`, () => {
       using blocking = bench.stream({ nonBlocking: false })
-      const make = (): Fft => new Fft({ type: 'c2c', shape: [8], stream })
+      const make = (): Fft => new Fft({ type: 'c2c', shape: [8], device: stream.device })
       blocking.beginCapture(mode)
       const { code, message } = refusedByDriver(make, 906)
       assert.equal(code, 'CUDA_ERROR_STREAM_CAPTURE_IMPLICIT')
@@ -217,23 +217,27 @@ onEveryBackend('cuFFT', (bench: Workbench) => {
     refused(make({ type: 'c2c', shape: [4, 0] }), 'ERR_OUT_OF_RANGE', /options.shape\[1\]/)
     refused(make({ type: 'c2c', shape: [4], batch: 0 }), 'ERR_OUT_OF_RANGE', /options.batch/)
     refused(() => new Fft(undefined as never), 'ERR_INVALID_ARG_TYPE', /options/)
-    using fft = new Fft({ type: 'r2c', shape: [6], stream })
-    using both = new Fft({ type: 'z2z', shape: [2], stream })
+    using fft = new Fft({ type: 'r2c', shape: [6], device: stream.device })
+    using both = new Fft({ type: 'z2z', shape: [2], device: stream.device })
     using input = stream.device.alloc(24, { stream })
     using output = stream.device.alloc(40, { stream })
-    refused(() => fft.inverse(input, output), 'ERR_UNSUPPORTED', /make an Fft of type 'c2r' for inverse\(\)/)
-    refused(() => fft.forward(input), 'ERR_INVALID_ARG_TYPE', /output/)
-    refused(() => fft.forward(input.subarray(0, 16), output), 'ERR_OUT_OF_RANGE', /input.*24 bytes.*1 x r2c of 6/)
-    refused(() => fft.forward(input, output.subarray(0, 24)), 'ERR_OUT_OF_RANGE', /output.*32 bytes/)
-    refused(() => fft.forward(output.subarray(4, 40), output), 'ERR_INVALID_ARG_VALUE', /input.*8 bytes/)
-    refused(() => fft.forward(output.subarray(8, 32), output), 'ERR_INVALID_ARG_VALUE', /overlap/)
-    refused(() => fft.forward(output, output), 'ERR_INVALID_ARG_VALUE', /overlap/)
-    refused(() => both.forward(output.subarray(8, 40)), 'ERR_INVALID_ARG_VALUE', /input.*16 bytes/)
-    refused(() => fft.forward({} as never, output), 'ERR_INVALID_ARG_TYPE', /input/)
-    const closed = new Fft({ type: 'c2c', shape: [2], stream })
+    refused(() => fft.inverse(stream, input, output), 'ERR_UNSUPPORTED', /make an Fft of type 'c2r' for inverse\(\)/)
+    refused(() => fft.forward(stream, input), 'ERR_INVALID_ARG_TYPE', /output/)
+    refused(
+      () => fft.forward(stream, input.subarray(0, 16), output),
+      'ERR_OUT_OF_RANGE',
+      /input.*24 bytes.*1 x r2c of 6/,
+    )
+    refused(() => fft.forward(stream, input, output.subarray(0, 24)), 'ERR_OUT_OF_RANGE', /output.*32 bytes/)
+    refused(() => fft.forward(stream, output.subarray(4, 40), output), 'ERR_INVALID_ARG_VALUE', /input.*8 bytes/)
+    refused(() => fft.forward(stream, output.subarray(8, 32), output), 'ERR_INVALID_ARG_VALUE', /overlap/)
+    refused(() => fft.forward(stream, output, output), 'ERR_INVALID_ARG_VALUE', /overlap/)
+    refused(() => both.forward(stream, output.subarray(8, 40)), 'ERR_INVALID_ARG_VALUE', /input.*16 bytes/)
+    refused(() => fft.forward(stream, {} as never, output), 'ERR_INVALID_ARG_TYPE', /input/)
+    const closed = new Fft({ type: 'c2c', shape: [2], device: stream.device })
     closed.close()
     closed.close()
-    refused(() => closed.forward(output), 'ERR_CLOSED', /Fft/)
+    refused(() => closed.forward(stream, output), 'ERR_CLOSED', /Fft/)
   })
 })
 
@@ -242,27 +246,27 @@ describe('cuFFT on the simulator', () => {
 
   it('the input of a transform to real numbers is overwritten, as on a GPU it may be', async () => {
     const stream = bench.stream()
-    using fft = new Fft({ type: 'c2r', shape: [2, 2], stream })
+    using fft = new Fft({ type: 'c2r', shape: [2, 2], device: stream.device })
     using input = await upload(stream, 'c2r', Array(8).fill(1))
     using output = stream.device.alloc(fft.outputBytes, { stream })
-    fft.inverse(input, output)
+    fft.inverse(stream, input, output)
     assert.ok((await download(stream, 'c2r', input)).every(Number.isNaN))
   })
 
   it('a graph and its plan, used at the same time, are a race in the memory that both work in', async () => {
     const [stream, other] = [bench.stream(), bench.stream()]
     const { device } = stream
-    using fft = new Fft({ type: 'c2c', shape: [8], stream })
+    using fft = new Fft({ type: 'c2c', shape: [8], device: stream.device })
     using first = device.alloc(64, { stream })
     using second = device.alloc(64, { stream })
     stream.fill(first, 0).fill(second, 0)
-    fft.forward(first)
+    fft.forward(stream, first)
     const sanitizer = Sanitizer.start({ device, mode: 'collect' })
-    using graph = stream.capture(() => fft.forward(first))
+    using graph = stream.capture(() => fft.forward(stream, first))
     using exec = graph.instantiate()
     other.wait(stream)
     stream.launch(exec)
-    fft.forward(second)
+    fft.forward(stream, second)
     assert.equal(sanitizer.reports.length, 0, 'on one stream they come one after the other')
     other.launch(exec)
     await Promise.all([stream.finished(), other.finished()])
@@ -281,8 +285,8 @@ describe('cuFFT on the simulator', () => {
       const [x, y] = [device.alloc(16, { stream: a }), device.alloc(16, { stream: b })]
       a.fill(x, 0x3f, { width: 1 })
       b.fill(y, 0x3f, { width: 1 })
-      a.run(() => fft.forward(x))
-      b.run(() => fft.forward(y))
+      fft.forward(a, x)
+      fft.forward(b, y)
       assert.deepEqual(await a.download(x), await b.download(y))
     })
     assert.equal(result.runs, 1)
@@ -290,12 +294,12 @@ describe('cuFFT on the simulator', () => {
 
   it('inside a host function the first of a kind is ERR_DEADLOCK, and later ones are not', () => {
     const stream = bench.stream()
-    using fft = new Fft({ type: 'c2c', shape: [6], stream })
+    using fft = new Fft({ type: 'c2c', shape: [6], device: stream.device })
     using data = stream.device.alloc(48, { stream })
     const inside = (act: () => void): void => insideHostFunction(stream, act)
-    inside(() => refused(() => new Fft({ type: 'c2c', shape: [5], stream }), 'ERR_DEADLOCK'))
-    inside(() => refused(() => fft.forward(data), 'ERR_DEADLOCK'))
-    fft.forward(data)
-    inside(() => void fft.forward(data))
+    inside(() => refused(() => new Fft({ type: 'c2c', shape: [5], device: stream.device }), 'ERR_DEADLOCK'))
+    inside(() => refused(() => fft.forward(stream, data), 'ERR_DEADLOCK'))
+    fft.forward(stream, data)
+    inside(() => void fft.forward(stream, data))
   })
 })

@@ -8,7 +8,7 @@ import type { Scene } from '../../catalogue/scene.js'
 import { type AboutLibrary, lackOf, mayWait, nodes, zeros } from '../about-library.js'
 
 const lacks: NonNullable<Call['lacks']> = ({ lab }) =>
-  lab.once('cuRAND', () => lackOf(() => new RandomGenerator({ stream: lab.allocationStream }).close()))
+  lab.once('cuRAND', () => lackOf(() => new RandomGenerator({ device: lab.allocationStream.device }).close()))
 
 /** A graph would go on from the state that other work has left. */
 const refuses = ({ situation: { capture } }: Pick<Scene, 'situation'>): readonly string[] =>
@@ -37,14 +37,14 @@ const generating = (member: 'normal' | 'logNormal', mean: number): Call =>
       const generator = generatorOf(scene)
       using buffer = zeros(device, stream, BYTES)
       const own = { mean, stddev: 0 }
-      generator[member](buffer, own)[member](buffer, own)
+      generator[member](stream, buffer, own)[member](stream, buffer, own)
       const numbers = scene.buffer(0) as DeviceBuffer
-      return (options: NormalOptions = own) => generator[member](numbers, options)
+      return (options: NormalOptions = own) => generator[member](stream, numbers, options)
     },
   })
 
 function generatorOf(scene: Scene): RandomGenerator {
-  const generator = scene.keep(new RandomGenerator({ stream: scene.stream }))
+  const generator = scene.keep(new RandomGenerator({ device: scene.stream.device }))
   scene.closers.set('the generator', () => generator.close())
   return generator
 }
@@ -64,9 +64,9 @@ const calls: readonly Call[] = [
     refuses,
     prepare: (scene) => {
       const { device, stream, lab } = scene
-      const generator = scene.keep(new RandomGenerator({ stream }))
+      const generator = scene.keep(new RandomGenerator({ device: stream.device }))
       const numbers = scene.keep(device.alloc(64, { stream: lab.allocationStream }))
-      return () => generator.bits(numbers)
+      return () => generator.bits(stream, numbers)
     },
   },
   withOptions({
@@ -78,13 +78,13 @@ const calls: readonly Call[] = [
     options: {
       values: {
         ...{ seed: () => 1, offset: () => 2 },
-        ...{ device: ({ device }: Scene) => device, stream: ({ stream }: Scene) => stream },
+        device: ({ device }: Scene) => device,
       },
       lacks: onlySimulated,
     },
     prepare:
       (scene) =>
-      (options: RandomOptions = { seed: 1, stream: scene.stream }) => {
+      (options: RandomOptions = { seed: 1, device: scene.device }) => {
         using generator = new RandomGenerator(options)
         generator.close()
       },
@@ -92,7 +92,7 @@ const calls: readonly Call[] = [
   generating('normal', 1),
   generating('logNormal', 0),
   withOptions({
-    name: 'generator.uniform(buffer, options)',
+    name: 'generator.uniform(stream, buffer, options)',
     members: ['RandomGenerator#uniform'],
     act: 'queues by a library',
     apart: 'its numbers are of the seed: tests/libraries/curand',
@@ -101,14 +101,14 @@ const calls: readonly Call[] = [
     options: { values: { type: () => 'f32' as const }, lacks: onlySimulated },
     prepare: (scene) => {
       const [generator, numbers] = [generatorOf(scene), scene.keep(scene.device.alloc(64))]
-      return (options) => generator.uniform(numbers, options)
+      return (options) => generator.uniform(scene.stream, numbers, options)
     },
   }),
 ]
 
 export const about: AboutLibrary = {
   module,
-  objects: (stream) => [new RandomGenerator({ stream })],
+  objects: (stream) => [new RandomGenerator({ device: stream.device })],
   calls,
   accesses: ({ dataOf, numberOf }) => [
     {
@@ -116,8 +116,8 @@ export const about: AboutLibrary = {
       writes: true,
       on: 'device',
       run: (stage, side, stream) => {
-        using generator = new RandomGenerator({ seed: numberOf(side), stream })
-        generator.uniform(dataOf(stage) as DeviceBuffer)
+        using generator = new RandomGenerator({ seed: numberOf(side), device: stream.device })
+        generator.uniform(stream, dataOf(stage) as DeviceBuffer)
       },
     },
   ],

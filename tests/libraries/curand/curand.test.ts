@@ -25,7 +25,7 @@ async function first<T extends Float32Array | Float64Array | Uint32Array>(
   array: T,
   generate: (generator: RandomGenerator, buffer: ReturnType<Stream['device']['alloc']>) => unknown,
 ): Promise<number[]> {
-  using generator = new RandomGenerator({ seed: SEED, stream })
+  using generator = new RandomGenerator({ seed: SEED, device: stream.device })
   using buffer = stream.device.alloc(array.byteLength, { stream })
   generate(generator, buffer)
   await stream.download(buffer, array)
@@ -46,32 +46,32 @@ onEveryBackend('cuRAND', (bench: Workbench) => {
   after(() => stream.close())
 
   it('the first numbers of a seed are those of cuRAND', async () => {
-    assert.deepEqual(await first(stream, new Uint32Array(16), (one, buffer) => one.bits(buffer)), FIRST_BITS)
+    assert.deepEqual(await first(stream, new Uint32Array(16), (one, buffer) => one.bits(stream, buffer)), FIRST_BITS)
     assert.deepEqual(
-      await first(stream, new Float32Array(8), (one, buffer) => one.uniform(buffer)),
+      await first(stream, new Float32Array(8), (one, buffer) => one.uniform(stream, buffer)),
       FIRST_UNIFORM.map(Math.fround),
     )
     assert.deepEqual(
-      await first(stream, new Float64Array(8), (one, buffer) => one.uniform(buffer, { type: 'f64' })),
+      await first(stream, new Float64Array(8), (one, buffer) => one.uniform(stream, buffer, { type: 'f64' })),
       FIRST_UNIFORM_F64,
     )
-    const normal = await first(stream, new Float32Array(8), (one, buffer) => one.normal(buffer))
+    const normal = await first(stream, new Float32Array(8), (one, buffer) => one.normal(stream, buffer))
     assertNear(normal, FIRST_NORMAL, 4e-6)
-    const wide = await first(stream, new Float64Array(8), (one, buffer) => one.normal(buffer, { type: 'f64' }))
+    const wide = await first(stream, new Float64Array(8), (one, buffer) => one.normal(stream, buffer, { type: 'f64' }))
     assertNear(wide, FIRST_NORMAL_F64, 1e-14)
-    const logarithmic = await first(stream, new Float32Array(8), (one, buffer) => one.logNormal(buffer))
+    const logarithmic = await first(stream, new Float32Array(8), (one, buffer) => one.logNormal(stream, buffer))
     assertNear(logarithmic, FIRST_LOG_NORMAL, 4e-6)
   })
 
   for (const { offset, calls, hash } of SEQUENCES) {
     it(`every bit of ${calls} from ${offset} on is that of cuRAND`, async () => {
-      using generator = new RandomGenerator({ seed: SEED, offset, stream })
+      using generator = new RandomGenerator({ seed: SEED, offset, device: stream.device })
       let got = 0
       for (const call of calls.split(' ')) {
         const count = Number(call.slice(1))
         using buffer = stream.device.alloc(count * (call.startsWith('U') ? 8 : 4), { stream })
-        if (call.startsWith('b')) generator.bits(buffer)
-        else generator.uniform(buffer, { type: call.startsWith('U') ? 'f64' : 'f32' })
+        if (call.startsWith('b')) generator.bits(stream, buffer)
+        else generator.uniform(stream, buffer, { type: call.startsWith('U') ? 'f64' : 'f32' })
         for (const word of await stream.download(buffer, Uint32Array)) got = (Math.imul(got, 31) + word) >>> 0
       }
       assert.equal(got.toString(16), hash.toString(16))
@@ -82,65 +82,93 @@ onEveryBackend('cuRAND', (bench: Workbench) => {
     const count = 20_000
     for (const type of ['f32', 'f64'] as const) {
       const array = type === 'f32' ? new Float32Array(count) : new Float64Array(count)
-      const numbers = await first(stream, array, (one, buffer) => one.normal(buffer, { type, mean: 10, stddev: 2 }))
+      const numbers = await first(stream, array, (one, buffer) =>
+        one.normal(stream, buffer, { type, mean: 10, stddev: 2 }),
+      )
       const mean = numbers.reduce((sum, value) => sum + value, 0) / count
       const deviation = Math.sqrt(numbers.reduce((sum, value) => sum + (value - mean) ** 2, 0) / count)
       assert.ok(Math.abs(mean - 10) < 0.1 && Math.abs(deviation - 2) < 0.1, `${type}: ${mean}, ${deviation}`)
-      const logNormal = await first(stream, array, (one, buffer) => one.logNormal(buffer, { type, mean: 1, stddev: 0 }))
+      const logNormal = await first(stream, array, (one, buffer) =>
+        one.logNormal(stream, buffer, { type, mean: 1, stddev: 0 }),
+      )
       assertNear(logNormal.slice(0, 4), Array(4).fill(Math.E), 1e-6)
     }
   })
 
   it('numbers are work of the stream, one call behind the other, and the buffer can be closed at once', async () => {
-    using generator = new RandomGenerator({ seed: SEED, stream })
+    using generator = new RandomGenerator({ seed: SEED, device: stream.device })
     using all = stream.device.alloc(64, { stream })
     stream.fill(all, 1)
     const parts = [all.subarray(0, 12), all.subarray(12, 48), all.subarray(48, 64)]
-    for (const part of parts) generator.bits(part)
+    for (const part of parts) generator.bits(stream, part)
     const gone = stream.device.alloc(64, { stream })
-    generator.bits(gone)
+    generator.bits(stream, gone)
     gone.close()
     generator.close()
     assert.deepEqual([...(await stream.download(all, Uint32Array))], FIRST_BITS)
-    refused(() => generator.bits(all), 'ERR_CLOSED', /RandomGenerator/)
+    refused(() => generator.bits(stream, all), 'ERR_CLOSED', /RandomGenerator/)
   })
 
-  it('a generator stays on the stream that was current when it was made', async () => {
+  it('numbers come in the order of the calls, whichever streams they are queued on', async () => {
     using other = bench.stream()
-    const generator = other.run(() => new RandomGenerator({ seed: SEED, device: stream.device }))
-    using buffer = stream.device.alloc(64, { stream: other })
-    stream.run(() => generator.bits(buffer))
-    assert.deepEqual([...(await other.download(buffer, Uint32Array))], FIRST_BITS)
+    using third = bench.stream()
+    using generator = new RandomGenerator({ seed: SEED, device: stream.device })
+    using buffer = stream.device.alloc(64, { stream })
+    stream.fill(buffer, 0)
+    other.wait(stream)
+    third.wait(stream)
+    const latch = bench.latch(other)
+    generator.bits(stream, buffer.subarray(0, 16)).bits(other, buffer.subarray(16, 32))
+    generator.bits(third, buffer.subarray(32, 48)).bits(third, buffer.subarray(48, 64))
+    assert.equal(stream.query(), true, 'the first call waits for none')
+    assert.equal(third.query(), false, 'a later call waits for the one before')
+    latch.open()
+    stream.wait(third)
+    assert.deepEqual([...(await stream.download(buffer, Uint32Array))], FIRST_BITS)
     other.close()
-    refused(() => generator.bits(buffer), 'ERR_CLOSED')
-    generator.close()
+    generator.bits(stream, buffer)
+    await stream.finished()
   })
 
   it('is refused on a stream that captures, and the capture goes on', () => {
-    using generator = new RandomGenerator({ stream })
+    using generator = new RandomGenerator({ device: stream.device })
     using buffer = stream.device.alloc(64, { stream })
     stream.beginCapture()
-    refused(() => generator.uniform(buffer), 'ERR_UNSUPPORTED', /captures, and uniform\(\) cannot be captured/)
+    refused(() => generator.uniform(stream, buffer), 'ERR_UNSUPPORTED', /captures, and uniform\(\) cannot be captured/)
     stream.endCapture().close()
   })
 
   it('refuses what gives no numbers, and says why', () => {
-    refused(() => new RandomGenerator({ seed: -1, stream }), 'ERR_OUT_OF_RANGE', /options.seed/)
-    refused(() => new RandomGenerator({ seed: 2 ** 53, stream }), 'ERR_OUT_OF_RANGE', /options.seed/)
-    refused(() => new RandomGenerator({ offset: 0.5, stream }), 'ERR_INVALID_ARG_TYPE', /options.offset/)
-    refused(() => new RandomGenerator({ stream: {} as never }), 'ERR_INVALID_ARG_TYPE', /options.stream/)
-    using generator = new RandomGenerator({ stream })
+    refused(() => new RandomGenerator({ seed: -1, device: stream.device }), 'ERR_OUT_OF_RANGE', /options.seed/)
+    refused(() => new RandomGenerator({ seed: 2 ** 53, device: stream.device }), 'ERR_OUT_OF_RANGE', /options.seed/)
+    refused(() => new RandomGenerator({ offset: 0.5, device: stream.device }), 'ERR_INVALID_ARG_TYPE', /options.offset/)
+    refused(
+      () => new RandomGenerator({ stream } as never),
+      'ERR_INVALID_ARG_VALUE',
+      /generator\.uniform\(stream, buffer\)/,
+    )
+    refused(() => new RandomGenerator(stream as never), 'ERR_INVALID_ARG_TYPE', /generator\.uniform\(stream, buffer\)/)
+    refused(() => new RandomGenerator({ device: {} as never }), 'ERR_INVALID_ARG_TYPE', /options.device/)
+    using generator = new RandomGenerator({ device: stream.device })
     using buffer = stream.device.alloc(64, { stream })
-    refused(() => generator.bits({} as never), 'ERR_INVALID_ARG_TYPE', /buffer/)
-    refused(() => generator.bits(buffer.subarray(0, 6)), 'ERR_INVALID_ARG_VALUE', /whole number/)
-    refused(() => generator.bits(buffer.subarray(2, 10)), 'ERR_INVALID_ARG_VALUE', /middle/)
-    refused(() => generator.uniform(buffer, { type: 'u32' as never }), 'ERR_INVALID_ARG_VALUE', /'f32' or 'f64'/)
-    refused(() => generator.uniform(buffer.subarray(4, 20), { type: 'f64' }), 'ERR_INVALID_ARG_VALUE', /8 bytes/)
-    refused(() => generator.normal(buffer.subarray(0, 12)), 'ERR_INVALID_ARG_VALUE', /3 elements.*even/)
-    refused(() => generator.normal(buffer, { stddev: -1 }), 'ERR_OUT_OF_RANGE', /options.stddev/)
-    refused(() => generator.normal(buffer, { mean: Number.NaN }), 'ERR_OUT_OF_RANGE', /options.mean/)
-    refused(() => generator.normal(buffer, { mean: '1' as never }), 'ERR_INVALID_ARG_TYPE', /options.mean/)
-    generator.bits(buffer.subarray(0, 0))
+    refused(() => generator.bits(stream, {} as never), 'ERR_INVALID_ARG_TYPE', /buffer/)
+    refused(() => generator.bits(stream, buffer.subarray(0, 6)), 'ERR_INVALID_ARG_VALUE', /whole number/)
+    refused(() => generator.bits(stream, buffer.subarray(2, 10)), 'ERR_INVALID_ARG_VALUE', /middle/)
+    refused(
+      () => generator.uniform(stream, buffer, { type: 'u32' as never }),
+      'ERR_INVALID_ARG_VALUE',
+      /'f32' or 'f64'/,
+    )
+    refused(
+      () => generator.uniform(stream, buffer.subarray(4, 20), { type: 'f64' }),
+      'ERR_INVALID_ARG_VALUE',
+      /8 bytes/,
+    )
+    refused(() => generator.normal(stream, buffer.subarray(0, 12)), 'ERR_INVALID_ARG_VALUE', /3 elements.*even/)
+    refused(() => generator.normal(stream, buffer, { stddev: -1 }), 'ERR_OUT_OF_RANGE', /options.stddev/)
+    refused(() => generator.normal(stream, buffer, { mean: Number.NaN }), 'ERR_OUT_OF_RANGE', /options.mean/)
+    refused(() => generator.normal(stream, buffer, { mean: '1' as never }), 'ERR_INVALID_ARG_TYPE', /options.mean/)
+    generator.bits(stream, buffer.subarray(0, 0))
   })
 })
 
@@ -149,11 +177,11 @@ describe('cuRAND on the simulator', () => {
 
   it('numbers that another stream reads too early are a race', async () => {
     const [stream, other] = [bench.stream(), bench.stream()]
-    using generator = new RandomGenerator({ stream })
+    using generator = new RandomGenerator({ device: stream.device })
     using buffer = stream.device.alloc(64, { stream })
     other.wait(stream)
     const sanitizer = Sanitizer.start({ device: stream.device, mode: 'collect' })
-    generator.uniform(buffer)
+    generator.uniform(stream, buffer)
     await other.download(buffer)
     sanitizer.stop()
     assert.deepEqual(
@@ -164,14 +192,14 @@ describe('cuRAND on the simulator', () => {
 
   it('inside a host function a new generator, and its first numbers, are ERR_DEADLOCK; later ones are not', () => {
     const stream = bench.stream()
-    using generator = new RandomGenerator({ stream })
+    using generator = new RandomGenerator({ device: stream.device })
     using buffer = stream.device.alloc(24, { stream })
     const inside = (act: () => void): void => insideHostFunction(stream, act)
-    inside(() => refused(() => new RandomGenerator({ stream }), 'ERR_DEADLOCK'))
-    inside(() => refused(() => generator.bits(buffer), 'ERR_DEADLOCK'))
-    generator.bits(buffer).bits(buffer)
-    inside(() => void generator.bits(buffer))
-    using another = new RandomGenerator({ stream })
-    inside(() => refused(() => another.bits(buffer), 'ERR_DEADLOCK'))
+    inside(() => refused(() => new RandomGenerator({ device: stream.device }), 'ERR_DEADLOCK'))
+    inside(() => refused(() => generator.bits(stream, buffer), 'ERR_DEADLOCK'))
+    generator.bits(stream, buffer).bits(stream, buffer)
+    inside(() => void generator.bits(stream, buffer))
+    using another = new RandomGenerator({ device: stream.device })
+    inside(() => refused(() => another.bits(stream, buffer), 'ERR_DEADLOCK'))
   })
 })

@@ -5,7 +5,7 @@ import { once } from 'node:events'
 import { describe, it } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { Worker } from 'node:worker_threads'
-import type { DeviceBuffer, Stream } from 'cuda-streams'
+import { type DeviceBuffer, Stream } from 'cuda-streams'
 import {
   Communicator,
   type CommunicatorOptions,
@@ -85,7 +85,7 @@ describe('NCCL on the simulator', () => {
     using a = device.alloc(4, { stream })
     using held = bench.latch(stream)
     using elsewhere = bench.latch(other)
-    communicator.allReduce(a, a, { type: 'f32', stream })
+    communicator.allReduce(stream, a, a, { type: 'f32' })
     await communicator.abort()
     assert.equal(stream.query(), false)
     held.open()
@@ -116,7 +116,7 @@ describe('NCCL on the simulator', () => {
     using a = device.alloc(4)
     using b = stranger.alloc(4)
     const sum = (communicator: Communicator, buffer: DeviceBuffer): unknown =>
-      communicator.allReduce(buffer, buffer, { type: 'f32' })
+      communicator.allReduce(Stream.current(communicator.device), buffer, buffer, { type: 'f32' })
     refused(() => group(() => [sum(first, a), sum(second, b)]), 'ERR_DEVICE_MISMATCH', /two drivers/)
     await Promise.all([first.close(), second.close()])
   })
@@ -142,19 +142,19 @@ onEveryBackend('NCCL with one rank', (bench: Workbench) => {
     for (let round = 1; round <= 20; round += 1) {
       bench.busy(stream, 50_000)
       void stream.upload(a, Float32Array.of(round, 2, 3, 4))
-      communicator.allReduce(a, b, { type: 'f32', stream })
+      communicator.allReduce(stream, a, b, { type: 'f32' })
       assert.deepEqual(await values(), [round, 2, 3, 4])
     }
     void stream.upload(a, Float32Array.of(5, 6, 7, 8))
-    communicator.allGather(a, b, { type: 'f32', stream })
+    communicator.allGather(stream, a, b, { type: 'f32' })
     assert.deepEqual(await values(), [5, 6, 7, 8])
     void stream.upload(a, Float32Array.of(9, 10, 11, 12))
     group(() => {
-      communicator.send(a, { type: 'f32', peer: 0, stream })
-      communicator.recv(b, { type: 'f32', peer: 0, stream })
+      communicator.send(stream, a, { type: 'f32', peer: 0 })
+      communicator.recv(stream, b, { type: 'f32', peer: 0 })
     })
     assert.deepEqual(await values(), [9, 10, 11, 12])
-    refused(() => communicator.send(a, { type: 'f32', peer: 0, stream }), 'ERR_DEADLOCK', /group\(\)/)
+    refused(() => communicator.send(stream, a, { type: 'f32', peer: 0 }), 'ERR_DEADLOCK', /group\(\)/)
     await communicator.finished()
   })
 
@@ -165,11 +165,11 @@ onEveryBackend('NCCL with one rank', (bench: Workbench) => {
     using b = device.alloc(4, { stream })
     void stream.upload(a, Float32Array.of(3))
     stream.synchronize()
-    communicator.allReduce(a, b, { type: 'f32', stream: device.defaultStream })
+    communicator.allReduce(device.defaultStream, a, b, { type: 'f32' })
     device.defaultStream.synchronize()
     assert.deepEqual([...new Float32Array((await stream.download(b)).buffer)], [3])
     using gate = bench.latch(stream)
-    stream.run(() => communicator.allReduce(a, b, { type: 'f32' }))
+    stream.run(() => communicator.allReduce(Stream.current(communicator.device), a, b, { type: 'f32' }))
     assert.equal(stream.query(), false)
     gate.open()
     await communicator.finished()
@@ -181,14 +181,14 @@ onEveryBackend('NCCL with one rank', (bench: Workbench) => {
     using a = device.alloc(4, { stream })
     using b = device.alloc(4, { stream })
     stream.synchronize()
-    communicator.allReduce(a, b, { type: 'f32', stream })
+    communicator.allReduce(stream, a, b, { type: 'f32' })
     await communicator.finished()
 
     using gate = bench.latch(stream)
-    communicator.allReduce(a, b, { type: 'f32', stream })
+    communicator.allReduce(stream, a, b, { type: 'f32' })
     const both = [communicator.finished(), communicator.finished()]
     using later = bench.latch(stream)
-    communicator.allReduce(a, b, { type: 'f32', stream })
+    communicator.allReduce(stream, a, b, { type: 'f32' })
     const third = communicator.finished()
     const states = [...both, third].map(follow)
     await turns()
@@ -205,7 +205,7 @@ onEveryBackend('NCCL with one rank', (bench: Workbench) => {
 
     const gone = bench.stream()
     using last = bench.latch(gone)
-    communicator.allReduce(a, b, { type: 'f32', stream: gone })
+    communicator.allReduce(gone, a, b, { type: 'f32' })
     gone.close()
     const closed = communicator.finished()
     const state = follow(closed)
@@ -221,12 +221,12 @@ onEveryBackend('NCCL with one rank', (bench: Workbench) => {
     using stream = bench.stream()
     using a = device.alloc(4, { stream })
     using b = device.alloc(4, { stream })
-    communicator.allReduce(a, b, { type: 'f32', stream })
+    communicator.allReduce(stream, a, b, { type: 'f32' })
     stream.synchronize()
     using gate = bench.latch(stream)
-    communicator.allReduce(a, b, { type: 'f32', stream })
+    communicator.allReduce(stream, a, b, { type: 'f32' })
     stream.beginCapture()
-    communicator.allReduce(a, b, { type: 'f32', stream })
+    communicator.allReduce(stream, a, b, { type: 'f32' })
     const finished = communicator.finished()
     const state = follow(finished)
     await turns()
@@ -236,7 +236,7 @@ onEveryBackend('NCCL with one rank', (bench: Workbench) => {
     const graph = stream.endCapture()
     assert.ok(graph.nodeCount >= 1)
     assert.equal(communicator.closed, false)
-    communicator.allReduce(a, b, { type: 'f32', stream })
+    communicator.allReduce(stream, a, b, { type: 'f32' })
     await communicator.finished()
     graph.close()
     await communicator.close()
@@ -247,7 +247,7 @@ onEveryBackend('NCCL with one rank', (bench: Workbench) => {
     using a = device.alloc(4)
     const useOne = async (): Promise<WeakRef<Stream>> => {
       using stream = bench.stream()
-      communicator.allReduce(a, a, { type: 'f32', stream })
+      communicator.allReduce(stream, a, a, { type: 'f32' })
       await stream.finished()
       return new WeakRef(stream)
     }
@@ -283,7 +283,7 @@ onEveryBackend('NCCL with one rank', (bench: Workbench) => {
       using stream = bench.stream()
       using a = device.alloc(4, { stream })
       using held = bench.latch(stream)
-      communicator.allReduce(a, a, { type: 'f32', stream })
+      communicator.allReduce(stream, a, a, { type: 'f32' })
       const wait = new AbortController()
       const reason = new Error('given up')
       if (moment === 'before') wait.abort(reason)
@@ -292,7 +292,7 @@ onEveryBackend('NCCL with one rank', (bench: Workbench) => {
       wait.abort(reason)
       await assert.rejects(closing, (error) => error === reason)
       assert.equal(communicator.closed, true)
-      refused(() => communicator.allReduce(a, a, { type: 'f32', stream }), 'ERR_CLOSED')
+      refused(() => communicator.allReduce(stream, a, a, { type: 'f32' }), 'ERR_CLOSED')
       held.open()
       await communicator.abort()
       await stream.finished()
@@ -320,9 +320,9 @@ onEveryBackend('NCCL with one rank', (bench: Workbench) => {
     using stream = bench.stream()
     using a = device.alloc(4, { stream })
     using b = device.alloc(4, { stream })
-    communicator.allReduce(a, b, { type: 'f32', stream })
+    communicator.allReduce(stream, a, b, { type: 'f32' })
     stream.synchronize()
-    const graph = stream.capture(() => communicator.allReduce(a, b, { type: 'f32', stream }) && undefined)
+    const graph = stream.capture(() => communicator.allReduce(stream, a, b, { type: 'f32' }) && undefined)
     assert.ok(graph.nodeCount >= 1, `${graph.nodeCount} nodes`)
     const exec = graph.instantiate()
     for (const value of [1, 2, 3]) {
@@ -339,10 +339,10 @@ onEveryBackend('NCCL with one rank', (bench: Workbench) => {
     const communicator = await make()
     using stream = bench.stream()
     using a = device.alloc(4, { stream })
-    communicator.allReduce(a, a, { type: 'f32', stream })
+    communicator.allReduce(stream, a, a, { type: 'f32' })
     await communicator.abort()
     await communicator.abort()
-    refused(() => communicator.allReduce(a, a, { type: 'f32', stream }), 'ERR_CLOSED', /abort/)
+    refused(() => communicator.allReduce(stream, a, a, { type: 'f32' }), 'ERR_CLOSED', /abort/)
     stream.fill(a, 1)
     assert.deepEqual([...(await stream.download(a))], [1, 1, 1, 1])
   })
@@ -352,7 +352,7 @@ onEveryBackend('NCCL with one rank', (bench: Workbench) => {
     using stream = bench.stream()
     using a = device.alloc(4, { stream })
     using held = bench.latch(stream)
-    communicator.allReduce(a, a, { type: 'f32', stream })
+    communicator.allReduce(stream, a, a, { type: 'f32' })
     const wait = rejected(() => communicator.finished(), 'ERR_CLOSED', /abort/)
     const aborted = communicator.abort()
     await wait
@@ -371,7 +371,7 @@ onEveryBackend('NCCL with one rank', (bench: Workbench) => {
     using stream = bench.stream()
     using a = device.alloc(4, { stream })
     using held = bench.latch(stream)
-    communicator.allReduce(a, a, { type: 'f32', stream })
+    communicator.allReduce(stream, a, a, { type: 'f32' })
     const { signal } = new AbortController()
     const waits = Array.from({ length: 20 }, () => communicator.finished({ signal }))
     await new Promise(setImmediate)
@@ -404,8 +404,17 @@ onEveryBackend('NCCL with two ranks in this thread', (bench) => {
     }
     const each = (call: (communicator: Communicator, rank: number) => void): void => communicators.forEach(call)
     const bufferOf = (rank: number) => buffers[rank] ?? assert.fail('a buffer for each')
-    refused(() => communicators[0]?.allReduce(bufferOf(0), bufferOf(0), { type: 'i32' }), 'ERR_DEADLOCK', /rank 1/)
-    group(() => each((communicator, rank) => communicator.allReduce(bufferOf(rank), bufferOf(rank), { type: 'i32' })))
+    refused(
+      () =>
+        communicators[0]?.allReduce(Stream.current(communicators[0].device), bufferOf(0), bufferOf(0), { type: 'i32' }),
+      'ERR_DEADLOCK',
+      /rank 1/,
+    )
+    group(() =>
+      each((communicator, rank) =>
+        communicator.allReduce(Stream.current(communicator.device), bufferOf(rank), bufferOf(rank), { type: 'i32' }),
+      ),
+    )
     for (const buffer of buffers) {
       const values = new Int32Array((await buffer.device.defaultStream.download(buffer)).buffer)
       assert.ok(
@@ -414,7 +423,11 @@ onEveryBackend('NCCL with two ranks in this thread', (bench) => {
       )
     }
     // What a group has queued is a use of the memory: closing it at once is safe.
-    group(() => each((communicator, rank) => communicator.allReduce(bufferOf(rank), bufferOf(rank), { type: 'i32' })))
+    group(() =>
+      each((communicator, rank) =>
+        communicator.allReduce(Stream.current(communicator.device), bufferOf(rank), bufferOf(rank), { type: 'i32' }),
+      ),
+    )
     for (const buffer of buffers) buffer.close()
     await Promise.all(communicators.map((communicator) => communicator.finished()))
     await Promise.all(communicators.map((communicator) => communicator.close()))
@@ -443,15 +456,15 @@ onEveryBackend('NCCL with two ranks in this thread', (bench) => {
     const together = (call: (each: (typeof ranks)[number]) => void): void => group(() => ranks.forEach(call))
 
     put([1, 2, 3, 4])
-    together(({ communicator, stream, small, both }) => communicator.allGather(small, both, { type: 'f32', stream }))
+    together(({ communicator, stream, small, both }) => communicator.allGather(stream, small, both, { type: 'f32' }))
     const gathered = [1, 2, 3, 4, 11, 12, 13, 14]
     assert.deepEqual(await got(), [gathered, gathered])
 
     together(({ communicator, stream, small, both }) =>
-      communicator.reduceScatter(both, small, { type: 'f32', op: 'avg', stream }),
+      communicator.reduceScatter(stream, both, small, { type: 'f32', op: 'avg' }),
     )
     together(({ communicator, stream, small, half, rank }) =>
-      communicator.broadcast(rank === 1 ? small : undefined, half, { type: 'f32', root: 1, stream }),
+      communicator.broadcast(stream, rank === 1 ? small : undefined, half, { type: 'f32', root: 1 }),
     )
     assert.deepEqual(
       (await got()).map((values) => values.slice(0, 4)),
@@ -463,13 +476,13 @@ onEveryBackend('NCCL with two ranks in this thread', (bench) => {
 
     put([1, -2, 3, 4])
     together(({ communicator, stream, small, half, rank }) =>
-      communicator.reduce(small, rank === 0 ? half : undefined, { type: 'f32', op: 'prod', stream }),
+      communicator.reduce(stream, small, rank === 0 ? half : undefined, { type: 'f32', op: 'prod' }),
     )
     assert.deepEqual((await got())[0]?.slice(0, 4), [11, -16, 39, 56])
 
     together(({ communicator, stream, small, half, rank }) => {
-      communicator.send(small, { type: 'f32', peer: 1 - rank, stream })
-      communicator.recv(half, { type: 'f32', peer: 1 - rank, stream })
+      communicator.send(stream, small, { type: 'f32', peer: 1 - rank })
+      communicator.recv(stream, half, { type: 'f32', peer: 1 - rank })
     })
     assert.deepEqual(
       (await got()).map((values) => values.slice(0, 4)),
@@ -483,11 +496,11 @@ onEveryBackend('NCCL with two ranks in this thread', (bench) => {
     put([1, 2, 3, 4])
     for (const { rank, stream, small, both } of ranks) stream.copy(both.subarray(rank * 16, (rank + 1) * 16), small)
     together(({ rank, communicator, stream, both }) =>
-      communicator.allGather(both.subarray(rank * 16, (rank + 1) * 16), both, { type: 'f32', stream }),
+      communicator.allGather(stream, both.subarray(rank * 16, (rank + 1) * 16), both, { type: 'f32' }),
     )
     assert.deepEqual(await got(), [gathered, gathered])
     together(({ rank, communicator, stream, both }) =>
-      communicator.reduceScatter(both, both.subarray(rank * 16, (rank + 1) * 16), { type: 'f32', stream }),
+      communicator.reduceScatter(stream, both, both.subarray(rank * 16, (rank + 1) * 16), { type: 'f32' }),
     )
     assert.deepEqual(
       (await got()).map((values, rank) => values.slice(rank * 4, rank * 4 + 4)),
@@ -498,7 +511,7 @@ onEveryBackend('NCCL with two ranks in this thread', (bench) => {
     )
     put([1, -2, 3, 4])
     for (const op of ['min', 'sum'] as const) {
-      together(({ communicator, stream, small }) => communicator.allReduce(small, small, { type: 'f32', op, stream }))
+      together(({ communicator, stream, small }) => communicator.allReduce(stream, small, small, { type: 'f32', op }))
     }
     for (const { stream, small, half } of ranks) stream.copy(half, small)
     assert.deepEqual((await got())[0]?.slice(0, 4), [2, -4, 6, 8])
@@ -524,9 +537,8 @@ onEveryBackend('NCCL with two ranks in this thread', (bench) => {
     const twice = (first: [number, number], second: [number, number]): void =>
       both((communicator, buffer, stream) => {
         for (const [from, to] of [first, second]) {
-          communicator.allReduce(buffer.subarray(from, from + 16), buffer.subarray(to, to + 16), {
+          communicator.allReduce(stream, buffer.subarray(from, from + 16), buffer.subarray(to, to + 16), {
             type: 'f32',
-            stream,
           })
         }
       })
@@ -576,7 +588,8 @@ onEveryBackend('NCCL with two ranks in this thread', (bench) => {
       for (const [rank, buffer] of buffers.entries()) void streams[rank]?.upload(buffer, rank === 0 ? mine : yours)
       group(() => {
         for (const [rank, buffer] of buffers.entries()) {
-          communicators[rank]?.allReduce(buffer, buffer, { type, op, stream: streams[rank] })
+          const on = streams[rank]
+          if (on !== undefined) communicators[rank]?.allReduce(on, buffer, buffer, { type, op })
         }
       })
       for (const [rank, buffer] of buffers.entries()) {

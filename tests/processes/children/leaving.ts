@@ -79,9 +79,9 @@ interface Closable {
 
 /** What has a handle of a library, which is made before anything holds the device. */
 export const OF_LIBRARIES: Readonly<Partial<Record<Kind, (stream: Stream) => Closable | Promise<Closable>>>> = {
-  'cuBLAS handle': (stream) => new Cublas(stream),
-  'cuFFT plan': (stream) => new Fft({ type: 'c2c', shape: [64], stream }),
-  'cuRAND generator': (stream) => new RandomGenerator({ stream }),
+  'cuBLAS handle': (stream) => new Cublas({ device: stream.device }),
+  'cuFFT plan': (stream) => new Fft({ type: 'c2c', shape: [64], device: stream.device }),
+  'cuRAND generator': (stream) => new RandomGenerator({ device: stream.device }),
   'nvJPEG codec': (stream) => new JpegCodec({ device: stream.device }),
   'ONNX Runtime session': (stream) => Session.load(writeModel(perceptron.model), { stream }),
   'NCCL communicator': ({ device }) => ranksOf(device),

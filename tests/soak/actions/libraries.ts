@@ -25,7 +25,7 @@ function product(client: Client): void {
   const { stream } = track
   const [a, b, c] = [0, 1, 2].map(() => smallNumbers(client, SIZE * SIZE)) as [Float32Array, Float32Array, Float32Array]
   const [left, right, result] = [uploaded(stream, a), uploaded(stream, b), uploaded(stream, c)]
-  stream.run(() => cublas.gemm(left, right, result, PRODUCT))
+  stream.run(() => cublas.gemm(stream, left, right, result, PRODUCT))
   const seen = stream.download(result)
   track.worked()
   for (const each of [left, right, result]) each.close()
@@ -48,7 +48,7 @@ function transform(client: Client): void {
   const { stream } = track
   const numbers = smallNumbers(client, 4 * TRANSFORM.batch)
   const buffer = uploaded(stream, numbers)
-  stream.run(() => fft.forward(buffer))
+  stream.run(() => fft.forward(stream, buffer))
   const seen = stream.download(buffer)
   track.worked()
   buffer.close()
@@ -69,7 +69,7 @@ function allReduce(client: Client): void {
     return { rank, track, numbers, buffer: uploaded(track.stream, numbers) }
   })
   group(() => {
-    for (const { rank, track, buffer } of parts) rank.allReduce(buffer, buffer, { type: 'f32', stream: track.stream })
+    for (const { rank, track, buffer } of parts) rank.allReduce(track.stream, buffer, buffer, { type: 'f32' })
   })
   const sums = Float32Array.from({ length: SIZE }, (_, at) =>
     parts.reduce((sum, { numbers }) => sum + (numbers[at] ?? 0), 0),

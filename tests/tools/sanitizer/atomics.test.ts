@@ -90,11 +90,12 @@ describe('a matrix with gaps between its rows', () => {
   const heads = (at: number): Part => ({ at, options: { m: 4, n: 1, ldc: SIZE, batchCount: 2, strideC: 2 } })
   const whole: Part = { at: 0, options: { m: 4, n: 4 } }
 
-  const multiply = (cublas: Cublas, one: DeviceBuffer, to: DeviceBuffer, { at, options }: Part): void => {
+  const multiply = (stream: Stream, one: DeviceBuffer, to: DeviceBuffer, { at, options }: Part): void => {
     const c = to.subarray(4 * at, 4 * at + 4 * (all - at))
+    const cublas = new Cublas({ device: stream.device })
     const shape = { type: 'f32' as const, m: 1, n: 1, k: 1, ...options }
-    if (options.batchCount === undefined) cublas.gemm(one, one, c, shape)
-    else cublas.gemmStridedBatched(one, one, c, { batchCount: 1, ...shape })
+    if (options.batchCount === undefined) cublas.gemm(stream, one, one, c, shape)
+    else cublas.gemmStridedBatched(stream, one, one, c, { batchCount: 1, ...shape })
   }
 
   /** Which elements a part has, found by looking at what a product writes. */
@@ -106,7 +107,7 @@ describe('a matrix with gaps between its rows', () => {
     const [one, to] = [device.alloc(4 * all), device.alloc(4 * all)]
     stream.upload(one, new Float32Array(all).fill(1))
     stream.fill(to, 0)
-    multiply(new Cublas(stream), one, to, part)
+    multiply(stream, one, to, part)
     return [...new Float32Array((await stream.download(to)).buffer)].map((value) => value !== 0)
   }
 
@@ -130,7 +131,7 @@ describe('a matrix with gaps between its rows', () => {
           assert.ok(device)
           const [ones, to] = [device.alloc(4 * all), device.alloc(4 * all)]
           device.synchronize()
-          for (const part of [first, second]) multiply(new Cublas(new Stream({ device })), ones, to, part)
+          for (const part of [first, second]) multiply(new Stream({ device }), ones, to, part)
         })
         assert.equal(kinds.length > 0, racy)
       })
@@ -143,11 +144,11 @@ describe('a matrix with gaps between its rows', () => {
       const [ones, to] = [device.alloc(4 * all), device.alloc(4 * all)]
       device.synchronize()
       const [left, right, later] = [new Stream({ device }), new Stream({ device }), new Stream({ device })]
-      multiply(new Cublas(left), ones, to, half(0))
+      multiply(left, ones, to, half(0))
       right.wait(left)
-      multiply(new Cublas(right), ones, to, half(2))
+      multiply(right, ones, to, half(2))
       // Ordered with neither: with the left half, which the right one has not written over, it races too.
-      multiply(new Cublas(later), ones, to, half(0))
+      multiply(later, ones, to, half(0))
     })
     assert.deepEqual(kinds, ['race'])
   })
@@ -159,9 +160,9 @@ describe('a matrix with gaps between its rows', () => {
     using sanitizer = Sanitizer.start({ device })
     const [ones, to] = [device.alloc(4 * all), device.alloc(4 * all)]
     device.synchronize()
-    const cublas = new Cublas(new Stream({ device }))
+    const stream = new Stream({ device })
     const round = (): number => {
-      for (const part of [half(0), half(2), heads(1)]) multiply(cublas, ones, to, part)
+      for (const part of [half(0), half(2), heads(1)]) multiply(stream, ones, to, part)
       return sanitizer.statistics.ranges
     }
     for (let count = 0; count < 4; count += 1) round()

@@ -42,23 +42,21 @@ const everyTwo = [0, 1, 2].flatMap((a) => [0, 1, 2].flatMap((b) => (a === b ? []
 const EXCHANGES: readonly Exchange[] = [
   {
     name: 'allReduce',
-    run: (ranks) =>
-      each(ranks, (r) => r.communicator.allReduce(r.source, r.destination, { ...TYPE, stream: r.stream })),
+    run: (ranks) => each(ranks, (r) => r.communicator.allReduce(r.stream, r.source, r.destination, { ...TYPE })),
     follows: everyTwo,
   },
   {
     name: 'allGather',
-    run: (ranks) => each(ranks, (r) => r.communicator.allGather(r.source, r.all, { ...TYPE, stream: r.stream })),
+    run: (ranks) => each(ranks, (r) => r.communicator.allGather(r.stream, r.source, r.all, { ...TYPE })),
     follows: everyTwo,
   },
   {
     name: 'reduce',
     run: (ranks) =>
       each(ranks, (r, index) =>
-        r.communicator.reduce(r.source, index === 0 ? r.destination : undefined, {
+        r.communicator.reduce(r.stream, r.source, index === 0 ? r.destination : undefined, {
           ...TYPE,
           root: 0,
-          stream: r.stream,
         }),
       ),
     follows: [
@@ -70,10 +68,9 @@ const EXCHANGES: readonly Exchange[] = [
     name: 'broadcast',
     run: (ranks) =>
       each(ranks, (r, index) =>
-        r.communicator.broadcast(index === 0 ? r.source : undefined, r.destination, {
+        r.communicator.broadcast(r.stream, index === 0 ? r.source : undefined, r.destination, {
           ...TYPE,
           root: 0,
-          stream: r.stream,
         }),
       ),
     follows: [
@@ -85,8 +82,8 @@ const EXCHANGES: readonly Exchange[] = [
     name: 'send and recv',
     run: ([one, two]) =>
       group(() => {
-        one.communicator.send(one.source, { ...TYPE, peer: 1, stream: one.stream })
-        two.communicator.recv(two.destination, { ...TYPE, peer: 0, stream: two.stream })
+        one.communicator.send(one.stream, one.source, { ...TYPE, peer: 1 })
+        two.communicator.recv(two.stream, two.destination, { ...TYPE, peer: 0 })
       }),
     follows: [[1, 0]],
   },
@@ -95,8 +92,8 @@ const EXCHANGES: readonly Exchange[] = [
     run: (ranks) =>
       group(() => {
         for (const [index, { communicator, source, destination, stream }] of ranks.entries()) {
-          communicator.send(source, { ...TYPE, peer: (index + 1) % RANKS, stream })
-          communicator.recv(destination, { ...TYPE, peer: (index + RANKS - 1) % RANKS, stream })
+          communicator.send(stream, source, { ...TYPE, peer: (index + 1) % RANKS })
+          communicator.recv(stream, destination, { ...TYPE, peer: (index + RANKS - 1) % RANKS })
         }
       }),
     follows: [

@@ -154,9 +154,12 @@ export function python(stream: Stream, buffer: DeviceBuffer): PythonValue {
 }
 
 export async function libraries(stream: Stream, a: DeviceBuffer): Promise<void> {
-  new Cublas(stream).gemm(a, a, a, { type: 'f32', m: 1, n: 1, k: 1 })
-  const type: FftType = new Fft({ type: 'r2c', shape: [4, 8], stream }).forward(a, a).type
-  new RandomGenerator({ seed: 1, stream }).uniform(a, { type: 'f64' }).normal(a, { mean: type.length }).bits(a)
+  new Cublas({ device: stream.device }).gemm(stream, a, a, a, { type: 'f32', m: 1, n: 1, k: 1 })
+  const type: FftType = new Fft({ type: 'r2c', shape: [4, 8], device: stream.device }).forward(stream, a, a).type
+  new RandomGenerator({ seed: 1, device: stream.device })
+    .uniform(stream, a, { type: 'f64' })
+    .normal(stream, a, { mean: type.length })
+    .bits(stream, a)
   // @ts-expect-error cuFFT has no such type
   new Fft({ type: 'c2d', shape: [4] })
   const codec = new JpegCodec({ device: stream.device })
@@ -172,7 +175,7 @@ export async function libraries(stream: Stream, a: DeviceBuffer): Promise<void> 
   // @ts-expect-error a shape without a buffer
   session.run(stream, { x: { shape: dims } }, { y: a })
   const ranks: Communicator = await Communicator.create({ id: uniqueId(), rank: 0, size: 1 })
-  group(() => ranks.allReduce(a, a, { type: 'f32', op: 'sum' }))
+  group(() => ranks.allReduce(Stream.current(ranks.device), a, a, { type: 'f32', op: 'sum' }))
 }
 
 export async function tools(stream: Stream): Promise<void> {

@@ -206,7 +206,7 @@ export const stories: readonly PairedProgram[] = [
     step(
       'multiply',
       on('a', (s, stage) =>
-        new Cublas(s).gemm(buffer(stage, 'data'), buffer(stage, 'one'), buffer(stage, 'seen'), {
+        new Cublas({ device: s.device }).gemm(s, buffer(stage, 'data'), buffer(stage, 'one'), buffer(stage, 'seen'), {
           type: 'f32',
           m: 2,
           n: 1,
