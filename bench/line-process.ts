@@ -61,16 +61,18 @@ export class Child {
     return this.#within(limitMs, this.#exit)
   }
 
-  /** Closes its stdin, which ends a contestant. */
-  async leave(): Promise<void> {
+  /** Closes its stdin, which ends a contestant. The result says if it did not, and was killed. */
+  async leave(): Promise<string | undefined> {
+    const before = this.#failure
     this.#process.stdin.end()
-    await this.exit(LEAVE_LIMIT_MS)
+    await this.#within(LEAVE_LIMIT_MS, this.#exit, 'it did not end')
+    return this.#failure === before ? undefined : this.#failure
   }
 
   /** A child that is too slow is killed and its pipes are shut, whoever else holds them: that ends every wait for it. */
-  async #within<T>(limitMs: number, wait: Promise<T>): Promise<T> {
+  async #within<T>(limitMs: number, wait: Promise<T>, what = 'no answer'): Promise<T> {
     const timer = setTimeout(() => {
-      this.#failure ??= `no answer within ${limitMs / 1000} s`
+      this.#failure ??= `${what} within ${limitMs / 1000} s`
       const { stdin, stdout, stderr } = this.#process
       this.#process.kill('SIGKILL')
       this.#reader.close()
