@@ -4,7 +4,8 @@ import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createInterface, type Interface } from 'node:readline'
 
-const LEAVE_LIMIT_MS = 3_000
+/** CUDA takes seconds to take a large process down. */
+const LEAVE_LIMIT_MS = 10_000
 
 export class Child {
   readonly #command: string
@@ -62,10 +63,10 @@ export class Child {
   }
 
   /** Closes its stdin, which ends a contestant. The result says if it did not, and was killed. */
-  async leave(): Promise<string | undefined> {
+  async leave(limitMs = LEAVE_LIMIT_MS): Promise<string | undefined> {
     const before = this.#failure
     this.#process.stdin.end()
-    await this.#within(LEAVE_LIMIT_MS, this.#exit, 'it did not end')
+    await this.#within(limitMs, this.#exit, 'it did not end')
     return this.#failure === before ? undefined : this.#failure
   }
 

@@ -31,8 +31,8 @@ function wholeOf(result: Result): string {
   const slices = Math.max(0, ...result.rows.map((row) => row.besideC?.[contestants[0]?.name ?? '']?.length ?? 0))
   const besideC =
     slices === 0
-      ? ''
-      : ` The calls' ratios to C are those of up to ${slices} slices of both, in turns in the same process.`
+      ? ' C had a process of its own.'
+      : ` The calls' ratios to C are those of up to ${slices} slices of both, in turns in one process.`
   return `\`${command}\` on one ${machine['GPU']}${two} (${facts.filter(Boolean).join(', ')}; load ${machine['load']}), ${date.slice(0, 10)}: medians of
 up to ${rounds} rounds in which all take turns.${besideC} Beside each ratio stands the half of its samples in the middle; a ratio below 1 is faster.
 ${versions.filter(Boolean).join(', ')}. [Every sample](${STORED.replace('docs/', '../')}).
