@@ -8,10 +8,12 @@ export interface Row {
   readonly key: string
   /** What is counted, in the words of the table. */
   readonly title: string
-  /** Calls in one round. */
+  /** Calls in one round, but beside C in one process (bench/pairs.ts). */
   readonly calls: number
   /** The row of the other contestants to compare with, where it is not their row of the same key. */
   readonly against?: string
+  /** Beside C in one process, the most calls between two waits, where a call is not one or two entries of a hardware queue. */
+  readonly mostCalls?: number
   /** Bytes that a call moves, where it is for moving bytes. */
   readonly bytes?: number
 }
@@ -58,8 +60,8 @@ const calls = {
     { key: 'allocate', title: 'alloc(16 KiB) + close, on 16 streams in turn', calls: 2_000 },
     { key: 'host-function', title: 'host function + synchronize()', calls: 500 },
     { key: 'launch-four', title: 'launch(kernel), four arguments', calls: 2_000 },
-    { key: 'graph-launch', title: 'launch(exec), a graph of 100 empty kernels', calls: 900 },
-    { key: 'graph-launch-1000', title: 'launch(exec), a graph of 1000 empty kernels', calls: 100 },
+    { key: 'graph-launch', title: 'launch(exec), a graph of 100 empty kernels', calls: 900, mostCalls: 8 },
+    { key: 'graph-launch-1000', title: 'launch(exec), a graph of 1000 empty kernels', calls: 100, mostCalls: 1 },
     { key: 'launch-synchronize', title: 'launch(kernel) + synchronize()', calls: 1_000 },
     {
       key: 'launch-finished',
@@ -192,13 +194,24 @@ export const groups: readonly Group[] = [
   scale,
 ]
 
+/** Of the rows that cuda-streams plays beside C in one process. */
+export const pairedRows: readonly Row[] = calls.rows
+
 export type GpuKey = (typeof calls | typeof wakes | typeof cpu | typeof beside | typeof moves)['rows'][number]['key']
 export type SimulatedKey = (typeof simulated | typeof scale)['rows'][number]['key']
 
 /** `ours` is this version of the library. The first of them is what all are compared with; the others run in other ways. */
 export type Kind = 'ours' | 'other version' | 'C' | 'Python'
 
-/** One side of the comparison. Its turn at a row gives nanoseconds per call, or per cent. */
+/** What a turn at a row gives. */
+export interface Turn {
+  /** Nanoseconds per call, or per cent. */
+  readonly taken: number
+  /** Where C was played in the same process: what it took, and the ratios of slices of both that were neighbours. */
+  readonly besideC?: { readonly taken: number; readonly ratios: readonly number[] }
+}
+
+/** One side of the comparison. */
 export interface Contestant {
   /** That of a column of the table: two that share one have rows of their own. */
   readonly name: string
@@ -206,6 +219,7 @@ export interface Contestant {
   /** Versions, and what else tells runs apart. */
   readonly facts: Readonly<Record<string, string>>
   readonly keys: ReadonlySet<string>
-  run(key: string, calls: number): Promise<number>
-  close(): Promise<void>
+  run(key: string, calls: number): Promise<Turn>
+  /** The result says if it did not end, and was killed. */
+  close(): Promise<string | undefined>
 }

@@ -1,6 +1,7 @@
 /**
- * cuda-streams as a contestant, in a process of its own: `node child.js PACKAGE PTX` with the folder of the package, which may be
- * another version. It speaks as bench/contestant.c does, but says 'ready' with facts as JSON before its keys.
+ * cuda-streams as a contestant, in a process of its own: `node child.js PACKAGE PTX ADDON` with the folder of the package, which may be
+ * another version, and bench/contestant.c as an addon ('' for none). It speaks as that does as a program, but says 'ready' with facts as
+ * JSON before its keys, and answers 'pairs ' with JSON where C plays the row in this process, too.
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
@@ -10,15 +11,28 @@ import { pathToFileURL } from 'node:url'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { openBareDriver, ptx } from './bare-driver.js'
+import { pairedRows, type Row } from './catalogue.js'
+import { type PairOptions, playPairs } from './pairs.js'
 import { type CudaStreams, openRows, type Rows } from './rows.js'
 import { openSimulatedRows } from './simulated.js'
 
 /** Leaves events to the garbage collector, which are not to be destroyed in the time of the rows after it. */
 const LEAVES_EVENTS = 'record-dropped'
-/** V8 compiles a row only after many calls; a server has made them long ago. */
-const WARM_UP_MS = 60
+const [folder = '', ptxFile = '', addon = '', quick] = process.argv.slice(2)
+/** Beside C, and of the warm-up for all. Each call is one entry of a hardware queue, or two. */
+const TURN: PairOptions =
+  quick === 'quick'
+    ? { mostCalls: 10, warmUpMs: 0, pairs: 1, limitMs: 0 }
+    : { mostCalls: 400, warmUpMs: 60, pairs: 20, limitMs: 150 }
 
-const [folder = '', ptxFile = '', quick] = process.argv.slice(2)
+/** bench/contestant.c. */
+interface C {
+  /** The keys of its rows. */
+  setUp(libcuda: string, ptxFile: string): string
+  /** Nanoseconds of all calls, after which nothing is queued. */
+  time(key: string, calls: number): number
+}
+
 const { resolve } = createRequire(join(folder, 'package.json'))
 const cuda: CudaStreams = await import(pathToFileURL(resolve('cuda-streams')).href)
 const sim: typeof import('cuda-streams/sim') = await import(pathToFileURL(resolve('cuda-streams/sim')).href)
@@ -36,10 +50,16 @@ const facts: Record<string, string> = {
   devices: String(cuda.Device.count()),
 }
 let onGpu: Rows | undefined
+let c: C | undefined
+let keysOfC: readonly string[] = []
 if (device.driver === 'cuda') {
   const bare = openBareDriver()
   writeFileSync(ptxFile, ptx)
   onGpu = openRows(cuda, device, bare)
+  if (addon !== '') {
+    c = createRequire(import.meta.url)(addon) as C
+    keysOfC = c.setUp(bare.libcuda, ptxFile).split(' ')
+  }
   facts['cuda'] = `${Math.floor(bare.cudaVersion / 1000)}.${(bare.cudaVersion % 1000) / 10}`
   facts['libcuda'] = bare.libcuda
   facts['queues'] = process.env['CUDA_DEVICE_MAX_CONNECTIONS'] ?? ''
@@ -50,31 +70,37 @@ say(`ready ${JSON.stringify(facts)}\t${[...(onGpu?.keys ?? []), ...simulated.key
 for await (const line of createInterface({ input: process.stdin })) {
   const [, key = '', calls = ''] = line.split(' ')
   try {
-    say(`ns ${await run(key, Number(calls))}`)
+    say(await run(key, Number(calls)))
   } catch (error) {
     say(`fail ${error instanceof Error ? error.message.split('\n')[0] : error}`)
   }
 }
-process.exit()
 
-async function run(key: string, calls: number): Promise<number> {
-  const rows = onGpu?.keys.includes(key) ? onGpu : simulated
+async function run(key: string, calls: number): Promise<string> {
   // What the row before left behind is not this row's: neither garbage, nor what is called once garbage is collected.
   collectGarbage({ type: 'minor' })
   await turn()
-  if (rows === onGpu) {
-    if (quick !== 'quick') rows.warmUp?.(key)
-    const end = performance.now() + (quick === 'quick' ? 0 : WARM_UP_MS)
-    do await rows.time(key, calls)
-    while (performance.now() < end)
-  }
-  const result = await rows.time(key, calls)
+  if (onGpu === undefined || !onGpu.keys.includes(key)) return `ns ${await simulated.time(key, calls)}`
+  if (quick !== 'quick') onGpu.warmUp?.(key)
+  const pair = pairedRows.find((row) => row.key === key)
+  const keyOfC = pair?.against ?? key
+  if (c !== undefined && pair !== undefined && keysOfC.includes(keyOfC)) return beside(onGpu, c, pair, keyOfC)
+  const end = performance.now() + TURN.warmUpMs
+  do await onGpu.time(key, calls)
+  while (performance.now() < end)
+  const result = await onGpu.time(key, calls)
   if (key === LEAVES_EVENTS) {
     await turn()
     collectGarbage()
     await turn()
   }
-  return result
+  return `ns ${result}`
+}
+
+async function beside(ours: Rows, { time }: C, { key, mostCalls }: Row, keyOfC: string): Promise<string> {
+  const burst = async (calls: number): Promise<number> => calls * (await ours.time(key, calls))
+  const options = { ...TURN, mostCalls: mostCalls ?? TURN.mostCalls }
+  return `pairs ${JSON.stringify(await playPairs(burst, (calls) => time(keyOfC, calls), options))}`
 }
 
 function turn(): Promise<void> {

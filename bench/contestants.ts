@@ -2,8 +2,9 @@
 
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import type { Contestant } from './catalogue.js'
+import { type Contestant, pairedRows, type Turn } from './catalogue.js'
 import { Child } from './line-process.js'
+import type { Pairs } from './pairs.js'
 
 /** A contestant that does not take part, and why. */
 export interface Absent {
@@ -21,11 +22,16 @@ export interface Ours {
   readonly environment: NodeJS.ProcessEnv
 }
 
+/** bench/contestant.c, built in both ways. */
+export interface BuiltC {
+  readonly program: string
+  readonly addon: string
+}
+
 export interface Outside {
   /** bench/ in the source tree. */
   readonly sources: string
-  /** Where the C program is built. */
-  readonly scratch: string
+  readonly c: BuiltC | Absent
   readonly libcuda: string
   readonly ptx: string
   readonly python: string | undefined
@@ -37,8 +43,14 @@ export interface Outside {
 
 const START_LIMIT_MS = 45_000
 const TURN_LIMIT_MS = 30_000
+const BUILDS = [
+  ['program', []],
+  ['addon', ['-DADDON', '-shared', '-fPIC']],
+] as const
 /** Of its own where C has as many hardware queues as cuda-streams asks for: only what depends on them. */
 const QUERIES = new Set(['stream-query', 'event-query', 'stream-query-busy', 'event-query-busy', 'synchronize-idle'])
+
+const CALLS: ReadonlySet<string> = new Set(pairedRows.map(({ key }) => key))
 
 /** Of a thread that sleeps while it waits: nothing else depends on that. */
 const WAITS = new Set(['late-100us', 'late-1ms', 'late-10ms', 'late-100ms', 'cpu-await'])
@@ -50,9 +62,27 @@ const pythonLibraries = [
   { name: 'Numba', argument: 'numba' },
 ] as const
 
-export function startOurs(ours: Ours, ptx: string, quick: boolean): Promise<Contestant | Absent> {
+/** Where there is no C compiler, all but C is measured. */
+export async function buildC(sources: string, scratch: string): Promise<BuiltC | Absent> {
+  const built: BuiltC = { program: join(scratch, 'contestant'), addon: join(scratch, 'contestant.node') }
+  let reason = ''
+  for (const compiler of ['cc', 'gcc', 'clang']) {
+    const children = BUILDS.map(([name, flags]) => {
+      const args = ['-O2', ...flags, join(sources, 'contestant.c'), '-o', built[name], '-ldl']
+      return new Child(compiler, args, process.env)
+    })
+    const failed = await Promise.all(children.map(async (child) => (await child.exit(START_LIMIT_MS)) !== 0))
+    const at = failed.indexOf(true)
+    if (at < 0) return built
+    reason ||= children[at]?.complaint || `${compiler} failed`
+  }
+  return { name: 'C', reason }
+}
+
+/** @param c Plays in its process, too. */
+export function startOurs(ours: Ours, ptx: string, c: BuiltC | Absent, quick: boolean): Promise<Contestant | Absent> {
   const script = fileURLToPath(new URL('./child.js', import.meta.url))
-  const args = [script, ours.folder, ptx, ...(quick ? ['quick'] : [])]
+  const args = [script, ours.folder, ptx, 'reason' in c ? '' : c.addon, ...(quick ? ['quick'] : [])]
   return start(ours.name, ours.kind, new Child(ours.program, args, ours.environment))
 }
 
@@ -69,32 +99,18 @@ export async function startOutside(outside: Outside): Promise<(Contestant | Abse
   return lists.flat()
 }
 
-async function startC({
-  sources,
-  scratch,
-  libcuda,
-  ptx,
-  environment,
-  queues,
-}: Outside): Promise<(Contestant | Absent)[]> {
-  const program = join(scratch, 'contestant')
-  const build = ['-O2', join(sources, 'contestant.c'), '-o', program, '-ldl']
+async function startC({ c, libcuda, ptx, environment, queues }: Outside): Promise<(Contestant | Absent)[]> {
+  if ('reason' in c) return [c]
+  const startProgram = (name: string, itsQueues: string, where: NodeJS.ProcessEnv, ...more: readonly string[]) =>
+    start(name, 'C', new Child(c.program, [libcuda, ptx, ...more], where), { queues: itsQueues })
   const withQueues = { ...environment, CUDA_DEVICE_MAX_CONNECTIONS: queues }
-  let reason = ''
-  for (const compiler of ['cc', 'gcc', 'clang']) {
-    const child = new Child(compiler, build, environment)
-    if ((await child.exit(START_LIMIT_MS)) !== 0) {
-      reason ||= child.complaint || `${compiler} failed`
-      continue
-    }
-    const same = await start('C', 'C', new Child(program, [libcuda, ptx], withQueues), { queues })
-    const asleep = new Child(program, [libcuda, ptx, 'sleeps'], withQueues)
-    const all = [same, only(WAITS, await start('C, blocking event', 'C', asleep, { queues }))]
-    if (environment['CUDA_DEVICE_MAX_CONNECTIONS'] !== undefined) return all
-    const asRun = new Child(program, [libcuda, ptx], environment)
-    return [...all, only(QUERIES, await start('C, 8 queues', 'C', asRun, { queues: '8' }))]
-  }
-  return [{ name: 'C', reason }]
+  const same = await startProgram('C', queues, withQueues)
+  // Its calls are played in each process of ours.
+  const processes =
+    'reason' in same ? same : { ...same, keys: new Set([...same.keys].filter((key) => !CALLS.has(key))) }
+  const all = [processes, only(WAITS, await startProgram('C, blocking event', queues, withQueues, 'sleeps'))]
+  if (environment['CUDA_DEVICE_MAX_CONNECTIONS'] !== undefined) return all
+  return [...all, only(QUERIES, await startProgram('C, 8 queues', '8', environment))]
 }
 
 const only = (keys: ReadonlySet<string>, started: Contestant | Absent): Contestant | Absent =>
@@ -136,10 +152,18 @@ function contestant(
     async run(key, calls) {
       child.say(`run ${key} ${calls}`)
       const answer = await child.line(TURN_LIMIT_MS)
-      const perCall = Number(answer.startsWith('ns ') ? answer.slice(3) : Number.NaN)
-      if (!Number.isFinite(perCall)) throw new Error(answer.replace(/^fail /, ''))
-      return perCall
+      return turnOf(answer)
     },
     close: () => child.leave(),
   }
+}
+
+function turnOf(answer: string): Turn {
+  if (answer.startsWith('pairs ')) {
+    const { ours, c, ratios }: Pairs = JSON.parse(answer.slice(6))
+    return { taken: ours, besideC: { taken: c, ratios } }
+  }
+  const taken = Number(answer.startsWith('ns ') ? answer.slice(3) : Number.NaN)
+  if (!Number.isFinite(taken)) throw new Error(answer.replace(/^fail /, ''))
+  return { taken }
 }

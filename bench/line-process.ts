@@ -4,7 +4,8 @@ import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createInterface, type Interface } from 'node:readline'
 
-const LEAVE_LIMIT_MS = 3_000
+/** CUDA takes seconds to take a large process down. */
+const LEAVE_LIMIT_MS = 10_000
 
 export class Child {
   readonly #command: string
@@ -61,16 +62,18 @@ export class Child {
     return this.#within(limitMs, this.#exit)
   }
 
-  /** Closes its stdin, which ends a contestant. */
-  async leave(): Promise<void> {
+  /** Closes its stdin, which ends a contestant. The result says if it did not, and was killed. */
+  async leave(limitMs = LEAVE_LIMIT_MS): Promise<string | undefined> {
+    const before = this.#failure
     this.#process.stdin.end()
-    await this.exit(LEAVE_LIMIT_MS)
+    await this.#within(limitMs, this.#exit, 'it did not end')
+    return this.#failure === before ? undefined : this.#failure
   }
 
   /** A child that is too slow is killed and its pipes are shut, whoever else holds them: that ends every wait for it. */
-  async #within<T>(limitMs: number, wait: Promise<T>): Promise<T> {
+  async #within<T>(limitMs: number, wait: Promise<T>, what = 'no answer'): Promise<T> {
     const timer = setTimeout(() => {
-      this.#failure ??= `no answer within ${limitMs / 1000} s`
+      this.#failure ??= `${what} within ${limitMs / 1000} s`
       const { stdin, stdout, stderr } = this.#process
       this.#process.kill('SIGKILL')
       this.#reader.close()

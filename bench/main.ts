@@ -1,7 +1,7 @@
 /**
  * `npm run bench`: what calls cost, beside C and the Python libraries, on a GPU; and how fast the simulator is. All take turns in
- * one run, each in a process of its own, and as its users run it; C with as many hardware queues as cuda-streams asks for, and
- * where the price depends on them also with CUDA's default.
+ * one run, each in a process of its own, and as its users run it; but C plays its calls in the processes of cuda-streams, slice by
+ * slice in turns. It has as many hardware queues as cuda-streams asks for, and where the price depends on them also CUDA's default.
  */
 import { execFileSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -9,7 +9,7 @@ import { loadavg, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import type { Contestant } from './catalogue.js'
-import { type Absent, type Ours, startOurs, startOutside } from './contestants.js'
+import { type Absent, buildC, type Ours, startOurs, startOutside } from './contestants.js'
 import { commandOf, commitOf, machineOf } from './machine.js'
 import { match } from './match.js'
 import { RANKS, startOurRanks, startPythonRanks } from './nccl.js'
@@ -100,14 +100,15 @@ async function main(): Promise<void> {
       }
     }
     const ptx = join(scratch, 'kernels.ptx')
-    for (const one of ours) add([await startOurs(one, ptx, options.quick)])
+    const sources = join(root, 'bench')
+    const c = await buildC(sources, scratch)
+    for (const one of ours) add([await startOurs(one, ptx, c, options.quick)])
     const [first] = contestants
     if (first === undefined) throw new Error(leftOut.join('\n'))
     if (first.facts['driver'] === 'cuda') {
       const { libcuda = '', queues = '' } = first.facts
-      const sources = join(root, 'bench')
       const python = options.python === 'none' || options['no-op'] ? undefined : options.python
-      add(await startOutside({ sources, scratch, libcuda, ptx, python, environment, queues }))
+      add(await startOutside({ sources, c, libcuda, ptx, python, environment, queues }))
       if (Number(first.facts['devices']) >= RANKS) {
         for (const one of ours) add(await startOurRanks(one))
         if (python !== undefined) add(await startPythonRanks(sources, python, environment))
@@ -123,23 +124,32 @@ async function main(): Promise<void> {
       onlyCalls: options['no-op'],
       quick: options.quick,
     })
+    const notEnded = await closeAll(contestants)
     const result: Result = {
       date: new Date().toISOString(),
       commit: commitOf(),
       command: commandOf('npm run bench', ' --'),
       machine: machineOf(first.facts, loadBefore, options.cpus),
-      contestants: merged(contestants),
+      contestants: merged(
+        contestants.filter((one) => one === first || rows.some(({ samples }) => one.name in samples)),
+      ),
       leftOut,
-      failures,
+      failures: [...failures, ...notEnded],
       rows,
     }
     console.log(`${headOf(result)}\n\n${resultTable(result)}`)
     writeResult(options.json, result)
     if (options.svg !== undefined) writeFileSync(options.svg, picture(result))
   } finally {
-    await Promise.all(contestants.map((one) => one.close()))
+    await closeAll(contestants)
     rmSync(scratch, { recursive: true, force: true })
   }
+}
+
+/** What to say of those that did not end by themselves. */
+async function closeAll(contestants: readonly Contestant[]): Promise<string[]> {
+  const reasons = await Promise.all(contestants.map(async (one) => ({ name: one.name, reason: await one.close() })))
+  return reasons.flatMap(({ name, reason }) => (reason === undefined ? [] : `${name}: ${reason}`))
 }
 
 /** One entry for each name. */

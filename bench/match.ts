@@ -1,4 +1,4 @@
-/** The comparison: all contestants take turns, row by row and round by round, in one sitting. */
+/** The comparison: all contestants take turns, row by row and round by round, in one sitting; and beside C, slice by slice within a turn. */
 
 import { ProgressLine } from '../src/foundation/base/standard-error.js'
 import { type Contestant, type Group, groups, type Row } from './catalogue.js'
@@ -27,6 +27,7 @@ export async function match(contestants: readonly Contestant[], options: MatchOp
   const { limitMs, only, onlyCalls, quick } = options
   const line = new ProgressLine()
   const failures = new Map<string, string>()
+  const nameOfC = contestants.find(({ kind }) => kind === 'C')?.name ?? 'C'
   const isPlayed = (row: Row): boolean =>
     (only === undefined || only.some((word) => row.key.startsWith(word))) &&
     !(quick && row.bytes !== undefined) &&
@@ -65,8 +66,13 @@ export async function match(contestants: readonly Contestant[], options: MatchOp
       if (failures.has(label)) continue
       line.show(() => `round ${round} of ${rounds}: ${label}`)
       try {
-        const perCall = await contestant.run(key, quick ? Math.ceil(calls / QUICK_PART) : calls)
-        if (round > 0) samples.add(contestant.name, key, round, perCall)
+        const { taken, besideC } = await contestant.run(key, quick ? Math.ceil(calls / QUICK_PART) : calls)
+        if (round === 0) continue
+        samples.add(contestant.name, key, round, taken)
+        if (besideC === undefined) continue
+        samples.addRatios(contestant.name, key, besideC.ratios)
+        // The column of C has what it took beside the first.
+        if (contestant === contestants[0]) samples.add(nameOfC, key, round, besideC.taken)
       } catch (error) {
         failures.set(label, error instanceof Error ? error.message : String(error))
       }
@@ -75,18 +81,30 @@ export async function match(contestants: readonly Contestant[], options: MatchOp
 
   function resultOf({ title: group, unit }: Group, row: Row, samples: Samples): ResultRow {
     const { key, title, bytes, against } = row
-    const theirs = ({ name, kind }: Contestant): readonly (number | null)[] =>
-      samples.of(name, kind === 'C' || kind === 'Python' ? (against ?? key) : key)
+    const theirs = ({ name, kind }: Contestant): readonly (number | null)[] => {
+      const own = samples.of(name, key)
+      return own.length > 0 || against === undefined || kind !== 'Python' ? own : samples.of(name, against)
+    }
     // Two contestants that share a name have rows of their own.
     const all: Record<string, readonly (number | null)[]> = {}
     for (const contestant of contestants) if (theirs(contestant).length > 0) all[contestant.name] = theirs(contestant)
-    return { key, title, unit, group, ...(bytes === undefined ? {} : { bytes }), samples: all }
+    const besideC: Record<string, readonly number[]> = {}
+    for (const { name } of contestants) {
+      const ratios = samples.ratiosOf(name, key)
+      if (ratios.length > 0) besideC[name] = ratios
+    }
+    return {
+      ...{ key, title, unit, group, samples: all },
+      ...(bytes === undefined ? {} : { bytes }),
+      ...(Object.keys(besideC).length === 0 ? {} : { besideC }),
+    }
   }
 }
 
 /** By round, for each contestant and row. */
 class Samples {
   readonly #values = new Map<string, (number | null)[]>()
+  readonly #ratios = new Map<string, number[]>()
 
   add(name: string, key: string, round: number, value: number): void {
     const label = `${name} ${key}`
@@ -94,6 +112,17 @@ class Samples {
     this.#values.set(label, values)
     while (values.length < round - 1) values.push(null)
     values.push(Number(value.toPrecision(5)))
+  }
+
+  addRatios(name: string, key: string, ratios: readonly number[]): void {
+    const label = `${name} ${key}`
+    const all = this.#ratios.get(label) ?? []
+    this.#ratios.set(label, all)
+    for (const ratio of ratios) all.push(Number(ratio.toPrecision(4)))
+  }
+
+  ratiosOf(name: string, key: string): readonly number[] {
+    return this.#ratios.get(`${name} ${key}`) ?? []
   }
 
   of(name: string, key: string): readonly (number | null)[] {

@@ -55,7 +55,8 @@ async function started(
   ranks: readonly Child[],
   introduce: () => Promise<void> = () => Promise.resolve(),
 ): Promise<Contestant | Absent> {
-  const leave = async (): Promise<void> => void (await Promise.all(ranks.map((rank) => rank.leave())))
+  const leave = async (): Promise<string | undefined> =>
+    (await Promise.all(ranks.map((rank) => rank.leave()))).find((reason) => reason !== undefined)
   try {
     await introduce()
     const [version = ''] = await Promise.all(ranks.map((rank) => hear(rank, 'ready', START_LIMIT_MS)))
@@ -69,7 +70,7 @@ async function started(
       async run(key, calls) {
         for (const rank of ranks) rank.say(`run ${key} ${calls}`)
         const answers = await Promise.all(ranks.map((rank) => hear(rank, 'ns', ROUND_LIMIT_MS)))
-        return Math.max(...answers.map(Number))
+        return { taken: Math.max(...answers.map(Number)) }
       },
       close: leave,
     }

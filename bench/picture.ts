@@ -1,6 +1,6 @@
 /** A run of the bench as a picture: what a call takes beside what it takes others, on a scale of ratios. */
 
-import { fastestPython, type Result, type ResultRow, ratio } from './result.js'
+import { fastestPython, type Result, type ResultRow, ratio, ratioToC } from './result.js'
 import type { Summary } from './statistics.js'
 
 interface Mark {
@@ -59,7 +59,7 @@ function drawn(layout: Layout, { className, label, summary }: Mark, y: number): 
 function marksOf(result: Result, row: ResultRow, ours: string, c: string | undefined): Mark[] {
   const python = fastestPython(result, row)
   const marks = [
-    { className: 'c', label: 'ours / C', summary: c === undefined ? undefined : ratio(row, ours, c) },
+    { className: 'c', label: 'ours / C', summary: c === undefined ? undefined : ratioToC(row, ours, c) },
     {
       className: 'python',
       label: `ours / ${python}`,
@@ -110,7 +110,7 @@ ${heading.map((text, at) => `<text class="title" x="16" y="${26 + 19 * at}">${es
 <g class="c"><circle cx="24" cy="62" r="5"/></g><text x="36" y="66">ours / C</text>
 <g class="python"><rect x="116" y="58" width="8" height="8"/></g><text x="132" y="66">ours / the fastest Python library</text>
 <text class="faint" x="16" y="86">to the left of 1 ours is faster</text>
-<text class="faint" x="16" y="103">lines are the half of the rounds in the middle</text>
+<text class="faint" x="16" y="103">lines are the half of the ratios in the middle</text>
 ${[...grid, ...lines].join('\n')}
 </svg>
 `

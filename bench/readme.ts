@@ -1,16 +1,16 @@
 /**
- * `npm run bench:readme`: the tables of docs/internals/benchmarks.md and of the README, and the pictures, from the run that is stored in docs/bench.
- * A test holds both pages against it.
+ * `npm run bench:readme -- bench.json` stores a run in docs/bench, and writes from it the tables of docs/internals/benchmarks.md and of the
+ * README, and the pictures; without a file from the run that is stored. A test holds both pages against it.
  */
-import { readFileSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { copyFileSync, readFileSync, writeFileSync } from 'node:fs'
+import { join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { picture } from './picture.js'
 import { type Result, readResult } from './result.js'
 import { root } from './root.js'
 import { medianTable, resultTable } from './table.js'
 
-export const STORED = 'docs/bench/h100.json'
+export const STORED = 'docs/bench/run.json'
 const PICTURE = STORED.replace('.json', '')
 const [BEGIN, END] = ['<!-- the bench begins -->', '<!-- the bench ends -->']
 
@@ -28,8 +28,13 @@ function wholeOf(result: Result): string {
   const rounds = Math.max(...result.rows.map(({ samples }) => Math.max(...Object.values(samples).map((s) => s.length))))
   const facts = [`driver ${machine['driver']}`, machine['CPU'], machine['cores'] && `on cores ${machine['cores']}`]
   const two = result.rows.some(({ group }) => group.startsWith('NCCL')) ? ', NCCL on two of one host' : ''
+  const slices = Math.max(0, ...result.rows.map((row) => row.besideC?.[contestants[0]?.name ?? '']?.length ?? 0))
+  const besideC =
+    slices === 0
+      ? ' C had a process of its own.'
+      : ` The calls' ratios to C are those of up to ${slices} slices of both, in turns in one process.`
   return `\`${command}\` on one ${machine['GPU']}${two} (${facts.filter(Boolean).join(', ')}; load ${machine['load']}), ${date.slice(0, 10)}: medians of
-up to ${rounds} rounds in which all take turns. Beside each ratio stands the half of the rounds in the middle; a ratio below 1 is faster.
+up to ${rounds} rounds in which all take turns.${besideC} Beside each ratio stands the half of its samples in the middle; a ratio below 1 is faster.
 ${versions.filter(Boolean).join(', ')}. [Every sample](${STORED.replace('docs/', '../')}).
 
 <picture>
@@ -66,7 +71,9 @@ export function benchOf(page: string): string {
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
-  const result = readResult(join(root, STORED))
+  const [stored, given] = [join(root, STORED), process.argv[2]]
+  const result = readResult(given ?? stored)
+  if (given !== undefined && resolve(given) !== stored) copyFileSync(given, stored)
   writeFileSync(join(root, `${PICTURE}.svg`), picture(result))
   writeFileSync(join(root, `${PICTURE}-narrow.svg`), picture(result, true))
   for (const name of PAGES) {

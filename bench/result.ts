@@ -13,6 +13,8 @@ export interface ResultRow {
   readonly bytes?: number | undefined
   /** By contestant and round: nanoseconds a call, or per cent. Null in a round that it did not play. */
   readonly samples: Readonly<Record<string, readonly (number | null)[]>>
+  /** By contestant: how many times longer than C it took in one process, slice by slice in turns. */
+  readonly besideC?: Readonly<Record<string, readonly number[]>> | undefined
 }
 
 export interface ResultContestant {
@@ -64,6 +66,12 @@ export function ratio(row: ResultRow, first: string, second: string): Summary | 
     return value === null || divisor === null || divisor <= 0 ? [] : value / divisor
   })
   return summaryOf(ratios)
+}
+
+/** How many times longer than C this contestant took: of slices that were neighbours in one process, or of the rounds of two. */
+export function ratioToC(row: ResultRow, name: string, c: string): Summary | undefined {
+  const ratios = row.besideC?.[name]
+  return ratios === undefined ? ratio(row, name, c) : summaryOf(ratios)
 }
 
 /** The Python library that took the least time. */

@@ -21,10 +21,10 @@ interface Bench {
   readonly event: Event
   /** Recorded on `other`. */
   readonly elsewhere: Event
-  /** For rows that hold it. */
+  /** Held while those rows are played that are in `whileHeld`. */
   readonly held: Stream
-  /** Holds that stream, and records the event behind; the result lets it go. */
-  hold(): { readonly event: Event; readonly release: () => void }
+  /** Recorded behind what holds it. */
+  readonly heldEvent: Event
   /** A stream handle of another library. */
   readonly foreign: bigint
   readonly empty: Kernel<readonly []>
@@ -92,29 +92,21 @@ const eventQuery: Loop = ({ event }, calls) => {
 }
 
 /** What is not done must be asked for each time. */
-function whileHeld({ hold }: Bench, loop: (event: Event) => number): undefined {
-  const { event, release } = hold()
-  try {
-    if (loop(event) > 0) throw new Error('the stream was not held')
-  } finally {
-    release()
-  }
+const streamQueryBusy: Loop = ({ held }, calls) => {
+  let done = 0
+  for (let i = 0; i < calls; i++) done += Number(held.query())
+  if (done > 0) throw new Error('the stream was not held')
+  return undefined
 }
 
-const streamQueryBusy: Loop = (bench, calls) =>
-  whileHeld(bench, () => {
-    const { held } = bench
-    let done = 0
-    for (let i = 0; i < calls; i++) done += Number(held.query())
-    return done
-  })
+const eventQueryBusy: Loop = ({ heldEvent }, calls) => {
+  let done = 0
+  for (let i = 0; i < calls; i++) done += Number(heldEvent.query())
+  if (done > 0) throw new Error('the stream was not held')
+  return undefined
+}
 
-const eventQueryBusy: Loop = (bench, calls) =>
-  whileHeld(bench, (event) => {
-    let done = 0
-    for (let i = 0; i < calls; i++) done += Number(event.query())
-    return done
-  })
+const whileHeld: ReadonlySet<string> = new Set<GpuKey>(['stream-query-busy', 'event-query-busy'])
 
 const synchronizeIdle: Loop = ({ stream }, calls) => {
   for (let i = 0; i < calls; i++) stream.synchronize()
@@ -330,7 +322,6 @@ export function openRows(cuda: CudaStreams, device: Device, bare: BareDriver): R
   const other = device.createStream()
   const held = device.createStream()
   const allocating = device.createStream()
-  const heldEvent = device.createEvent()
   const foreign = bare.createForeignStream()
   const module = cuda.Module.load(ptx, { device })
   const empty = module.kernel('empty', [])
@@ -350,10 +341,7 @@ export function openRows(cuda: CudaStreams, device: Device, bare: BareDriver): R
     event: stream.record(),
     elsewhere: other.record(),
     held,
-    hold() {
-      const release = bare.hold(held.handle)
-      return { event: held.record(heldEvent), release }
-    },
+    heldEvent: device.createEvent(),
     foreign,
     empty,
     four: module.kernel('four', FOUR),
@@ -388,16 +376,28 @@ export function openRows(cuda: CudaStreams, device: Device, bare: BareDriver): R
     },
     async time(key, calls) {
       if (!isKey(key)) throw new Error(`no row ${key}`)
-      const start = process.hrtime.bigint()
-      const pending = loops[key](bench, calls)
-      const counted = pending === undefined ? undefined : await pending
-      const elapsed = process.hrtime.bigint() - start
+      const release = whileHeld.has(key) ? bare.hold(held.handle) : undefined
+      if (release !== undefined) held.record(bench.heldEvent)
+      let perCall: number
+      try {
+        perCall = await timed(loops[key], bench, calls)
+      } finally {
+        release?.()
+      }
       // Every contestant ends a row this way, untimed: a context with anything unacknowledged answers queries slowly.
       device.synchronize()
       if (!Number.isFinite(sink)) throw new Error('a result was not a number')
-      return typeof counted === 'number' ? counted : Number(elapsed) / calls
+      return perCall
     },
   }
+}
+
+async function timed(loop: Loop, bench: Bench, calls: number): Promise<number> {
+  const start = performance.now()
+  const pending = loop(bench, calls)
+  const counted = pending === undefined ? undefined : await pending
+  const elapsed = 1e6 * (performance.now() - start)
+  return typeof counted === 'number' ? counted : elapsed / calls
 }
 
 const isKey = (key: string): key is GpuKey => Object.hasOwn(loops, key)

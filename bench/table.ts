@@ -1,8 +1,8 @@
 /** Markdown tables that also line up on a terminal; and the one that shows a run of the bench. */
 
 import type { Unit } from './catalogue.js'
-import { fastestPython, type Result, type ResultRow, ratio, taken } from './result.js'
-import type { Summary } from './statistics.js'
+import { fastestPython, type Result, type ResultRow, ratio, ratioToC, taken } from './result.js'
+import { type Summary, summaryOf } from './statistics.js'
 
 export type Cell = string | number | undefined
 
@@ -43,11 +43,13 @@ function ratiosOf(result: Result): readonly Ratio[] {
   const names = (kind: string): string[] =>
     result.contestants.filter((one) => one.kind === kind).map(({ name }) => name)
   const [ours = '', ...ways] = names('ours')
+  const others = names('other version')
   const c = names('C')[0]
   const pair = (title: string, first: string, second: string): Ratio => ({
     title,
     of: (row) => ratio(row, first, second),
   })
+  const toC = (title: string, name: string, ofC: string): Ratio => ({ title, of: (row) => ratioToC(row, name, ofC) })
   const python: Ratio = {
     title: 'ours / fastest of Python',
     of(row) {
@@ -56,14 +58,16 @@ function ratiosOf(result: Result): readonly Ratio[] {
     },
   }
   return [
-    ...(c === undefined ? [] : [pair('ours / C', ours, c)]),
-    ...names('other version').map((name) => pair(`ours / ${name}`, ours, name)),
-    ...ways.map((name) => (c === undefined ? pair(`ours / ${name}`, ours, name) : pair(`${name} / C`, name, c))),
+    ...(c === undefined ? [] : [toC('ours / C', ours, c)]),
+    ...others.map((name) => pair(`ours / ${name}`, ours, name)),
+    ...(c === undefined
+      ? ways.map((name) => pair(`ours / ${name}`, ours, name))
+      : [...others, ...ways].map((name) => toC(`${name} / C`, name, c))),
     ...(names('Python').length === 0 ? [] : [python]),
   ]
 }
 
-/** Medians, each with its unit, and in time the ratios of the rounds: their median, and the half in the middle. */
+/** Medians, each with its unit; ±, half the width of the middle half (of the slices beside C, else of the rounds); and the ratios with that half. */
 export function resultTable(result: Result): string {
   const names = [...new Set(result.contestants.map(({ name }) => name))]
   const ratios = ratiosOf(result)
@@ -73,8 +77,9 @@ export function resultTable(result: Result): string {
   for (const row of result.rows) {
     if (row.group !== group) lines.push([`**${row.group}, ${row.unit}**`, ...header.slice(1).map(() => '')])
     group = row.group
-    const [ours] = names
-    const own = taken(row, ours ?? '')
+    const [ours = ''] = names
+    const summaries = ratios.map((one) => one.of(row))
+    const own = row.besideC?.[ours] === undefined ? taken(row, ours) : summaryOf(row.besideC[ours])
     lines.push([
       row.title,
       ...names.map((name) => {
@@ -82,7 +87,7 @@ export function resultTable(result: Result): string {
         return time && shown(row, time.median)
       }),
       own && `${((100 * (own.high - own.low)) / 2 / own.median).toFixed(0)} %`,
-      ...ratios.map((one) => shownRatio(one.of(row))),
+      ...summaries.map(shownRatio),
     ])
   }
   return table(header, lines)

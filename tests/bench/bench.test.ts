@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, describe, it } from 'node:test'
 import { groups } from '../../bench/catalogue.js'
+import { Child } from '../../bench/line-process.js'
 import { type Result, readResult } from '../../bench/result.js'
 import { resultTable } from '../../bench/table.js'
 import { root } from '../helpers/root.js'
@@ -88,10 +89,21 @@ describe('npm run bench', () => {
     )
     assert.deepEqual(
       result.contestants.map(({ name }) => name),
-      ['cuda-streams', 'C', 'C, blocking event', 'C, 8 queues'],
+      ['cuda-streams', 'C', 'C, 8 queues'],
     )
     const withoutC = result.rows.filter(({ samples }) => samples['C'] === undefined).map(({ key }) => key)
     assert.deepEqual(withoutC, ['record-dropped', 'wrap'])
+    const besideC = result.rows.filter((row) => row.besideC?.['cuda-streams'] !== undefined)
+    assert.equal(besideC.length, result.rows.length - withoutC.length, 'C plays each in the process of cuda-streams')
+  })
+
+  it('goes on without a child that gives no answer or does not end, and names it', async () => {
+    const child = (): Child => new Child(process.execPath, ['-e', 'setInterval(() => {}, 1000)'], process.env)
+    assert.match((await child().leave(100)) ?? '', /^it did not end within 0\.1 s$/)
+    const silent = child()
+    await assert.rejects(silent.line(100), /^Error: no answer within 0\.1 s$/)
+    await assert.rejects(silent.line(60_000), /^Error: no answer within 0\.1 s$/)
+    assert.equal(await silent.leave(60_000), undefined)
   })
 
   it('refuses what it does not know', () => {
