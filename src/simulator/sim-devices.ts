@@ -1,5 +1,6 @@
 /** The devices of the simulation, and their contexts. */
 
+import { process } from '../foundation/base/node-modules.js'
 import { CUresult, cudaError } from '../foundation/driver/cuda-results.js'
 import { SPLITTING } from '../foundation/driver/deadlocks.js'
 import { DEVICE_ATTRIBUTES as A } from '../foundation/driver/device-attributes.js'

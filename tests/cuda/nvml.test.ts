@@ -14,7 +14,7 @@ const GIB = 2 ** 30
 
 const made = cLibrary(
   'libnvidia-ml.so.1',
-  [join(root, 'tests', 'cuda', 'fake-nvml.c')],
+  [join(root, 'tests', 'libraries', 'nvml', 'fake-nvml.c')],
   ['-Wall', '-Wextra', '-Werror'],
 )
 const skip = typeof made === 'string' ? made : false

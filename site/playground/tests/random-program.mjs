@@ -267,6 +267,16 @@ export function randomProgram(seed) {
       `say(keep(Event.from(${mark()}.handle, { device })).equals(${mark()}), ${stream()}.wait(${stream()}.cachedEvent).closed)`,
     () =>
       `${stream()}.external({ name: 'theirs', memory: [{ buffer: ${buffer()} }], simulate: () => say('theirs') }, (handle) => say(typeof handle))`,
+    // Kernels, pools and graphs by their handles.
+    () =>
+      `{ const theirs = Kernel.from(mix.handle, ['inout u8*', 'in u8*', 'u32'], { device }); ${stream()}.launch(theirs, { grid: 1, block: ${BYTES} }, ${two(buffers).join(', ')}, 1); say(theirs.module.handle === module.handle) }`,
+    () => `{ using same = MemoryPool.from(pool.handle, { device }); say(same.handle === pool.handle) }`,
+    () => {
+      const on = of(own)
+      return `{ const graph = keep(${on}.capture(() => { ${on}.fill(${buffer()}, 1) })); ${on}.launch(keep(keep(Graph.from(graph.handle, { device })).instantiate())) }`
+    },
+    () =>
+      `{ using range = device.profilerRange(); ${of(own)}.copyAttributes(${of(own)}); say(device.usage().memory.total > 0) }`,
     // What objects tell of themselves.
     () =>
       `say(Stream.compare(a, ${stream()}), ${stream()}.equals(b), a[cudaStream]()[0], typeof c.valueOf(), c.handle > 0n, b.id > a.id, a.context.device === device)`,

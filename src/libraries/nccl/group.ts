@@ -77,7 +77,13 @@ export function enqueue(operation: NcclOperation): void {
 function queueOperations(operations: readonly NcclOperation[]): void {
   const handles = handlesOf(operations)
   for (const handle of handles) checkAlive(handle)
-  checkTogether(operations)
+  try {
+    checkTogether(operations)
+  } catch (error) {
+    // What is closed is said first: it is the mistake of a call, and that of calls together may come of it.
+    for (const { stream, memory } of operations) openGiven(memory, openStream(stream))
+    throw error
+  }
   reserveInAll(distinct(operations.map(({ stream }) => openStream(stream))), LIBRARY_ENTRIES)
   // Host functions may have run.
   for (const handle of handles) checkAlive(handle)

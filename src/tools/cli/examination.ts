@@ -50,6 +50,14 @@ const VERSION_CALLS: Readonly<Record<string, VersionCall>> = {
       return [version / 10_000, (version / 100) % 100, version % 100].map(Math.floor).join('.')
     },
   },
+  NVML: {
+    function: 'nvmlSystemGetNVMLVersion',
+    parameters: 'char *version, unsigned int length',
+    version(call, { address, bytes }) {
+      call(address, bytes.length)
+      return Buffer.from(bytes.subarray(0, bytes.indexOf(0))).toString('utf8')
+    },
+  },
   CUPTI: {
     function: 'cuptiGetVersion',
     parameters: 'uint32_t *version',
@@ -70,6 +78,8 @@ const propertyOf = (name: string): VersionCall => ({
     return int32.slice(0, 3).join('.')
   },
 })
+/** The bytes for a version, which NVML writes as text. */
+const TEXT_BYTES = 80
 const BYTES = 2 ** 20
 const VALUE = 0xa5
 
@@ -113,7 +123,7 @@ function examineLibrary(name: string, variable: LibraryVariable): Part {
   const { function: symbol, parameters, version } = VERSION_CALLS[name] ?? propertyOf(name)
   const functions = library.functions({ [symbol]: parameters })
   return {
-    version: version((...args) => functions[symbol]?.(...args) ?? 0, new NativeMemory(16)),
+    version: version((...args) => functions[symbol]?.(...args) ?? 0, new NativeMemory(TEXT_BYTES)),
     file: fileOf(library, symbol) ?? null,
   }
 }

@@ -41,22 +41,18 @@ const MISTAKES: readonly (readonly [mistake: string, act: () => unknown, message
     () => call(stream, 'upload', array, buffer),
     /^buffer must be a DeviceBuffer or a PinnedBuffer, not Float32Array\(100\) \[.*: stream\.upload\(buffer, array\)/,
   ],
-  ...['upload', 'download'].flatMap((method) =>
-    [{ signal: AbortSignal.abort() }, AbortSignal.abort()].map(
-      (given) =>
-        [
-          `a signal for ${method}()`,
-          () => call(stream, method, buffer, array, given),
-          new RegExp(
-            `^options must be left out, as ${method}\\(\\) has none, not .*: await stream\\.finished\\(\\{ signal \\}\\) first`,
-          ),
-        ] as const,
-    ),
+  ...[{ signal: AbortSignal.abort() }, AbortSignal.abort()].map(
+    (given) =>
+      [
+        'a signal for upload()',
+        () => call(stream, 'upload', buffer, array, given),
+        /^options must be left out, as upload\(\) has none, not .*: await stream\.finished\(\{ signal \}\) first/,
+      ] as const,
   ),
   [
-    'a signal for download() in place of the array',
-    () => call(stream, 'download', buffer, { signal: AbortSignal.abort() }),
-    /^into must be an array to fill, .*: download\(\) has no options: await stream\.finished\(\{ signal \}\) first/,
+    'a signal for download() itself, in place of options',
+    () => call(stream, 'download', buffer, array, AbortSignal.abort()),
+    /^options must be an object|\{ signal \}/,
   ],
   ['a value that is too wide', () => fill(300), /in 1 byte\(s\), not 300: .*fill\(buffer, value, \{ width: 4 \}\)$/],
   ['a value that no width has', () => fill(2 ** 32), /in 1 byte\(s\), not 4294967296$/],

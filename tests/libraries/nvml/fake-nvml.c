@@ -9,6 +9,8 @@ static int begun, first, second;
 enum { OK = 0, UNINITIALIZED = 1, NOT_SUPPORTED = 3, NOT_FOUND = 6, INSUFFICIENT_SIZE = 7, IS_LOST = 15 };
 static unsigned processes(void) { const char *count = getenv("FAKE_NVML_PROCESSES"); return count ? (unsigned)atoi(count) : 2; }
 
+/* It may be asked before it is initialized. */
+API int nvmlSystemGetNVMLVersion(char *version, unsigned length) { if (length < 11) return INSUFFICIENT_SIZE; strcpy(version, "13.580.159"); return OK; }
 API int nvmlInit_v2(void) { begun = 1; return OK; }
 API int nvmlDeviceGetHandleByPciBusId_v2(const char *id, void **device) {
   if (!begun) return UNINITIALIZED;
