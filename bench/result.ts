@@ -1,7 +1,8 @@
 /** What a run of the bench found, as it is stored: every sample, so that all that is shown is computed from it. */
 
 import { createHash } from 'node:crypto'
-import { readFileSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { dirname } from 'node:path'
 import type { Kind, Unit } from './catalogue.js'
 import { type Summary, summaryOf } from './statistics.js'
 
@@ -39,8 +40,9 @@ export interface Result {
 
 const digestOf = (result: Result): string => createHash('sha256').update(JSON.stringify(result)).digest('hex')
 
-/** One row a line. */
+/** One row a line. A folder that is missing is made: a run takes minutes. */
 export function writeResult(file: string, result: Result): void {
+  mkdirSync(dirname(file), { recursive: true })
   const { rows, ...head } = result
   const text = JSON.stringify({ digest: digestOf(result), ...head }, null, 1).slice(0, -2)
   writeFileSync(file, `${text},\n "rows": [\n${rows.map((row) => `  ${JSON.stringify(row)}`).join(',\n')}\n ]\n}\n`)
