@@ -257,6 +257,7 @@ export class Stream extends StreamBase implements CudaStreamLike, AsyncDisposabl
    * takes it into the device's range, as it does with that of a new stream. On the simulator another thread that has the stream by `share()`
    * knows the one that the stream had then.
    * @throws {Error} ERR_CLOSED; if it is set, ERR_INVALID_ARG_TYPE for anything but an integer, and ERR_UNSUPPORTED for a default stream
+   * @throws {CudaError} 901 if it is set while the stream is in a capture that is invalidated
    * @example
    * ```ts
    * stream.priority = -1 // from now on before the work of others
@@ -274,7 +275,9 @@ export class Stream extends StreamBase implements CudaStreamLike, AsyncDisposabl
    * Gives this stream the attributes of another one: its priority, memory domain and policies (`cuStreamCopyAttributes`). Whether it is
    * `nonBlocking`, and its green context, remain what they are.
    * @param from A stream of the same device.
-   * @throws {Error} ERR_INVALID_ARG_TYPE, ERR_CLOSED; ERR_DEVICE_MISMATCH for a stream of another device; ERR_UNSUPPORTED if one is a default stream
+   * @throws {Error} ERR_INVALID_ARG_TYPE, ERR_CLOSED; ERR_DEVICE_MISMATCH for a stream of another device; ERR_INVALID_ARG_VALUE for one of another
+   * context, where one of the two is a green one; ERR_UNSUPPORTED if one is a default stream
+   * @throws {CudaError} 901 if one of the two is in a capture that is invalidated
    */
   copyAttributes(from: Stream): this {
     const impl = open(this)

@@ -102,18 +102,24 @@ export class SimStreams implements StreamDriver {
   }
 
   getPriority(handle: StreamHandle): number {
-    const stream = this.registry.liveStream(handle, 'cuStreamGetPriority')
-    if (stream.capture?.invalid) throw cudaError('cuStreamGetPriority', CUresult.STREAM_CAPTURE_INVALIDATED)
-    return stream.priority
+    return this.#outOfInvalidCaptures(handle, 'cuStreamGetPriority').priority
   }
 
   setPriority(handle: StreamHandle, priority: number): void {
-    this.registry.liveStream(handle, 'cuStreamSetAttribute').priority = inRange(priority)
+    this.#outOfInvalidCaptures(handle, 'cuStreamSetAttribute').priority = inRange(priority)
   }
 
   copyAttributes(handle: StreamHandle, from: StreamHandle): void {
     const call = 'cuStreamCopyAttributes'
-    this.registry.liveStream(handle, call).priority = this.registry.liveStream(from, call).priority
+    const { priority } = this.#outOfInvalidCaptures(from, call)
+    this.#outOfInvalidCaptures(handle, call).priority = priority
+  }
+
+  /** Throws for a stream that is in a capture which is invalidated. */
+  #outOfInvalidCaptures(handle: StreamHandle, call: string): SimStream {
+    const stream = this.registry.liveStream(handle, call)
+    if (stream.capture?.invalid) throw cudaError(call, CUresult.STREAM_CAPTURE_INVALIDATED)
+    return stream
   }
 
   /** Does nothing, since no stream of the simulation is slower for the writes of another. */

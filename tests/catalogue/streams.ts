@@ -14,6 +14,12 @@ import { type Call, closing, withOptions } from './call.js'
 import type { Scene } from './scene.js'
 import { GivenUp, graphOf, NAMED_STREAM_OPTIONS, WRAPPED_STREAM } from './values.js'
 
+/** A default stream is everybody's, and CUDA changes no stream of a capture that is invalidated. */
+function refusesAttributes({ situation: { stream, capture } }: Pick<Scene, 'situation'>): readonly string[] {
+  if (stream === 'null' || stream === 'per-thread') return ['ERR_UNSUPPORTED']
+  return capture?.of === 'the stream' && capture.invalidated ? ['901'] : []
+}
+
 const making: readonly Call[] = [
   withOptions({
     name: 'new Stream()',
@@ -219,18 +225,22 @@ const asking: readonly Call[] = [
     answers: ({ situation }, value) => assert.equal(value, situation.capture?.of === 'the stream'),
   },
   {
-    name: 'stream.priority, and stream.copyAttributes()',
-    members: ['Stream#priority', 'Stream#copyAttributes'],
+    name: 'stream.priority, set',
+    members: ['Stream#priority'],
     act: 'makes',
-    refuses: ({ situation }) =>
-      situation.stream === 'null' || situation.stream === 'per-thread' ? ['ERR_UNSUPPORTED'] : [],
+    refuses: (scene) => refusesAttributes(scene),
+    prepare: (scene) => () => {
+      scene.stream.priority = 0
+    },
+  },
+  {
+    name: 'stream.copyAttributes()',
+    members: ['Stream#copyAttributes'],
+    act: 'makes',
+    refuses: (scene) => (scene.situation.stream === 'green' ? ['ERR_INVALID_ARG_VALUE'] : refusesAttributes(scene)),
     prepare: (scene) => {
-      const { stream } = scene
       const other = scene.keep(new Stream({ device: scene.device, priority: -1 }))
-      return () => {
-        stream.copyAttributes(other)
-        stream.priority = 0
-      }
+      return () => scene.stream.copyAttributes(other)
     },
   },
   {

@@ -329,6 +329,27 @@ onEveryBackend('making streams', (bench) => {
     refused(() => Object.assign(stream, { priority: -1 }), 'ERR_CLOSED')
   })
 
+  test('S3 attributes are not copied into or out of a green context, nor of a stream whose capture is invalidated', () => {
+    const [part, rest] = device.split({ multiprocessors: [8] })
+    rest.close()
+    using green = new Stream({ context: part })
+    using also = new Stream({ context: part, priority: -1 })
+    using stream = bench.stream()
+    refused(() => stream.copyAttributes(green), 'ERR_INVALID_ARG_VALUE', /green/)
+    refused(() => green.copyAttributes(stream), 'ERR_INVALID_ARG_VALUE', /green/)
+    assert.equal(green.copyAttributes(also).priority, also.priority)
+    using capturing = bench.stream()
+    capturing.beginCapture()
+    stream.copyAttributes(capturing)
+    capturing.priority = -1
+    assert.throws(() => capturing.synchronize(), { number: 900 })
+    for (const act of [() => stream.copyAttributes(capturing), () => capturing.copyAttributes(stream)])
+      assert.throws(act, { number: 901 })
+    assert.throws(() => Object.assign(capturing, { priority: 0 }), { number: 901 })
+    assert.throws(() => capturing.endCapture(), { number: 901 })
+    part.close()
+  })
+
   test('S3 a stream that is closed with another priority is not given out again as one without', () => {
     const stream = bench.stream()
     stream.priority = device.priorityRange.greatest

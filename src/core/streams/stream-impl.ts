@@ -329,6 +329,11 @@ export class StreamImpl extends NativeResource {
     }
     this.#refuseDefault('the attributes of')
     from.#refuseDefault('the attributes of')
+    if (from.ownContext !== this.ownContext) {
+      throw invalidValue(
+        `${from} is in another context than ${this}, of which one is a green one, and CUDA copies attributes within one: set the priority instead`,
+      )
+    }
     changesOfPriority += 1
     this.driver.streams.copyAttributes(this.handle, from.handle)
   }
