@@ -11,7 +11,7 @@ function randomFrom(seed) {
 }
 
 const IMPORTS = [
-  "import { CudaError, cudaStream, DeviceBuffer, defineKernel, Device, Event, ExternalStream, MemoryPool, Module, Stream } from 'cuda-streams'",
+  "import { CudaError, cudaStream, DeviceBuffer, defineKernel, Device, Event, ExternalStream, Graph, Kernel, MemoryPool, Module, Stream } from 'cuda-streams'",
   "import { busy, destroyForeignStream, foreignStream, latch, simulationOf } from 'cuda-streams/sim'",
 ]
 
@@ -270,13 +270,13 @@ export function randomProgram(seed) {
     // Kernels, pools and graphs by their handles.
     () =>
       `{ const theirs = Kernel.from(mix.handle, ['inout u8*', 'in u8*', 'u32'], { device }); ${stream()}.launch(theirs, { grid: 1, block: ${BYTES} }, ${two(buffers).join(', ')}, 1); say(theirs.module.handle === module.handle) }`,
-    () => `{ using same = MemoryPool.from(pool.handle, { device }); say(same.handle === pool.handle) }`,
+    () => `{ const same = MemoryPool.from(pool.handle, { device }); say(same.handle === pool.handle); same.close() }`,
     () => {
       const on = of(own)
       return `{ const graph = keep(${on}.capture(() => { ${on}.fill(${buffer()}, 1) })); ${on}.launch(keep(keep(Graph.from(graph.handle, { device })).instantiate())) }`
     },
     () =>
-      `{ using range = device.profilerRange(); ${of(own)}.copyAttributes(${of(own)}); say(device.usage().memory.total > 0) }`,
+      `{ const range = device.profilerRange(); a.copyAttributes(b); say(device.usage().memory.total > 0); range[Symbol.dispose]() }`,
     // What objects tell of themselves.
     () =>
       `say(Stream.compare(a, ${stream()}), ${stream()}.equals(b), a[cudaStream]()[0], typeof c.valueOf(), c.handle > 0n, b.id > a.id, a.context.device === device)`,
