@@ -544,8 +544,8 @@ static R refuseToTell(Stream *s) { return s == &nullStream && isAnyBlocking() ? 
 API R cuStreamGetId(void *h, u64 *id) { Stream *s = streamOf(h, "cuStreamGetId"); R refused = refuseToSay(s); if (refused) return refused; *id = s->inner ? s->inner->id : (s == &nullStream ? 1u << 30 : (1u << 30) + 1); return OK; }
 API R cuStreamGetFlags(void *h, u32 *f) { Stream *s = streamOf(h, "cuStreamGetFlags"); R refused = refuseToSay(s); if (refused) return refused; *f = s->flags; return OK; }
 API R cuStreamGetPriority(void *h, int *p) { Stream *s = streamOf(h, "cuStreamGetPriority"); if (implicit(s)) return CAPTURE_IMPLICIT; if (s->capture && !s->capture->valid) return CAPTURE_INVALIDATED; *p = s->priority; return OK; }
-API R cuStreamSetAttribute(void *h, int attribute, u32 *value) { Stream *s = streamOf(h, "cuStreamSetAttribute"); if (attribute == 8) { int wanted = (int)*value; s->priority = wanted > 0 ? 0 : wanted < -5 ? -5 : wanted; return OK; } return attribute == 10 && *value <= 1 ? OK : INVALID_VALUE; }
-API R cuStreamCopyAttributes(void *to, void *from) { streamOf(to, "cuStreamCopyAttributes")->priority = streamOf(from, "cuStreamCopyAttributes")->priority; return OK; }
+API R cuStreamSetAttribute(void *h, int attribute, u32 *value) { Stream *s = streamOf(h, "cuStreamSetAttribute"); if (s->capture && !s->capture->valid) return CAPTURE_INVALIDATED; if (attribute == 8) { int wanted = (int)*value; s->priority = wanted > 0 ? 0 : wanted < -5 ? -5 : wanted; return OK; } return attribute == 10 && *value <= 1 ? OK : INVALID_VALUE; }
+API R cuStreamCopyAttributes(void *to, void *from) { Stream *t = streamOf(to, "cuStreamCopyAttributes"), *f = streamOf(from, "cuStreamCopyAttributes"); if ((t->capture && !t->capture->valid) || (f->capture && !f->capture->valid)) return CAPTURE_INVALIDATED; t->priority = f->priority; return OK; }
 API R cuProfilerStart(void) { return OK; }
 API R cuProfilerStop(void) { return OK; }
 API R cuStreamIsCapturing(void *h, int *c) { Stream *s = streamOf(h, "cuStreamIsCapturing"); if (refuseToTell(s)) return CAPTURE_IMPLICIT; *c = !s->capture ? 0 : s->capture->valid ? 1 : 2; return OK; }

@@ -222,7 +222,7 @@ export class Graph extends HandleObject {
    * @throws {Error} ERR_CLOSED, ERR_INVALID_ARG_TYPE
    */
   toDot(options?: { readonly verbose?: boolean | undefined }): string {
-    const verbose = checkBoolean(readOptions(options ?? {}, ['verbose']).verbose, 'options.verbose', false)
+    const verbose = checkBoolean(readOptions(options, ['verbose']).verbose, 'options.verbose', false)
     const { driver, handle } = openGraph(this)
     return driver.graphs.toDot(handle, verbose)
   }
