@@ -4,7 +4,6 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 
 import { Ambient } from '../foundation/base/ambient.js'
-
 import { checkFunction, checkInteger, checkThis, type Given, readOptions } from '../foundation/base/arguments.js'
 import { invalidType, invalidValue, reportedWhileWaiting, stateError } from '../foundation/base/errors.js'
 import { destroyWhenUnreachable, NativeResource } from '../foundation/base/finalization.js'

@@ -116,12 +116,11 @@ export class Event extends ClosableObject {
   static from(source: Event | bigint | number | SharedEvent, options?: ForeignEventOptions): Event {
     const { device, owner } = readOptions(options, ['device', 'owner'])
     const held = checkOwner(owner)
-    const wanted = device === -1 ? undefined : device
+    const wanted = device === undefined || device === -1 ? undefined : resolveDevice(device)
     if (!isEvent(source) && !isShared(source)) return new Event(EventImpl.wrap(source, wanted, held))
     const event = isEvent(source) ? source : ofAnotherThread(source)
     const impl = open(event)
-    if (wanted !== undefined && resolveDevice(wanted) !== impl.device)
-      throw onAnotherDevice(impl.device, resolveDevice(wanted))
+    if (wanted !== undefined && wanted !== impl.device) throw onAnotherDevice(impl.device, wanted)
     impl.owner ??= held
     return event
   }

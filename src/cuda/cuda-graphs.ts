@@ -1,5 +1,4 @@
 /** Graphs on a real GPU. */
-
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

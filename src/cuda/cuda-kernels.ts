@@ -171,6 +171,8 @@ export class CudaKernels implements KernelDriver {
    */
   readonly #kernels: (Callable | undefined)[] = []
   readonly #loaded = new Map<ModuleHandle, Loaded>()
+  /** What the wrappers of kernels of other code are of: another module may have the handle by the time that one is released. */
+  readonly #wrapped = new WeakMap<WrappedFunction, Loaded>()
   readonly #config = new ThreadMemory(CONFIG_BYTES + MOST_ATTRIBUTES * ATTRIBUTE_BYTES)
   /** The shape in the configuration. The next launch mostly has the same. */
   #configured: LaunchShape | undefined
@@ -244,41 +246,41 @@ export class CudaKernels implements KernelDriver {
     const call = 'cuFuncGetModule'
     const { handles, contexts, relaxed } = this.parts
     handles.checkThere('kernel', handle, call)
-    const found = contexts.within(context, () => relaxed.run(() => this.#wrapped(handle)))
+    const found = contexts.within(context, () => relaxed.run(() => this.#find(handle)))
     if (typeof found === 'number') throw refusedHandle('kernel', handle, cudaError(call, found))
     const { module, name, function: given } = found
     const before = this.#loaded.get(module)
-    const isStale = before?.wrappers !== undefined && before.functions.get(name)?.handle !== given
+    const known = before?.functions.get(name)?.handle
     // The module that was wrapped here before is unloaded, and its memory that of another.
-    if (isStale && before.functions.has(name)) this.#forget(module)
+    if (before?.wrappers !== undefined && known !== undefined && known !== given) this.#forget(module)
     const loaded = this.#loaded.get(module) ?? { context, wrappers: 0, functions: new Map(), kernels: new Map() }
     this.#loaded.set(module, loaded)
     if (loaded.wrappers !== undefined) loaded.wrappers += 1
     if (!loaded.functions.has(name)) loaded.functions.set(name, this.#describe(given, name))
-    return { module, name }
+    const wrapped = { module, name }
+    this.#wrapped.set(wrapped, loaded)
+    return wrapped
   }
 
-  release(module: ModuleHandle): void {
-    const loaded = this.#loaded.get(module)
+  release(wrapped: WrappedFunction): void {
+    const loaded = this.#wrapped.get(wrapped)
     if (loaded?.wrappers === undefined) return
     loaded.wrappers -= 1
-    if (loaded.wrappers === 0) this.#forget(module)
+    if (loaded.wrappers === 0 && this.#loaded.get(wrapped.module) === loaded) this.#forget(wrapped.module)
   }
 
   /** The function that a CUfunction or a CUkernel is, or the driver's result. The context is current. */
-  #wrapped(
-    handle: number,
-  ): number | { readonly module: ModuleHandle; readonly name: string; readonly function: number } {
+  #find(handle: number): number | (WrappedFunction & { readonly function: number }) {
     const { library, memory } = this.parts
     const { address } = memory
-    const isKernel = library.cuFuncGetModule(address, handle) !== 0
-    if (isKernel) {
-      const result = library.cuKernelGetFunction(address, handle)
+    let found = handle
+    if (library.cuFuncGetModule(address, found) !== 0) {
+      const ofKernel = library.cuKernelGetFunction(address, handle)
+      if (ofKernel !== 0) return ofKernel
+      found = memory.pointerAt(0)
+      const result = library.cuFuncGetModule(address, found)
       if (result !== 0) return result
     }
-    const found = isKernel ? memory.pointerAt(0) : handle
-    const result = library.cuFuncGetModule(address, found)
-    if (result !== 0) return result
     const module = memory.pointerAt(0) as ModuleHandle
     const named = library.cuFuncGetName(address, found)
     if (named !== 0) return named

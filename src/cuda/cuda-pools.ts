@@ -60,7 +60,6 @@ interface DefaultPool {
 export class CudaPools implements PoolDriver {
   /** The pools that this driver made. */
   readonly #own = new Map<PoolHandle, OwnPool>()
-  readonly #devices = new Map<PoolHandle, number>()
   /** The pool of each device that is never destroyed, and the devices that can access its memory. */
   readonly #defaults = new Map<number, DefaultPool>()
   /** The pools that are to be destroyed, and how often each could not be. */
@@ -85,7 +84,6 @@ export class CudaPools implements PoolDriver {
 
   current(device: number): PoolHandle {
     const pool = this.#poolOf(device, 'cuDeviceGetMemPool')
-    this.#devices.set(pool, device)
     this.makeReady(this.parts.contexts.primary(device))
     return pool
   }
@@ -103,25 +101,18 @@ export class CudaPools implements PoolDriver {
     }
     const pool = memory.pointerAt(0) as PoolHandle
     this.#own.set(pool, { device, accesses: new Set() })
-    this.#devices.set(pool, device)
     this.#sweep()
     return pool
   }
 
-  wrap(handle: number, device: number): PoolHandle {
+  wrap(handle: number): PoolHandle {
     const call = 'cuMemPoolGetAttribute'
     const { handles, library, memory, relaxed } = this.parts
     handles.checkThere('memory pool', handle, call)
     const used = PoolAttribute.USED_CURRENT
     const result = relaxed.run(() => library.cuMemPoolGetAttribute(handle, used, memory.address))
     if (result !== 0) throw refusedHandle('memory pool', handle, cudaError(call, result))
-    const pool = handle as PoolHandle
-    this.#devices.set(pool, device)
-    return pool
-  }
-
-  release(pool: PoolHandle): void {
-    if (!this.#own.has(pool)) this.#devices.delete(pool)
+    return handle as PoolHandle
   }
 
   /**
@@ -163,10 +154,9 @@ export class CudaPools implements PoolDriver {
     this.#set(pool, PoolAttribute.RESERVED_HIGH, 0n)
   }
 
-  trim(pool: PoolHandle, bytesToKeep: number): void {
-    const device = this.#devices.get(pool)
+  trim(pool: PoolHandle, device: number, bytesToKeep: number): void {
     this.parts.putOff.sweep()
-    if (device !== undefined) this.#learnOfFrees(device)
+    this.#learnOfFrees(device)
     this.#trim(pool, bytesToKeep)
   }
 
@@ -262,7 +252,8 @@ export class CudaPools implements PoolDriver {
   #sweep(): void {
     const { must, relaxed, putOff } = this.parts
     for (const [pool, checks] of this.#leaving) {
-      this.trim(pool, 0)
+      const device = this.#own.get(pool)?.device
+      if (device !== undefined) this.trim(pool, device, 0)
       if (checks < MOST_CHECKS && this.#get(pool, PoolAttribute.RESERVED_CURRENT) > 0n) {
         // Where frees are put off, one of them may be of this pool.
         if (!putOff.pending) this.#leaving.set(pool, checks + 1)
@@ -270,7 +261,6 @@ export class CudaPools implements PoolDriver {
       }
       this.#leaving.delete(pool)
       this.#own.delete(pool)
-      this.#devices.delete(pool)
       relaxed.run(() => must.cuMemPoolDestroy(pool))
     }
     if (this.#leaving.size > 0) this.#again.later()

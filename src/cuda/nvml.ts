@@ -5,6 +5,7 @@ import type { DeviceProcess, DeviceUsage } from '../foundation/driver/device-dri
 import type { CFunction } from '../foundation/native/c-functions.js'
 import { NativeMemory } from '../foundation/native/native-memory.js'
 import { loadLibrary } from '../foundation/native/shared-library.js'
+import { ThreadMemory } from '../foundation/native/thread-memory.js'
 
 /** The functions of nvml.h, with their parameters as it writes them. */
 export const NVML_SIGNATURES = {
@@ -47,12 +48,12 @@ const NOT_AVAILABLE = 2n ** 64n - 1n
 const FEW_PROCESSES = 64
 const OUT_BYTES = 64
 
-/** The library is loaded, and initialized, by the first call. */
+/** The library, which is loaded and initialized where this is made, for each thread, and stays so: nothing of it is the thread's. */
 export class Nvml {
   readonly #functions: Readonly<Record<NvmlFunction, CFunction>> = loadLibrary(VARIABLES.nvml).functions(
     NVML_SIGNATURES,
   )
-  readonly #out = new NativeMemory(OUT_BYTES)
+  readonly #out = new ThreadMemory(OUT_BYTES)
 
   constructor() {
     this.#must('nvmlInit_v2')

@@ -50,8 +50,6 @@ export class SimPools implements PoolDriver {
     )
   }
 
-  release(): void {}
-
   destroy(handle: PoolHandle): void {
     const { pool, device } = this.#open(handle, 'cuMemPoolDestroy')
     device.pools.all.delete(pool)
@@ -76,7 +74,7 @@ export class SimPools implements PoolDriver {
     this.of(pool, 'cuMemPoolSetAttribute').resetPeaks()
   }
 
-  trim(pool: PoolHandle, bytesToKeep: number): void {
+  trim(pool: PoolHandle, _device: number, bytesToKeep: number): void {
     this.of(pool, 'cuMemPoolTrimTo').trim(bytesToKeep)
   }
 

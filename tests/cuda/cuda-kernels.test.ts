@@ -10,6 +10,8 @@ import { mustOf } from './fake-parts.js'
 import { idleWhen } from './idle-when.js'
 
 const FUNCTION = 0x5000
+/** The module of every function that is asked for its module. */
+const OTHERS_MODULE = 0x7000
 const MOST_NAME = 32
 const context = 1 as ContextHandle
 const stream = 4096 as StreamHandle
@@ -53,7 +55,11 @@ function fakeParts() {
     },
     cuFuncGetName: (_out: number, handle: number) => {
       if (handle === 8) return 400
-      memory.uint64[0] = BigInt(NativeMemory.ofText(`kernel ${handle}`).address)
+      memory.uint64[0] = BigInt(NativeMemory.ofText(`kernel ${handle % 100}`).address)
+      return 0
+    },
+    cuFuncGetModule: () => {
+      memory.uint64[0] = BigInt(OTHERS_MODULE)
       return 0
     },
     cuFuncGetParamInfo: (_function: number, index: number) => {
@@ -86,6 +92,7 @@ function fakeParts() {
     memory,
     contexts,
     calls: { onStream: () => {} },
+    handles: { checkThere: () => {} },
     relaxed: { run: <R>(calls: () => R): R => calls() },
     blocking: { exclusively: <R>(call: () => R): R => call() },
     hostFunctions: { countEntries: () => {} },
@@ -174,5 +181,22 @@ describe('kernels of the CUDA backend', () => {
     const again = kernels.kernel(kernels.load(new Uint8Array(8), context), 'k', ['f32'])
     kernels.launch(launchOf(again, shape(100_000), [1]))
     assert.deepEqual(granted, [100_000, 100_000])
+  })
+
+  it('a wrapper whose module was unloaded meanwhile takes nothing from those of the module that has its handle now', () => {
+    const { kernels, launched } = fakeParts()
+    const [before, after] = [0x5007, 0x5007 + 100]
+    const stale = kernels.wrap(before, context)
+    const wrapped = kernels.wrap(after, context)
+    assert.deepEqual(wrapped, stale, 'module and name are the same, which is what the test is of')
+    const kernel = kernels.kernel(wrapped.module, wrapped.name, ['f32'])
+    kernels.release(stale)
+    kernels.launch(launchOf(kernel, shape(), [1]))
+    assert.deepEqual(launched, [{ function: after, bits: 0x3f800000 }])
+    kernels.release(wrapped)
+    assert.throws(
+      () => kernels.kernel(wrapped.module, wrapped.name, ['f32']),
+      'the last wrapper takes the module with it',
+    )
   })
 })

@@ -37,6 +37,7 @@ import type {
   LaunchedKernel,
   LaunchShape,
   ModuleImage,
+  WrappedFunction,
 } from '../../foundation/driver/kernel-driver.js'
 import {
   contextOf,
@@ -140,15 +141,15 @@ class ModuleImpl extends HandleImpl<ModuleHandle> {
 class WrappedModule extends ModuleImpl {
   constructor(
     device: Device,
-    handle: ModuleHandle,
+    private readonly wrapped: WrappedFunction,
     /** An object that is kept reachable as long as the module is. */
     readonly owner: object | undefined,
   ) {
-    super('Module', device, handle)
+    super('Module', device, wrapped.module)
   }
 
   override destroy(): void {
-    this.driver.kernels.release(this.handle)
+    this.driver.kernels.release(this.wrapped)
   }
 }
 
@@ -495,8 +496,9 @@ export class Kernel<out S extends readonly ParameterType[] = readonly ParameterT
     const parameters = parseSignature(signature)
     const owner = checkOwner(given.owner)
     const device = deviceForHandle(address, given.device)
-    const { module, name } = driverOf(device).kernels.wrap(address, contextOf(device))
-    const code = new WrappedModule(device, module, owner)
+    const wrapped = driverOf(device).kernels.wrap(address, contextOf(device))
+    const { name } = wrapped
+    const code = new WrappedModule(device, wrapped, owner)
     try {
       return Kernel[construct]<S>(kernelIn(code, { name, parameters, nanoseconds: undefined }), Module[construct](code))
     } catch (error) {

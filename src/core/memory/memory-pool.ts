@@ -114,7 +114,6 @@ export class PoolImpl extends HandleImpl<PoolHandle> {
     if (this.#pieces > 0) return
     this.owner = undefined
     if (this.ownership === 'owned') this.driver.pools.destroy(this.handle)
-    else this.driver.pools.release(this.handle)
   }
 
   protected override get details(): string {
@@ -259,8 +258,8 @@ export class MemoryPool extends ClosableObject {
    * ```
    */
   trim(bytesToKeep: number = 0): this {
-    const { driver, handle } = open(this)
-    driver.pools.trim(handle, checkInteger(bytesToKeep, 'bytesToKeep', 0, MOST))
+    const { driver, handle, device } = open(this)
+    driver.pools.trim(handle, device.ordinal, checkInteger(bytesToKeep, 'bytesToKeep', 0, MOST))
     return this
   }
 

@@ -10,7 +10,7 @@ import {
   readOptions,
 } from '../../foundation/base/arguments.js'
 import { type Bytes, bytesOf, checkSource, isBytes, type OwnBytes } from '../../foundation/base/bytes.js'
-import { FLOAT_ACCESS } from '../../foundation/base/element-types.js'
+import { ELEMENT_TYPES, FLOAT_ACCESS } from '../../foundation/base/element-types.js'
 import { describe, invalidType, invalidValue, outOfRange, stateError } from '../../foundation/base/errors.js'
 import { process } from '../../foundation/base/node-modules.js'
 import type { Driver } from '../../foundation/driver/driver.js'
@@ -80,17 +80,10 @@ const MOST_AT_ONCE = 256
 const VALUE_OPTIONS = ['width', 'type'] as const
 const FILL_OPTIONS = [...VALUE_OPTIONS, 'shape', 'strides'] as const
 const FLOAT_TYPES = ['f32', 'f16', 'bf16'] as const
-const FILL_TYPES = ['f32', 'f16', 'bf16', 'i32', 'u32', 'i16', 'u16', 'i8', 'u8'] as const
-type FillType = (typeof FILL_TYPES)[number]
-/** The integers among the types, with their bytes and least values. */
-const INTEGERS: Partial<Record<FillType, { readonly width: FillWidth; readonly least: number }>> = {
-  i32: { width: 4, least: -(2 ** 31) },
-  u32: { width: 4, least: 0 },
-  i16: { width: 2, least: -(2 ** 15) },
-  u16: { width: 2, least: 0 },
-  i8: { width: 1, least: -128 },
-  u8: { width: 1, least: 0 },
-}
+const INTEGER_TYPES = ['i32', 'u32', 'i16', 'u16', 'i8', 'u8'] as const
+const FILL_TYPES = [...FLOAT_TYPES, ...INTEGER_TYPES]
+type IntegerType = (typeof INTEGER_TYPES)[number]
+type FloatType = (typeof FLOAT_TYPES)[number]
 
 /** `stream.copy()`. */
 export function copy(stream: StreamImpl, destination: unknown, source: unknown, options?: CopyOptions): void {
@@ -377,24 +370,19 @@ function bitsOf(value: unknown, type: unknown): FilledValue {
     )
   }
   const wanted = checkChoice(type, 'options.type', FILL_TYPES)
-  const integer = INTEGERS[wanted]
-  if (integer !== undefined) return bitsOfInteger(value, wanted, integer)
-  return bitsOfFloat(value, wanted)
+  return isIntegerType(wanted) ? bitsOfInteger(value, wanted) : bitsOfFloat(value, wanted)
 }
 
-function bitsOfInteger(
-  value: unknown,
-  type: FillType,
-  { width, least }: { readonly width: FillWidth; readonly least: number },
-): FilledValue {
-  const values = 2 ** (8 * width)
-  const most = least + values - 1
+const isIntegerType = (type: IntegerType | FloatType): type is IntegerType => 'range' in ELEMENT_TYPES[type]
+
+function bitsOfInteger(value: unknown, type: IntegerType): FilledValue {
+  const { bytes, range } = ELEMENT_TYPES[type]
+  const [least, most] = range
   const given = checkInteger(value, 'value', least, most, () => `from ${least} to ${most}, as '${type}' has them`)
-  return { value: given < 0 ? given + values : given, width }
+  return { value: given < 0 ? given + 2 ** (8 * bytes) : given, width: bytes }
 }
 
-function bitsOfFloat(value: unknown, type: FillType): FilledValue {
-  const float = checkChoice(type, 'options.type', FLOAT_TYPES)
+function bitsOfFloat(value: unknown, float: FloatType): FilledValue {
   if (typeof value !== 'number') throw invalidType('value', 'a number', value)
   const { get, set } = FLOAT_ACCESS[float]
   const view = new DataView(new ArrayBuffer(4))

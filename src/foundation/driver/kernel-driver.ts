@@ -108,11 +108,11 @@ export interface KernelDriver {
   functionOf(kernel: KernelHandle): number
   /**
    * `cuFuncGetModule`, `cuFuncGetName`: the module of a CUfunction or CUkernel that other code has loaded, and its name there. `kernel` knows it
-   * by that name, until `release` was called as often. Throws ERR_INVALID_HANDLE where the handle is none.
+   * by that name, until what was returned is given to `release`. Throws ERR_INVALID_HANDLE where the handle is none.
    */
   wrap(handle: number, context: ContextHandle): WrappedFunction
-  /** Called once for each `wrap`: the module remains its owner's. */
-  release(module: ModuleHandle): void
+  /** Called once for each result of `wrap`: the module remains its owner's. */
+  release(wrapped: WrappedFunction): void
   /** `cuFuncGetAttribute`. Of a kernel that is unloaded: the limits of any. */
   limits(kernel: KernelHandle): KernelLimits
   /** `cuOccupancyMaxActiveBlocksPerMultiprocessor`. */

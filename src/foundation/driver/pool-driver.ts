@@ -24,10 +24,8 @@ export interface PoolDriver {
   current(device: number): PoolHandle
   /** `cuMemPoolCreate`. `maxBytes`: the most that it takes from the device; 0: as much as there is. */
   create(device: number, maxBytes: number): PoolHandle
-  /** The pool of another library on this device, which is its own to destroy. Throws ERR_INVALID_HANDLE where it is none, as far as that can be told. */
+  /** The pool of another library on this device, which that library destroys. Throws ERR_INVALID_HANDLE where it is none, as far as that can be told. */
   wrap(handle: number, device: number): PoolHandle
-  /** Called once for each `wrap`. */
-  release(pool: PoolHandle): void
   /** `cuMemPoolDestroy`: no memory of it is in use, but frees may be in flight. */
   destroy(pool: PoolHandle): void
   /** `cuMemPoolGetAttribute`: the release threshold; Infinity where nothing is given back. */
@@ -38,6 +36,6 @@ export interface PoolDriver {
   usage(pool: PoolHandle): PoolUsage
   /** `cuMemPoolSetAttribute`: the peaks are what is used and reserved now. */
   resetPeaks(pool: PoolHandle): void
-  /** `cuMemPoolTrimTo`: gives back to the device what is not in use, but for so many bytes. */
-  trim(pool: PoolHandle, bytesToKeep: number): void
+  /** `cuMemPoolTrimTo`: gives back to its device what is not in use, but for so many bytes. */
+  trim(pool: PoolHandle, device: number, bytesToKeep: number): void
 }

@@ -61,7 +61,8 @@ export class Cublas extends HandleOwner {
    * @throws {Error} ERR_UNSUPPORTED, with the places tried, if cuBLAS is not found (CUDA_STREAMS_CUBLAS names the
    * file or its folder); ERR_DEADLOCK inside a host function and while a stream waits for a promise;
    * ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE for a
-   * workspace that begins elsewhere; ERR_CLOSED for a closed workspace; ERR_DEVICE_MISMATCH if device and workspace are not one device; ERR_OUT_OF_RANGE for a device that does not exist
+   * workspace that begins elsewhere; ERR_CLOSED for a closed workspace; ERR_DEVICE_MISMATCH if device and workspace are not one device;
+   * ERR_OUT_OF_RANGE for a device that does not exist
    * @throws {LibraryError} if cuBLAS refuses
    */
   constructor(options?: CublasOptions) {

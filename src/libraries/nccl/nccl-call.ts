@@ -4,7 +4,7 @@ import type { Device } from '../../core/device.js'
 import type { DeviceBuffer } from '../../core/memory/device-buffer.js'
 import type { Stream } from '../../core/stream.js'
 import { streamImplOf } from '../../core/streams/stream-impl.js'
-import { checkChoice, checkInteger, readOptions } from '../../foundation/base/arguments.js'
+import { checkChoice, checkInteger, type Given, readOptions } from '../../foundation/base/arguments.js'
 import { checkBytes } from '../../foundation/base/bytes.js'
 import { ELEMENT_TYPES, elementTypesWith } from '../../foundation/base/element-types.js'
 import { invalidType, invalidValue, outOfRange, stateError } from '../../foundation/base/errors.js'
@@ -114,8 +114,7 @@ export class NcclCall {
     takes: readonly CallOption[],
   ) {
     if (options === undefined) throw invalidType('options', 'an object such as { type }', options)
-    refuseStream(options, 'communicator.allReduce(stream, source, destination, options)')
-    const given = readOptions(options as AllOptions, ['type', ...takes])
+    const given = readCallOptions(options as AllOptions, ['type', ...takes])
     const { op = 'sum', root = 0 } = given
     const { size } = handle.clique
     checkAlive(handle)
@@ -220,6 +219,16 @@ class Operation implements NcclOperation {
     if (peer !== undefined) args.push(peer)
     args.push(handle.address, stream)
     return args
+  }
+}
+
+/** Says of a stream among the options where it goes. That is looked at only once they are refused: a collective is a microsecond. */
+function readCallOptions<K extends keyof AllOptions>(options: AllOptions, names: readonly K[]): Given<AllOptions, K> {
+  try {
+    return readOptions(options, names)
+  } catch (error) {
+    refuseStream(options, 'communicator.allReduce(stream, source, destination, options)')
+    throw error
   }
 }
 

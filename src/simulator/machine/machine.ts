@@ -467,7 +467,7 @@ export class Machine implements Steps {
 
   /** Opens a latch. If the stream has not come to it yet, the stream will pass it without a stop. */
   open(latch: SimOperation): void {
-    if (latch.over || this.#opened.has(latch)) return
+    if (this.#opened.has(latch)) return
     this.#open(latch)
     if (this.#explores) this.scheduler.handedOver(latch)
   }
