@@ -8,6 +8,10 @@ import { printable } from './printable.js'
 const OWN_FILE = 'foundation/base/stack.js'
 /** `at name (path:row:column)`, or the same without a name. A built-in function has no path. */
 const PLACE = /^at (?:async )?(?:.* \()?([^()]+):(\d+):(\d+)\)?$/
+/** `at name (path:row)`: Python, in the stacks of a whole process. */
+const PLACE_IN_PYTHON = /^at .* \((?![^()]*:\d+:\d+\)$)([^()]+):(\d+)\)$/
+/** `at name (file+offset)`: compiled code, in the same stacks. */
+const IN_COMPILED_CODE = /^at .* \([^()]+\+0x[0-9a-f]+\)$/
 /** Calls inside the library are seldom more than ten deep; the callers of an exploration come on top of them. */
 const FRAMES = 24
 const FRAMES_OF_TWO = 40
@@ -112,6 +116,12 @@ export function programLines(stack: string): string[] {
   return lines.length > 0 ? lines : all
 }
 
+/** Whether no line of a stack belongs to the program: packages, such as PyTorch, made the call for themselves. */
+export function isOfPackages(stack: string): boolean {
+  for (const { owner } of framesOf(stack)) if (owner === 'program') return false
+  return true
+}
+
 /** The innermost place in the program that led to this call, as 'path:row:column'; empty if there is none. */
 export function callSite(): string {
   let inPackage = ''
@@ -162,12 +172,21 @@ function siteIn(stack: string, most: number): { readonly site: string | undefine
   return { site, isFinal: isFinal || frames < most }
 }
 
+/** The place in Python that a line of a stack names; undefined for a line of another language. */
+export function placeInPython(line: string): { readonly path: string; readonly row: number } | undefined {
+  const [, path, row] = PLACE_IN_PYTHON.exec(line) ?? []
+  return path === undefined ? undefined : { path, row: Number(row) }
+}
+
+/** Whether a line of a stack is of compiled code, C++ mostly, of which only the file is known. */
+export const isCompiled = (line: string): boolean => IN_COMPILED_CODE.test(line)
+
 /** The place that a line of a stack names; undefined for a built-in function. */
 export function placeOf(
   line: string,
 ): { readonly path: string; readonly row: number; readonly column: number } | undefined {
   for (const { path, row, column, owner } of framesOf(`    ${line}`)) {
-    if (owner !== undefined) return { path, row: Number(row), column: Number(column) }
+    if (owner !== undefined && path !== '') return { path, row: Number(row), column: Number(column) }
   }
   return undefined
 }
@@ -178,7 +197,7 @@ function* framesOf(stack: string): Generator<StackFrame> {
     const line = each.trim()
     if (line === each || !line.startsWith('at ')) continue
     const [, file = '', row = '', column = ''] = PLACE.exec(line) ?? []
-    const owner = ownerOf(file)
+    const owner = file === '' ? ownerInPython(line) : ownerOf(file)
     const path = owner === 'program' || owner === 'package' ? pathOf(file) : file
     yield { line, path, row, column, owner }
   }
@@ -211,6 +230,16 @@ function ownerOf(file: string): StackFrame['owner'] {
 const PACKAGES = /[\\/]node_modules[\\/]/
 /** Vite's development server has packages in files apart from the program's. */
 const SERVED = /^.*\/\.vite\/deps\/(?=[^/]*$)/
+
+/** The folders of Python's packages and of its own modules, its modules without a file, and the Python of this library. */
+const PYTHON_PACKAGES = /\/(?:site|dist)-packages\/|\/lib\/python3|^<(?:frozen |cuda-streams>)/
+
+/** The owner of a line that is not JavaScript's. */
+function ownerInPython(line: string): StackFrame['owner'] {
+  const place = placeInPython(line)
+  if (place === undefined) return undefined
+  return PYTHON_PACKAGES.test(place.path) ? 'package' : 'program'
+}
 
 /** The folder of the package's code as stack traces name it; empty in a bundle, whose lines all belong to the program. */
 let library: string | undefined

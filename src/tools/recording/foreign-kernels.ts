@@ -4,6 +4,7 @@
  */
 import type { PointerUse } from '../../ptx/facts.js'
 import { readKernelFacts } from '../../ptx/ptx.js'
+import { nameOfMangled, shortened } from './kernel-names.js'
 
 /** An argument, or a word of one that is a structure, that is an address in allocated memory. */
 export interface KernelPointer {
@@ -39,7 +40,7 @@ const KNOWN: readonly KnownKernels[] = [
 ]
 
 export class ForeignKernel {
-  /** The name in reports, without what is in angle brackets and parentheses. */
+  /** The name in reports, without what is in angle brackets and parentheses, and without its middle if it is long. */
   readonly title: string
   readonly #types: readonly string[]
   readonly #known: KnownKernels | undefined
@@ -51,9 +52,10 @@ export class ForeignKernel {
     /** The use of each parameter, as the kernel's text says. */
     private readonly uses: readonly PointerUse[] | undefined,
   ) {
-    const whole = nameIn(readable) || name
+    const whole = nameIn(readable) || nameOfMangled(name)
     this.#known = KNOWN.find((known) => known.name.test(whole))
-    this.title = this.#known === undefined ? `'${whole}'` : `'${whole}' of ${this.#known.library}`
+    const quoted = `'${shortened(whole)}'`
+    this.title = this.#known === undefined ? quoted : `${quoted} of ${this.#known.library}`
     this.#types = typesIn(readable)
   }
 

@@ -85,6 +85,8 @@ class Conversion {
   /** The streams whose facts have been written. */
   readonly #streams = new Set<number>()
   readonly #flags = new Map<number, number>()
+  /** The lines for which PyTorch has made streams. */
+  readonly #pooled = new Set<string>()
   /** The number of streams that were met. */
   #made = 0
   #site = ''
@@ -143,7 +145,7 @@ class Conversion {
       const number = Number(view.getBigUint64(at, true))
       const text = this.#text(at + 8, end)
       if (kind === FUNCTION) this.#functions[number] = text
-      else if (kind === SITE) this.#sites[number] = ofProgram(text)
+      else if (kind === SITE) this.#sites[number] = text
       else if (kind === PTX) for (const [name, uses] of usesInPtx(text)) this.#ptx.set(name, uses)
       else if (kind === KERNEL) {
         const [name = '', readable = ''] = text.split('\n')
@@ -243,6 +245,7 @@ class Conversion {
     },
     streamMade: (stream: number, flags: number): void => {
       this.#streams.delete(stream)
+      this.#site = this.#siteOfStream(this.#site)
       this.#flags.set(stream, flags)
       this.#stream(stream)
       this.#put({ call: 'createStream', stream, context: this.#device + 1, flags })
@@ -283,6 +286,20 @@ class Conversion {
     graphEnded: (graph: number): void => this.#put({ call: 'destroyGraph', graph }),
     graphLaunched: (exec: number, handle: number): void =>
       this.#queue({ kind: 'graph', stream: this.#stream(handle), exec }),
+  }
+
+  /**
+   * The lines that made a stream. PyTorch makes the streams of its pool together, for the line that asks for the first: the program's lines say
+   * nothing of the others.
+   */
+  #siteOfStream(site: string): string {
+    const inPyTorch = site.split('\n').filter((line) => /\/torch\//.test(line))
+    if (inPyTorch.length === 0) return site
+    if (!this.#pooled.has(site)) {
+      this.#pooled.add(site)
+      return site
+    }
+    return inPyTorch.join('\n')
   }
 
   #accessOf(access: ForeignAccess): TouchedMemory['access'] {
@@ -340,13 +357,6 @@ function touched(
   rows?: MemoryRows,
 ): TouchedMemory {
   return { pointer: pointer as Pointer, byteLength, access, argument: undefined, rows }
-}
-
-/** The lines of a stack that belong to the program, not to packages of Python; all of them if none does. */
-function ofProgram(stack: string): string {
-  const lines = stack.split('\n')
-  const own = lines.filter((line) => !/\/(?:site|dist)-packages\/|\/lib\/python3|\(<cuda-streams>:/.test(line))
-  return (own.length === 0 ? lines : own).join('\n')
 }
 
 /** The accesses with one for each address: a kernel may be given a pointer twice. */

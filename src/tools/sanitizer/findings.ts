@@ -15,8 +15,10 @@ import {
   shownLines,
   type TakenStack,
 } from './operations.js'
+import { pythonVariableMadeAt } from './python-variables.js'
 import type { RaceFound, Region } from './regions.js'
 import { variableMadeAt } from './stream-variables.js'
+import { type Language, languageOf, waitInLanguage } from './waits-of-libraries.js'
 
 /** The error of a sanitizer with findings, thrown in 'throw' mode, and by `sanitize()`. */
 export class SanitizerError extends Error {
@@ -375,8 +377,14 @@ function reportOf(finding: Finding): SanitizerReport {
   const buffer = region?.made === undefined ? undefined : bufferOf(region)
   const severity = isWarning(kind) ? 'warning' : 'error'
   const report = { kind, severity, first, second, memory, buffer, advice: adviceFor(finding), fixed } as const
-  return { ...report, message: textOf(report) }
+  return { ...report, message: textOf(report, isBeginning(finding)) }
 }
+
+/** Whether only the first byte of what a kernel touches is known: the trace of a whole process has no more than the kernel's arguments. */
+const isBeginning = ({ first, second, start, end }: Finding): boolean =>
+  end - start === 1 &&
+  languageOf(second.operation, first?.operation) !== undefined &&
+  [first, second].some((side) => side?.operation.what.startsWith('kernel ') === true)
 
 function bufferOf({ start, end, made }: Region): ReportedBuffer {
   return { pointer: BigInt(start), byteLength: end - start, allocatedAt: linesOf(made) }
@@ -427,8 +435,12 @@ const HEADINGS: Readonly<Record<ReportKind, string>> = {
   'lane-not-in-mask': 'A lane of a warp takes part that its mask leaves out',
 }
 
-function textOf({ kind, first, second, memory, buffer, advice, fixed }: Omit<SanitizerReport, 'message'>): string {
-  const where = memory === undefined ? '' : ` (${bytesOf(memory.pointer, memory.byteLength)})`
+function textOf(
+  { kind, first, second, memory, buffer, advice, fixed }: Omit<SanitizerReport, 'message'>,
+  isOnlyBeginning: boolean,
+): string {
+  const bytes = memory && (isOnlyBeginning ? beginningOf(memory.pointer) : bytesOf(memory.pointer, memory.byteLength))
+  const where = bytes === undefined ? '' : ` (${bytes})`
   const within = memory === undefined || buffer === undefined ? [] : bufferLines(buffer, memory.pointer)
   const sides =
     first === undefined ? sideLines('', second) : [...sideLines('first, ', first), ...sideLines('then, ', second)]
@@ -445,6 +457,9 @@ function bufferLines({ pointer, byteLength, allocatedAt: [line] }: ReportedBuffe
 function bytesOf(pointer: bigint, byteLength: number): string {
   return `${byteLength} byte${byteLength === 1 ? '' : 's'} from 0x${pointer.toString(16)} to 0x${(pointer + BigInt(byteLength)).toString(16)}`
 }
+
+const beginningOf = (pointer: bigint): string =>
+  `from 0x${pointer.toString(16)} on: of what a kernel touches only the first byte is known`
 
 const DOES: Readonly<Record<Access, string>> = {
   in: 'reads',
@@ -471,7 +486,7 @@ function sideLines(which: string, side: ReportedOperation): string[] {
   part(side.capturedAt.length > 0 ? 'whose graph was launched' : 'in a host function queued', side.queuedAt)
   const [made] = side.streamMadeAt
   if (made !== undefined && side.stream !== undefined && UNNAMED.test(side.stream)) {
-    const variable = variableMadeAt(made)
+    const variable = variableMadeAt(made) ?? pythonVariableMadeAt(made)?.name
     lines.push(`    ${side.stream}${variable === undefined ? '' : `, \`${variable}\`,`} was made ${made}`)
   }
   return lines
@@ -523,6 +538,8 @@ function orderingAdvice(
   second: CheckedOperation,
   awaited: readonly CheckedOperation[],
 ): string {
+  const language = languageOf(second, first)
+  if (language !== undefined) return adviceInLanguage(language, first, second, awaited)
   if (first.kind === 'free') return 'Close the buffer only after this, or keep it open as long as graphs use it.'
   const all = [first.stream, second.stream, second.inside?.stream, ...awaited.map(({ stream }) => stream)]
   const code = (stream: OperationStream | undefined): string | undefined => stream && inCode(stream, ...all)
@@ -563,21 +580,48 @@ function orderingAdvice(
   return sentences.join(' ')
 }
 
+/** The advice for a program in Python or C++. */
+function adviceInLanguage(
+  language: Language,
+  first: CheckedOperation,
+  second: CheckedOperation,
+  awaited: readonly CheckedOperation[],
+): string {
+  if (first.kind === 'free') return 'Free the memory only after this, or keep it as long as graphs use it.'
+  const places = placesInOneLaunch(first, second)
+  if (places === undefined) {
+    const before = second.kind === 'free' ? 'before the memory is freed' : `before ${placeOf(second)}`
+    return waitInLanguage(language, awaited, second, before)
+  }
+  const [earlier, later] = places
+  const [one, other] = [nounAt(earlier, first), nounAt(later, second)]
+  if (earlier.capture !== later.capture) {
+    return `Let the node of this ${other} depend on that of that ${one} (\`cudaGraphAddDependencies\`).`
+  }
+  return waitInLanguage(
+    language,
+    [{ what: one, stream: earlier.stream, stack: earlier.stack }],
+    { what: other, stream: later.stream, stack: later.stack },
+    `before this ${other}, inside the capture`,
+  )
+}
+
 /** The advice for two nodes of a graph. A stream orders what is captured together; what several captures add to one graph is ordered by its nodes. */
 function adviceWithinGraph(
   first: CheckedOperation,
   second: CheckedOperation,
   [earlier, later]: readonly [CapturedPlace, CapturedPlace],
 ): string {
-  const nameOf = (place: CapturedPlace, operation: CheckedOperation): string =>
-    place === operation.captured ? nounOf(operation) : 'launch of a graph'
-  const [one, other] = [nameOf(earlier, first), nameOf(later, second)]
+  const [one, other] = [nounAt(earlier, first), nounAt(later, second)]
   if (earlier.capture === later.capture) {
     const [from, to] = [inCode(earlier.stream, later.stream), inCode(later.stream, earlier.stream)]
     return `Add \`${to}.wait(${from})\` before this ${other}, inside the capture.`
   }
   return `Name the node of that ${one} in \`after\` where this ${other} is captured: \`capture(fn, { into, after })\`.`
 }
+
+const nounAt = (place: CapturedPlace, operation: CheckedOperation): string =>
+  place === operation.captured ? nounOf(operation) : 'launch of a graph'
 
 function waitFor(from: string | undefined, to: string | undefined): string {
   return to === undefined ? `\`await ${from}.finished()\` or \`${from}.synchronize()\`` : `\`${to}.wait(${from})\``

@@ -47,6 +47,28 @@ test('the lines of installed packages are left out, with the built-in functions 
   }
 })
 
+test('lines of Python and of compiled code are the program, but for packages of Python, its own modules and those of this library', () => {
+  const [loader, main, typed] = ['at load (/app/train.py:19)', 'at <module> (train.py:41)', 'at <module> (<stdin>:1)']
+  const packages = [
+    'at __new__ (/opt/venv/lib/python3.12/site-packages/torch/cuda/streams.py:43)',
+    'at zeros (/usr/lib/python3/dist-packages/cupy/_creation/basic.py:252)',
+    'at run (/usr/lib/python3.12/threading.py:1010)',
+    'at _run_module_code (<frozen runpy>:98)',
+    'at call (<cuda-streams>:12)',
+  ]
+  const compiled = ['at ? (plain+0x1848)', 'at main (plain+0x13c4)']
+  const text = (...lines: readonly string[]): string => ['', ...lines.map((line) => `    ${line}`)].join('\n')
+  assert.deepEqual(own.programLines(text(...packages, loader, ...packages, main, typed)), [loader, main, typed])
+  assert.deepEqual(own.programLines(text(...packages)), packages)
+  assert.deepEqual(own.programLines(text(...compiled)), compiled)
+  assert.equal(own.isOfPackages(text(...packages)), true)
+  assert.equal(own.isOfPackages(text(...packages, loader)), false)
+  assert.deepEqual(own.placeInPython(loader), { path: '/app/train.py', row: 19 })
+  for (const line of ['at open (file:///app/video.js:12:18)', 'at <anonymous>', ...compiled])
+    assert.equal(own.placeInPython(line), undefined)
+  assert.deepEqual([loader, ...compiled].map(own.isCompiled), [false, true, true])
+})
+
 test('the lines of the library are told by its folder, or by that of a development server; in a bundle without a source map none are', async (context) => {
   const folder = mkdtempSync(join(tmpdir(), 'bundle-'))
   context.after(() => rmSync(folder, { recursive: true, force: true }))

@@ -23,9 +23,14 @@ const home = join(root, 'tests', 'tools', 'process-trace')
 const folder = mkdtempSync(join(tmpdir(), 'cuda-streams-process-trace-'))
 after(() => rmSync(folder, { recursive: true }))
 
-async function messagesIn(trace: string, possible = false): Promise<readonly string[]> {
+async function messagesIn(trace: string, possible = false, source?: string): Promise<readonly string[]> {
   const recording = join(folder, 'run.rec')
   recordTrace(trace, recording, { possible })
+  // As on the machine of the run, where the lines of Python are in their files.
+  if (source !== undefined) {
+    const there = new RegExp(`[^" ]+(?=/${source}:)`, 'g')
+    writeFileSync(recording, readFileSync(recording, 'utf8').replace(there, `(${home}`))
+  }
   const { reports, isComplete } = await checkRecording(new Reader(recording))
   assert.ok(isComplete)
   return reports.map(({ message }) => message)
@@ -50,7 +55,6 @@ describe('traces of programs on an H100', () => {
       const found = messages.filter((message) => new RegExp(`at ${name} \\(\\S*/programs\\.py:\\d+\\)`).test(message))
       assert.ok(found.length > 0, `nothing is found in ${name}`)
     }
-    for (const message of messages) assert.match(message, /^ {2}Add `.*\.wait\(.*\)` before/m)
   })
 
   it('each missing wait of rows, managed memory, Triton, cuDNN and CUB is found, and those behind kernels of Numba and cuFFT as possible', async () => {
@@ -67,8 +71,8 @@ describe('traces of programs on an H100', () => {
     }
     const byLibrary = (name: string, library: RegExp): boolean =>
       messages.some((message) => message.includes(`at ${name} (`) && library.test(message))
-    assert.ok(byLibrary('convolution', /then, kernel '\w+' of cuDNN /), "a convolution is cuDNN's")
-    assert.ok(byLibrary('attention', /then, kernel '\w+' of cuDNN /), "attention is cuDNN's")
+    assert.ok(byLibrary('convolution', /then, kernel '[\w…]+' of cuDNN /), "a convolution is cuDNN's")
+    assert.ok(byLibrary('attention', /then, kernel '[\w…]+' of cuDNN /), "attention is cuDNN's")
   })
 
   it('each missing wait between this library and PyTorch, CuPy or CUDA C++ is found, with the line of JavaScript', async () => {
@@ -97,11 +101,72 @@ describe('traces of programs on an H100', () => {
       /kernel 'set' writes on stream 1[\s\S]*copy reads on stream 2/,
       /copy writes on stream 1[\s\S]*kernel 'scale' reads on stream 2/,
       /kernel 'set' writes on stream 1[\s\S]*free on stream 2/,
+      / {2}Add `cudaEventRecord\(event, stream1\)` after that kernel 'set', and `cudaStreamWaitEvent\(stream2, event\)` before this copy\./,
+      /and `cudaStreamWaitEvent\(stream2, event\)` before the memory is freed\./,
     ]) {
       assert.ok(
         messages.some((message) => says.test(message)),
         String(says),
       )
+    }
+  })
+
+  it('advice is in the words of the library that has the streams, with the variables of the program', async () => {
+    const [programs, libraries] = [
+      await messagesIn(unpacked('programs-racy.trace'), false, 'programs.py'),
+      await messagesIn(unpacked('libraries-racy.trace'), false, 'libraries.py'),
+    ]
+    for (const [name, advice] of [
+      ['loader', 'Add `torch.cuda.default_stream().wait_stream(side)` before this kernel'],
+      ['download', 'Add `side.wait_stream(torch.cuda.default_stream())` before this copy.'],
+      ['graph', 'Add `torch.cuda.default_stream().wait_stream(side)` before this launch of the graph.'],
+      // The stream of a thread's function has a name there alone.
+      [
+        'load',
+        'default_stream().wait_stream(stream13)` before this kernel',
+        'where `stream13` is `own` of programs.py:126.',
+      ],
+      ['cupy_kernels', 'Add `two.wait_event(one.record())` before this kernel'],
+      ['cupy_raw', 'Add `two.wait_event(one.record())` before this kernel'],
+      ['cupy_set', 'Add `two.wait_event(one.record())` before this copy.'],
+      // Which of the two streams of a line it is that `with` does not have is not known.
+      [
+        'cupy_memset',
+        'Add `stream137.wait_event(one.record())`',
+        'where `stream137` is the stream made at programs.py:216.',
+      ],
+      ['torch_to_cupy', 'Add `torch.cuda.ExternalStream(own.ptr).wait_stream(side)` before this kernel'],
+      ['cupy_to_torch', 'Add `side.wait_stream(torch.cuda.ExternalStream(own.ptr))` before this kernel'],
+      ['rows', 'Add `stream129.wait_event(two.record())`', 'where `stream129` is the stream made at libraries.py:13.'],
+      ['managed', 'Add `two.wait_event(one.record())` before this kernel'],
+    ] as const) {
+      const message = [...programs, ...libraries].find((each) => each.includes(`at ${name} (`)) ?? ''
+      const [, part, note = ''] = [name, ...[advice].flat()]
+      assert.ok(message.includes(part ?? '') && message.includes(note), `${name}: ${message}`)
+    }
+    for (const message of [...programs, ...libraries]) assert.doesNotMatch(message, /\.wait\(|Stream\.null/)
+  })
+
+  it('without the source a stream of Python is called by its number, with the place where it was made or used', async () => {
+    const messages = await messagesIn(unpacked('programs-racy.trace'))
+    const find = (name: string): string => messages.find((message) => message.includes(`at ${name} (`)) ?? name
+    assert.match(
+      find('loader'),
+      /wait_stream\(stream1\)` before .*, where `stream1` is the stream made at programs\.py:12\.$/,
+    )
+    // PyTorch made it with the others of its pool, for the line that asked for the first.
+    assert.match(find('load'), /where `stream13` is the stream of the copy at programs\.py:128\.$/)
+    assert.match(find('load'), /stream 13 was made at __new__ \(\S*\/torch\/cuda\/streams\.py:43\)/)
+  })
+
+  it('of what a kernel touches only the first byte is said to be known; of a copy all bytes are', async () => {
+    const messages = await messagesIn(unpacked('programs-racy.trace'))
+    for (const message of messages) {
+      const kernel = /(?:first|then), kernel/.test(message)
+      const says =
+        kernel || message.includes('launch of the graph') ? /from 0x\w+ on: of what a kernel/ : /\d{2,} bytes from/
+      assert.match(message, says)
+      assert.match(message, /buffer of \d+ bytes, allocated at/)
     }
   })
 
@@ -255,6 +320,41 @@ describe('what a kernel of another library touches', () => {
     const words = [0, 8].map((offset) => ({ parameter: 2, offset, pointer: offset }))
     assert.deepEqual(kernel.accesses(words), ['out', 'in'])
     assert.deepEqual(accesses('', [0, 1, 2], 'cupy_add__float32_float32_float32'), ['in', 'in', 'out'])
+  })
+})
+
+describe('the names of kernels', () => {
+  const titleOf = (name: string, readable = ''): string => new ForeignKernel(name, readable, undefined).title
+
+  it('are demangled without the demangler of C++, or stay as they are', () => {
+    for (const [mangled, title] of [
+      ['_Z3setPfi', "'set'"],
+      ['_ZN2ns5scaleIfLi3EEEvPKfPfi', "'ns::scale'"],
+      ['_ZN12_GLOBAL__N_15scaleIfLb1EEEvPT_', "'anonymous::scale'"],
+      [
+        '_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_15CUDAFunctor_addIfEESt5arrayIPcLm3EEEEviT0_T1_',
+        "'at::native::vectorized_elementwise_kernel' of PyTorch",
+      ],
+      [
+        '_ZN2at6native13reduce_kernelILi512ELi1ENS0_8ReduceOpIfNS0_14func_wrapper_tIfZNS0_11sum_functorIfffEclERNS_14TensorIteratorEEUlffE_EEjfLi4EEEEEvT1_',
+        "'at::native::reduce_kernel' of PyTorch",
+      ],
+      ['set', "'set'"],
+      ['_Z', "'_Z'"],
+      ['_ZN2ns', "'_ZN2ns'"],
+      ['_ZN2ns1fILN1a1bE1EEEvv', "'_ZN2ns1fILN1a1bE1EEEvv'"],
+    ] as const) {
+      assert.equal(titleOf(mangled), title)
+    }
+  })
+
+  it('are shortened in their middle, where the kernels of a library do not differ', () => {
+    const [begin, end] = ['sm80_xmma_gemm_f32f32', 'warpsize1x4x1_split_k_kernel__5x_cublas']
+    const title = titleOf(`${begin}${'_x'.repeat(100)}${end}`)
+    assert.match(title, /^'sm80_xmma_gemm_f32f32\w*…\w*_split_k_kernel__5x_cublas' of cuBLAS$/)
+    assert.ok(title.length < 90, title)
+    const whole = 'at_cuda_detail::cub::detail::radix_sort::DeviceRadixSortHistogramKernel'
+    assert.equal(titleOf(whole), `'${whole}'`)
   })
 })
 
