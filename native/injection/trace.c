@@ -17,6 +17,8 @@
 #include <unistd.h>
 
 #include "callback-data.h"
+#include "batches.h"
+#include "trace.h"
 
 #ifdef __GLIBC__
 #include <execinfo.h>
@@ -39,88 +41,93 @@ typedef void (*Callback)(void *, int, uint32_t, const void *);
  */
 static const struct {
   const char *name, *types;
+  enum Role role;
 } KNOWN[] = {
-    {"cuMemAlloc_v2", "op"},
-    {"cuMemAllocPitch_v2", "oopp"},
-    {"cuMemAllocManaged", "opu"},
-    {"cuMemAllocAsync", "opp"},
-    {"cuMemAllocFromPoolAsync", "oppp"},
-    {"cuMemFree_v2", "p!"},
-    {"cuMemFreeAsync", "pp!"},
-    {"cuMemMap", "pp"},
-    {"cuMemUnmap", "pp!"},
-    {"cuMemAllocHost_v2", "op"},
-    {"cuMemHostAlloc", "opu"},
-    {"cuMemFreeHost", "p!"},
-    {"cuMemHostRegister_v2", "ppu"},
-    {"cuMemHostUnregister", "p!"},
-    {"cuMemcpy", "ppp"},
-    {"cuMemcpyAsync", "pppp"},
-    {"cuMemcpyHtoD_v2", "ppp"},
-    {"cuMemcpyHtoDAsync_v2", "pppp"},
-    {"cuMemcpyDtoH_v2", "ppp"},
-    {"cuMemcpyDtoHAsync_v2", "pppp"},
-    {"cuMemcpyDtoD_v2", "ppp"},
-    {"cuMemcpyDtoDAsync_v2", "pppp"},
-    {"cuMemcpyPeerAsync", "pppppp"},
-    {"cuMemcpy2D_v2", "2"},
-    {"cuMemcpy2DUnaligned_v2", "2"},
-    {"cuMemcpy2DAsync_v2", "2p"},
-    {"cuMemsetD8_v2", "pcp"},
-    {"cuMemsetD8Async", "pcpp"},
-    {"cuMemsetD16_v2", "pcp"},
-    {"cuMemsetD16Async", "pcpp"},
-    {"cuMemsetD32_v2", "pup"},
-    {"cuMemsetD32Async", "pupp"},
-    {"cuMemsetD2D8Async", "ppcppp"},
-    {"cuMemsetD2D16Async", "ppcppp"},
-    {"cuMemsetD2D32Async", "ppuppp"},
-    {"cuLaunchKernel", "puuuuuuupkx"},
-    {"cuLaunchCooperativeKernel", "puuuuuuupk"},
-    {"cuLaunchKernelEx", "lpkx"},
-    {"cuLaunchHostFunc", "pp"},
-    {"cuStreamCreate", "ou"},
-    {"cuStreamCreateWithPriority", "ouu"},
-    {"cuStreamDestroy_v2", "p!"},
-    {"cuStreamSynchronize", "p"},
-    {"cuStreamQuery", "p"},
-    {"cuStreamWaitEvent", "ppu"},
-    {"cuEventCreate", "ou"},
-    {"cuEventDestroy_v2", "p!"},
-    {"cuEventRecord", "pp"},
-    {"cuEventRecordWithFlags", "ppu"},
-    {"cuEventQuery", "p"},
-    {"cuEventSynchronize", "p"},
-    {"cuCtxSynchronize", ""},
-    {"cuCtxSynchronize_v2", "p"},
-    {"cuStreamWaitValue32", "ppuu"},
-    {"cuStreamWaitValue32_v2", "ppuu"},
-    {"cuStreamWaitValue64", "pppu"},
-    {"cuStreamWaitValue64_v2", "pppu"},
-    {"cuStreamBatchMemOp", "pup"},
-    {"cuStreamBatchMemOp_v2", "pup"},
-    {"cuStreamBeginCapture", "p"},
-    {"cuStreamBeginCapture_v2", "pu"},
-    {"cuStreamBeginCaptureToGraph", "pp"},
-    {"cuStreamEndCapture", "po"},
-    {"cuGraphInstantiate", "op"},
-    {"cuGraphInstantiate_v2", "op"},
-    {"cuGraphInstantiateWithFlags", "op"},
-    {"cuGraphInstantiateWithParams", "op"},
-    {"cuGraphExecUpdate", "pp"},
-    {"cuGraphExecUpdate_v2", "pp"},
-    {"cuGraphExecDestroy", "p!"},
-    {"cuGraphDestroy", "p!"},
-    {"cuGraphLaunch", "pp"},
-    {"cuModuleLoadData", "ot"},
-    {"cuModuleLoadDataEx", "ot"},
-    {"cuModuleLoadFatBinary", "ot"},
-    {"cuLibraryLoadData", "ot"},
+    {"cuMemAlloc_v2", "op", NONE},
+    {"cuMemAllocPitch_v2", "oopp", NONE},
+    {"cuMemAllocManaged", "opu", NONE},
+    {"cuMemAllocAsync", "opp", NONE},
+    {"cuMemAllocFromPoolAsync", "oppp", NONE},
+    {"cuMemFree_v2", "p!", OBSERVES},
+    {"cuMemFreeAsync", "pp!", NONE},
+    {"cuMemMap", "pp", NONE},
+    {"cuMemUnmap", "pp!", NONE},
+    {"cuMemAllocHost_v2", "op", ALLOCATES},
+    {"cuMemHostAlloc", "opu", ALLOCATES},
+    {"cuMemFreeHost", "p!", FREES},
+    {"cuMemHostRegister_v2", "ppu", REGISTERS},
+    {"cuMemHostUnregister", "p!", FREES},
+    {"cuMemcpy", "ppp", OBSERVES},
+    {"cuMemcpyAsync", "pppp", COPIES},
+    {"cuMemcpyHtoD_v2", "ppp", OBSERVES},
+    {"cuMemcpyHtoDAsync_v2", "pppp", COPIES},
+    {"cuMemcpyDtoH_v2", "ppp", OBSERVES},
+    {"cuMemcpyDtoHAsync_v2", "pppp", COPIES},
+    {"cuMemcpyDtoD_v2", "ppp", NONE},
+    {"cuMemcpyDtoDAsync_v2", "pppp", NONE},
+    {"cuMemcpyPeerAsync", "pppppp", NONE},
+    {"cuMemcpyBatchAsync", "ppppppppp", BATCHES},
+    {"cuMemcpyBatchAsync_v2", "pppppppp", BATCHES},
+    {"cuMemcpy3DBatchAsync", "ppppp", BATCHES_3D},
+    {"cuMemcpy3DBatchAsync_v2", "pppp", BATCHES_3D},
+    {"cuMemcpy2D_v2", "2", OBSERVES},
+    {"cuMemcpy2DUnaligned_v2", "2", OBSERVES},
+    {"cuMemcpy2DAsync_v2", "2p", COPIES_2D},
+    {"cuMemsetD8_v2", "pcp", NONE},
+    {"cuMemsetD8Async", "pcpp", NONE},
+    {"cuMemsetD16_v2", "pcp", NONE},
+    {"cuMemsetD16Async", "pcpp", NONE},
+    {"cuMemsetD32_v2", "pup", NONE},
+    {"cuMemsetD32Async", "pupp", NONE},
+    {"cuMemsetD2D8Async", "ppcppp", NONE},
+    {"cuMemsetD2D16Async", "ppcppp", NONE},
+    {"cuMemsetD2D32Async", "ppuppp", NONE},
+    {"cuLaunchKernel", "puuuuuuupkx", LAUNCHES},
+    {"cuLaunchCooperativeKernel", "puuuuuuupk", LAUNCHES},
+    {"cuLaunchKernelEx", "lpkx", LAUNCHES},
+    {"cuLaunchHostFunc", "pp", CHANNEL},
+    {"cuStreamCreate", "ou", NONE},
+    {"cuStreamCreateWithPriority", "ouu", NONE},
+    {"cuStreamDestroy_v2", "p!", NONE},
+    {"cuStreamSynchronize", "p", OBSERVES},
+    {"cuStreamQuery", "p", OBSERVES},
+    {"cuStreamWaitEvent", "ppu", NONE},
+    {"cuEventCreate", "ou", NONE},
+    {"cuEventDestroy_v2", "p!", NONE},
+    {"cuEventRecord", "pp", NONE},
+    {"cuEventRecordWithFlags", "ppu", NONE},
+    {"cuEventQuery", "p", OBSERVES},
+    {"cuEventSynchronize", "p", OBSERVES},
+    {"cuCtxSynchronize", "", OBSERVES},
+    {"cuCtxSynchronize_v2", "p", OBSERVES},
+    {"cuStreamWaitValue32", "ppuu", NONE},
+    {"cuStreamWaitValue32_v2", "ppuu", NONE},
+    {"cuStreamWaitValue64", "pppu", NONE},
+    {"cuStreamWaitValue64_v2", "pppu", NONE},
+    {"cuStreamBatchMemOp", "pup", CHANNEL},
+    {"cuStreamBatchMemOp_v2", "pup", CHANNEL},
+    {"cuStreamBeginCapture", "p", NONE},
+    {"cuStreamBeginCapture_v2", "pu", NONE},
+    {"cuStreamBeginCaptureToGraph", "pp", NONE},
+    {"cuStreamEndCapture", "po", NONE},
+    {"cuGraphInstantiate", "op", NONE},
+    {"cuGraphInstantiate_v2", "op", NONE},
+    {"cuGraphInstantiateWithFlags", "op", NONE},
+    {"cuGraphInstantiateWithParams", "op", NONE},
+    {"cuGraphExecUpdate", "pp", NONE},
+    {"cuGraphExecUpdate_v2", "pp", NONE},
+    {"cuGraphExecDestroy", "p!", NONE},
+    {"cuGraphDestroy", "p!", NONE},
+    {"cuGraphLaunch", "pp", CHANNEL},
+    {"cuModuleLoadData", "ot", NONE},
+    {"cuModuleLoadDataEx", "ot", NONE},
+    {"cuModuleLoadFatBinary", "ot", NONE},
+    {"cuLibraryLoadData", "ot", NONE},
 };
 enum { FUNCTIONS = sizeof KNOWN / sizeof *KNOWN, IDS = 4096, WORDS = 128, FRAMES = 12, SITES = 1 << 16, TEXT = 4096 };
 
 /* What a record is. Each begins with its length in bytes and its kind, and is a multiple of eight bytes long. */
-enum { IS_FUNCTION = 1, IS_SITE, IS_CALL, IS_KERNEL, IS_PTX, IS_CONTEXT };
+enum { IS_FUNCTION = 1, IS_SITE, IS_CALL, IS_KERNEL, IS_PTX, IS_CONTEXT, IS_HOST_USE };
 
 static struct {
   int file;
@@ -429,10 +436,10 @@ static void ptx(const char *code) {
   text(IS_PTX, 0, code, length);
 }
 
-static void call(int index, const CallbackData *data) {
+/* Reads the values of a call. Returns their number. A kernel that was not met before is written. The lock is held. */
+static int read_values(int index, const CallbackData *data, uint64_t *values) {
   const char *types = KNOWN[index].types;
   const unsigned char *params = data->functionParams;
-  uint64_t values[WORDS + 32];
   int count = 0;
   size_t at = 0;
   uint64_t function = 0;
@@ -507,11 +514,39 @@ static void call(int index, const CallbackData *data) {
       }
     }
   }
+  return count;
+}
+
+/* The lock is held. */
+static void put_call(int index, uint32_t context, const uint64_t *values, int count) {
   char *out = record(IS_CALL, 24 + 8 * (size_t)count);
   if (out == NULL) return;
-  uint32_t head[6] = {(uint32_t)index, thread, site, data->contextUid, (uint32_t)count, 0};
+  uint32_t head[6] = {(uint32_t)index, thread, site, context, (uint32_t)count, 0};
   memcpy(out, head, 24);
   memcpy(out + 24, values, 8 * (size_t)count);
+}
+
+/* Writes the copies in pieces, each of which has the stream first. The lock is held. */
+enum { IN_PIECE = 24 };
+static void put_batch(int index, uint32_t context, Batch batch) {
+  uint64_t piece[1 + IN_PIECE * OF_COPY] = {batch.stream};
+  int used = 1;
+  for (uint64_t at = 0; at < batch.count; at++) {
+    copyOf(&batch, at, piece + used);
+    used += OF_COPY;
+    if (used < 1 + IN_PIECE * OF_COPY && at + 1 < batch.count) continue;
+    put_call(index, context, piece, used);
+    used = 1;
+  }
+}
+
+static void follow_batch(Batch batch, uint64_t stream) {
+  uint64_t copy[OF_COPY];
+  for (uint64_t at = 0; at < batch.count; at++) {
+    copyOf(&batch, at, copy);
+    host_copied(copy[TO], 0, copy[TO_BYTES], stream, site);
+    if (copy[ORDER] != DURING_CALL) host_copied(0, copy[FROM], copy[FROM_BYTES], stream, site);
+  }
 }
 
 /*
@@ -552,6 +587,9 @@ static void contextSeen(uint32_t uid) {
   memcpy(out + 4, &device, 4);
 }
 
+/* The handle of a stream that means the same in each function of the driver. */
+static uint64_t streamOf(uint64_t stream, int isOfThread) { return stream == 0 && isOfThread ? 2 : stream; }
+
 static void called(void *user, int domain, uint32_t id, const void *info) {
   (void)user;
   const CallbackData *data = info;
@@ -564,25 +602,70 @@ static void called(void *user, int domain, uint32_t id, const void *info) {
   }
   if (state < 0) return;
   busy = 1;
-  int index = (state - 1) >> 1;
+  const int index = (state - 1) >> 1;
   const char *types = KNOWN[index].types;
+  const enum Role role = KNOWN[index].role;
   int isBefore = types[0] != 0 && types[strlen(types) - 1] == '!';
-  if (data->site == SITE_ENTER) site = here();
+  const int begins = data->site == SITE_ENTER;
+  if (begins) site = here();
   /* A call that fails does nothing, and a query is asked again and again until it does not. */
-  int hasFailed = data->site != SITE_ENTER && data->functionReturnValue != NULL && *(const int *)data->functionReturnValue != 0;
-  if ((data->site == SITE_ENTER) == isBefore && !hasFailed) {
+  int hasFailed = !begins && data->functionReturnValue != NULL && *(const int *)data->functionReturnValue != 0;
+  if (begins) host_look();
+  /* What the host did before it learned that work is done is written before the call that told it. */
+  else if (role == OBSERVES && !hasFailed) host_called(role, NULL, 0, site);
+  if (begins == isBefore && !hasFailed) {
+    uint64_t values[WORDS + 32];
     pthread_mutex_lock(&trace.lock);
     if (thread == 0) thread = ++threads;
     define(index);
     contextSeen(data->contextUid);
     uint32_t own = thread;
     /* The null stream of a thread: told with the call, by its highest bit. */
-    if ((state - 1) & 1) thread |= 1u << 31;
-    call(index, data);
+    const int isOfThread = (state - 1) & 1;
+    if (isOfThread) thread |= 1u << 31;
+    const int count = read_values(index, data, values);
+    const int isBatch = role == BATCHES || role == BATCHES_3D;
+    Batch batch = {0};
+    if (isBatch) put_batch(index, data->contextUid, batch = batchOf(values, count, role == BATCHES_3D));
+    else put_call(index, data->contextUid, values, count);
     thread = own;
     pthread_mutex_unlock(&trace.lock);
+    if (isBatch) follow_batch(batch, streamOf(batch.stream, isOfThread));
+    else if (role != OBSERVES) {
+      uint64_t *stream = role == COPIES ? &values[3] : role == COPIES_2D ? &values[16] : NULL;
+      if (stream != NULL) *stream = streamOf(*stream, isOfThread);
+      host_called(role, values, count, site);
+    }
   }
   busy = 0;
+}
+
+/* ---- The host --------------------------------------------------------------------------------------------------------- */
+
+int trace_is_busy(void) { return busy; }
+
+uint32_t trace_line(void) {
+  const uint32_t found = here();
+  return found != 0 ? found : nativeSite();
+}
+
+void trace_host_use(uint64_t address, uint64_t bytes, uint32_t uses) {
+  const int was = busy;
+  busy = 1;
+  /* In a callback, the line is that of the call. */
+  const uint32_t line = was ? site : trace_line();
+  pthread_mutex_lock(&trace.lock);
+  if (thread == 0) thread = ++threads;
+  char *out = record(IS_HOST_USE, 32);
+  if (out != NULL) {
+    memcpy(out, &address, 8);
+    memcpy(out + 8, &bytes, 8);
+    memcpy(out + 16, &line, 4);
+    memcpy(out + 20, &thread, 4);
+    memcpy(out + 24, &uses, 4);
+  }
+  pthread_mutex_unlock(&trace.lock);
+  busy = was;
 }
 
 static void forked(void) { trace.isOpen = 0; }
@@ -639,6 +722,8 @@ EXPORT int InitializeInjection(void) {
   void *runtime = dlopen("libstdc++.so.6", RTLD_NOW);
   *(void **)&cuda.demangle = runtime == NULL ? NULL : dlsym(runtime, "__cxa_demangle");
   trace.isOpen = 1;
+  const char *why = host_begin(getenv("CUDA_STREAMS_HOST"), driver);
+  if (why != NULL) fprintf(stderr, "cuda-streams: what the host does is not traced: %s\n", why);
   pthread_atfork(NULL, NULL, forked);
   void *subscriber;
   int result = subscribe(&subscriber, called, NULL);

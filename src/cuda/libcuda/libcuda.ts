@@ -203,6 +203,8 @@ function traceIfAsked(): void {
   const folder = mkdtempSync(join(tmpdir(), 'cuda-streams-trace-'))
   setVariable('CUDA_INJECTION64_PATH', injectionFile())
   setVariable(trace.name, folder)
+  // Without LD_PRELOAD no page loses a permission, and samples of what is copied are compared.
+  setVariable('CUDA_STREAMS_HOST', 'sampled')
   // A worker has variables of its own.
   process.env[trace.name] = folder
 }

@@ -104,14 +104,16 @@ Examples:
   cuda-streams what-if run.rec --without-wait video.js:41 --faster blur=20`,
     },
     sanitize: {
-      usage: 'sanitize [--possible] [--keep DIR] -- COMMAND [ARGUMENTS]',
+      usage: 'sanitize [--possible] [--host LEVEL] [--keep DIR] -- COMMAND [ARGUMENTS]',
       does: 'finds the missing waits of a program that uses CUDA, in any language',
-      options: ['possible', 'keep'],
+      options: ['possible', 'host', 'keep'],
       help: `Runs a program that uses CUDA, in any language, and finds the waits that are missing between all of its libraries: a
 PyTorch program needs not a line of JavaScript. It needs a GPU and CUPTI. The exit code is the program's, or 1 if waits are
 missing.
 
   --possible         also pairs that race if a kernel writes where it is only known to read or write
+  --host LEVEL       how closely the host is watched, which touches page-locked memory while copies are pending: exact (each
+                     copy), sampled (the first copies of each line and some later; the default), off
   --keep DIR         where the recordings of its processes are left, PID.rec
 
 Examples:

@@ -14,7 +14,7 @@ import { examine } from './doctor.js'
 import { COMMANDS, helpOf } from './help.js'
 import type { RecordingRequest } from './recordings.js'
 import { textOf } from './report.js'
-import type { SanitizeRequest } from './sanitize.js'
+import type { HostLevel, SanitizeRequest } from './sanitize.js'
 import { proposalsOf } from './what-if-options.js'
 
 const OPTIONS = {
@@ -33,6 +33,7 @@ const OPTIONS = {
   queues: { type: 'string', multiple: true },
   'idle-host': { type: 'boolean' },
   possible: { type: 'boolean' },
+  host: { type: 'string' },
   keep: { type: 'string' },
   help: { type: 'boolean', short: 'h' },
   version: { type: 'boolean', short: 'v' },
@@ -55,7 +56,15 @@ async function read(): Promise<Wanted> {
   const [args, options] = end < 0 ? [all, []] : [all.slice(0, end), all.slice(end + 1)]
   const { values, positionals } = parseArgs({ args, options: OPTIONS, allowPositionals: true })
   const { help = false, version = false, json = false, timeout = '30', out, arch } = values
-  const { cubin: cubins = [], types = false, ptx = false, watch = false, possible = false, keep } = values
+  const {
+    cubin: cubins = [],
+    types = false,
+    ptx = false,
+    watch = false,
+    possible = false,
+    host = 'sampled',
+    keep,
+  } = values
   const [command = 'help', ...files] = positionals
   if (help || (command === 'help' && !version))
     return { what: 'help', command: command === 'help' ? files[0] : command }
@@ -72,7 +81,7 @@ async function read(): Promise<Wanted> {
     const [program, ...its] = options
     if (program === undefined || files.length > 0)
       throw new Error('sanitize needs a program behind --, as in: cuda-streams sanitize -- python train.py')
-    return { what: 'sanitize', request: { program, args: its, possible, keep } }
+    return { what: 'sanitize', request: { program, args: its, possible, host: hostLevel(host), keep } }
   }
   const seconds = Number(timeout)
   if (!(seconds > 0 && seconds < 86_400)) throw new Error(`--timeout must be a number of seconds, not '${timeout}'`)
@@ -98,6 +107,14 @@ const VARIABLES_INSTEAD = new Map([
   ['record', 'set CUDA_STREAMS_RECORD=run.rec for the program'],
   ['sanitizer', 'set CUDA_STREAMS_SANITIZER=1 for the program'],
 ])
+
+const HOST_LEVELS: readonly HostLevel[] = ['exact', 'sampled', 'off']
+
+function hostLevel(given: string): HostLevel {
+  const level = HOST_LEVELS.find((one) => one === given)
+  if (level === undefined) throw new Error(`--host must be ${HOST_LEVELS.join(', ')}, not '${given}'`)
+  return level
+}
 
 function noCommand(given: string): Error {
   const names = [...COMMANDS.keys()]

@@ -10,16 +10,23 @@ import { checkRecording } from '../recording/check.js'
 import { recordTrace } from '../recording/process-trace.js'
 import { Reader } from '../recording/reader.js'
 
+/**
+ * How closely what the host does with page-locked memory is watched: each copy, the first copies of each line and one in 64 later, or none.
+ */
+export type HostLevel = 'exact' | 'sampled' | 'off'
+
 export interface SanitizeRequest {
   readonly program: string
   readonly args: readonly string[]
   readonly possible: boolean
+  /** How closely the host is watched. */
+  readonly host: HostLevel
   /** The folder in which the recordings are left. */
   readonly keep: string | undefined
 }
 
 /** Runs a program. Returns the exit code. The program has the terminal to itself; the findings are printed to standard error when it has ended. */
-export async function sanitizeProgram({ program, args, possible, keep }: SanitizeRequest): Promise<number> {
+export async function sanitizeProgram({ program, args, possible, host, keep }: SanitizeRequest): Promise<number> {
   const folder = mkdtempSync(join(tmpdir(), 'cuda-streams-trace-'))
   const recordings = keep ?? folder
   try {
@@ -31,12 +38,19 @@ export async function sanitizeProgram({ program, args, possible, keep }: Sanitiz
       ...process.env,
       CUDA_INJECTION64_PATH: injectionFile(),
       CUDA_STREAMS_TRACE: folder,
+      ...(host === 'off' ? {} : { CUDA_STREAMS_HOST: host, LD_PRELOAD: preloaded(injectionFile()) }),
     })
     const errors = await checkTraces(folder, recordings, possible)
     return code === 0 && errors > 0 ? 1 : code
   } finally {
     rmSync(folder, { recursive: true })
   }
+}
+
+/** The value of LD_PRELOAD with this library: in place of the C library it makes the calls of the system that touch memory. */
+function preloaded(library: string): string {
+  const { LD_PRELOAD: before = '' } = process.env
+  return before === '' ? library : `${library}:${before}`
 }
 
 /** Checks the traces of processes, and writes their recordings to a folder. Returns the number of errors. */

@@ -248,6 +248,8 @@ export const OTHER_CALLS = {
   closeImported: { call: 'closeImported', fields: ['after'] },
   /** The program's declaration of what another library has queued. */
   declareAccess: { call: 'declareAccess', fields: ['stream', 'what', 'memory'] },
+  /** What the host of a whole process did with page-locked memory, of which its trace knows. */
+  hostAccess: { call: 'hostAccess', fields: ['what', 'memory'] },
   /** The end of the kernel of the call `op` on the simulator. */
   ran: { call: 'ran', fields: [] },
   /** A turn of the event loop after a host function was queued. */

@@ -75,6 +75,9 @@ export async function checkRecording(reader: Reader, skipped: ReadonlySet<number
       declared: ({ stream, memory, what }) => {
         detector.work(stream as StreamHandle, what, memory)
       },
+      usedByHost: ({ what, memory }) => {
+        detector.usedByHost(what, memory)
+      },
     }
   })
   await player.play(skipped)

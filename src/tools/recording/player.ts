@@ -39,6 +39,7 @@ export interface Followed {
   readonly interceptor: Interceptor
   named?(stream: StreamHandle, name: string): void
   declared?(call: Extract<RecordedCall, { readonly call: 'declareAccess' }>): void
+  usedByHost?(call: Extract<RecordedCall, { readonly call: 'hostAccess' }>): void
   ran?(call: number, start: number, end: number): void
 }
 
@@ -164,6 +165,9 @@ export class Player implements Rest {
         break
       case 'declareAccess':
         this.#followed.declared?.(call)
+        break
+      case 'hostAccess':
+        this.#followed.usedByHost?.(call)
         break
       case 'ran':
         this.#kernelRan(more)

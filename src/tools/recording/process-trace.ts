@@ -7,6 +7,7 @@ import { upperBound } from '../../foundation/base/interval-map.js'
 import { process } from '../../foundation/base/node-modules.js'
 import type { Pointer } from '../../foundation/driver/handle-types.js'
 import type { MemoryRows, TouchedMemory } from '../../foundation/driver/touched-memory.js'
+import { COPY_DURING_CALL, COPY_IN_ANY_ORDER } from '../sanitizer/findings.js'
 import { type ForeignAccess, ForeignKernel, type KernelPointer, usesInPtx } from './foreign-kernels.js'
 import { Journal } from './journal.js'
 import { orDamaged } from './line-checks.js'
@@ -21,6 +22,15 @@ const CALL = 3
 const KERNEL = 4
 const PTX = 5
 const CONTEXT = 6
+const HOST_USE = 7
+
+/** How the host used memory: the bits of a HOST_USE, as in host.c. */
+const [WRITES, MAY_KNOW, COMPARED, BY_SYSTEM] = [1, 2, 4, 8]
+
+/** When a copy of a batch reads its source: CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL and ANY. */
+const [DURING_CALL, IN_ANY_ORDER] = [2, 3]
+/** The first handle of the orders in which such copies read, which no stream has. */
+const READ_ORDERS = 2 ** 51
 
 /** The words of a call's head, and the bit of the thread that says that null streams are those of threads. */
 const HEAD = 24
@@ -85,6 +95,7 @@ class Conversion {
   /** The streams whose facts have been written. */
   readonly #streams = new Set<number>()
   readonly #flags = new Map<number, number>()
+  readonly #readOrders = new Map<number, number>()
   /** The lines for which PyTorch has made streams. */
   readonly #pooled = new Set<string>()
   /** The number of streams that were met. */
@@ -140,6 +151,7 @@ class Conversion {
   #record(kind: number, at: number, end: number): void {
     const { view } = this
     if (kind === CALL) this.#called(at, end)
+    else if (kind === HOST_USE) this.#usedByHost(at)
     else if (kind === CONTEXT) this.#devices.set(view.getUint32(at, true), view.getUint32(at + 4, true))
     else {
       const number = Number(view.getBigUint64(at, true))
@@ -170,6 +182,23 @@ class Conversion {
     this.#device = this.#devices.get(word(3)) ?? 0
     const name = (this.#functions[word(0)] ?? '').replace(/_v\d+$/, '')
     READERS[name]?.(this.steps, values)
+  }
+
+  /** Notes what the host did with page-locked memory. Where it may have learned otherwise that the copy was over, it is possible only. */
+  #usedByHost(at: number): void {
+    const { view } = this
+    const [pointer, byteLength] = [Number(view.getBigUint64(at, true)), Number(view.getBigUint64(at + 8, true))]
+    const uses = view.getUint32(at + 24, true)
+    this.#site = this.#sites[view.getUint32(at + 16, true)] ?? ''
+    if (byteLength === 0 || !this.#memory.has(pointer) || ((uses & MAY_KNOW) !== 0 && !this.options.possible)) return
+    const how =
+      (uses & BY_SYSTEM) !== 0
+        ? ', by a call of the system such as read(2),'
+        : (uses & COMPARED) !== 0
+          ? ', before this call,'
+          : ''
+    const memory = [touched(pointer, byteLength, (uses & WRITES) === 0 ? 'in' : 'out')]
+    this.#put({ call: 'hostAccess', what: `the host${how}`, memory })
   }
 
   /** The effects of the calls of the driver. */
@@ -204,6 +233,23 @@ class Conversion {
       if (work.length > 0 && byteLength > 0)
         this.#queue({ kind: 'library', calls: [{ name: 'copy', stream, memory: work }] })
       if (waits || !to) this.steps.streamDone(handle)
+    },
+    /** Notes a copy of a batch, whose source may be read outside of the order of its stream: then a stream of its own stands for the read. */
+    batchCopied: (copy: BatchedCopy, handle: number): void => {
+      const { to, from, order } = copy
+      const stream = this.#stream(handle)
+      const writes = this.#memory.has(to) && copy.toBytes > 0 ? [touched(to, copy.toBytes, 'out')] : []
+      const reads = this.#memory.has(from) && copy.fromBytes > 0 ? [touched(from, copy.fromBytes, 'in')] : []
+      const isApart = reads.length > 0 && (order === DURING_CALL || order === IN_ANY_ORDER)
+      if (isApart) {
+        const other = this.#readOrder(stream)
+        const name = order === DURING_CALL ? COPY_DURING_CALL : COPY_IN_ANY_ORDER
+        this.#queue({ kind: 'library', calls: [{ name, stream: other, memory: reads }] })
+        if (order === DURING_CALL) this.#waited({ call: 'synchronizeStream', stream: other })
+        else this.#put({ call: 'waitStream', stream, other, context: 0 })
+      }
+      const memory = isApart ? writes : [...reads, ...writes]
+      if (memory.length > 0) this.#queue({ kind: 'library', calls: [{ name: 'copy of a batch', stream, memory }] })
     },
     filled: (pointer: number, byteLength: number, handle: number): void => {
       if (!this.#memory.has(pointer) || byteLength === 0) return
@@ -320,6 +366,16 @@ class Conversion {
     this.#journal.call({ call: 'return' }, 0, 0, undefined, false)
   }
 
+  /** The stream that stands for the order in which copies of a stream read, which nothing but the host's knowledge precedes. */
+  #readOrder(stream: number): number {
+    const known = this.#readOrders.get(stream)
+    if (known !== undefined) return known
+    const order = READ_ORDERS + 16 * this.#readOrders.size
+    this.#readOrders.set(stream, order)
+    this.#flags.set(order, NON_BLOCKING)
+    return this.#stream(order)
+  }
+
   /** The recording's number of a stream, whose facts are written at its first use. */
   #stream(handle: number): number {
     const ofThread = this.#thread >= OF_THREAD
@@ -348,6 +404,14 @@ class Conversion {
     }
     return stream
   }
+}
+
+interface BatchedCopy {
+  readonly to: number
+  readonly from: number
+  readonly toBytes: number
+  readonly fromBytes: number
+  readonly order: number
 }
 
 function touched(
@@ -415,6 +479,13 @@ const fillRows =
   (width: number): Read =>
   (steps, v) =>
     steps.filled(at(v, 0), (at(v, 4) - 1) * at(v, 1) + width * at(v, 3), at(v, 5))
+/** The copies of a batch: the stream, and five words of each. */
+const batch: Read = (steps, v) => {
+  for (let index = 1; index + 4 < v.length; index += 5) {
+    const copy = { to: at(v, index), from: at(v, index + 1), toBytes: at(v, index + 2), fromBytes: at(v, index + 3) }
+    steps.batchCopied({ ...copy, order: at(v, index + 4) }, at(v, 0))
+  }
+}
 const launch: Read = (steps, v) => steps.launched(at(v, 0), at(v, 8), v.slice(9))
 const awaitValue: Read = (steps, v) => steps.valueAwaited(at(v, 0))
 const instantiate: Read = (steps, v) => steps.instantiated(at(v, 0), at(v, 1))
@@ -444,6 +515,8 @@ const READERS: Readonly<Record<string, Read>> = {
   cuMemcpyDtoHAsync: copy(false),
   cuMemcpyDtoDAsync: copy(false),
   cuMemcpyPeerAsync: (steps, v) => steps.copied(at(v, 0), at(v, 2), at(v, 4), at(v, 5), false),
+  cuMemcpyBatchAsync: batch,
+  cuMemcpy3DBatchAsync: batch,
   cuMemcpy2D: (steps, v) => steps.rows(v, 0, true),
   cuMemcpy2DUnaligned: (steps, v) => steps.rows(v, 0, true),
   cuMemcpy2DAsync: (steps, v) => steps.rows(v, at(v, 16), false),

@@ -268,6 +268,12 @@ export class Detector {
     this.#views.asked(region, operation, pointer, pointer + byteLength)
   }
 
+  /** Checks what the host has done with page-locked memory, without a call. */
+  usedByHost(what: string, memory: readonly TouchedMemory[]): void {
+    const at = this.order.components.nowhere(this.order.host.clock)
+    this.#look((stack) => this.#operation(at, undefined, { what, kind: 'host', stack, memory }), memory, undefined)
+  }
+
   /**
    * Takes in what the simulator has observed of a kernel. It reports what nothing else shows: accesses to other memory than the launch says, and what
    * a GPU leaves undefined. Findings that waited for this are reported if the bytes are really shared.

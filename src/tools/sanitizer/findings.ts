@@ -207,13 +207,15 @@ export function raceOf(
 
 /** The access that a report shows. An allocation or a free neither reads nor writes, and often it is not known what JavaScript does with a view. */
 function accessOf({ kind }: CheckedOperation, access: Access): Access | undefined {
-  return kind === 'work' || (kind === 'javascript' && access !== 'inout') ? access : undefined
+  return kind === 'work' || kind === 'host' || (kind === 'javascript' && access !== 'inout') ? access : undefined
 }
+
+const isOfHost = ({ kind }: CheckedOperation): boolean => kind === 'javascript' || kind === 'host'
 
 function kindOf(first: CheckedOperation, second: CheckedOperation): ReportKind {
   if (first.kind === 'free' || second.kind === 'free') return 'use-after-free'
   if (first.kind === 'allocation' || second.kind === 'allocation') return 'use-before-allocation'
-  return first.kind === 'javascript' || second.kind === 'javascript' ? 'host-access' : 'race'
+  return isOfHost(first) || isOfHost(second) ? 'host-access' : 'race'
 }
 
 /**
@@ -254,7 +256,7 @@ function latestOf(operations: readonly CheckedOperation[]): readonly CheckedOper
 /**
  * The kinds of findings:
  * - `race`: two accesses to the same bytes, one of them a write, that nothing orders
- * - `host-access`: JavaScript asked for a view of pinned memory that queued work still writes or reads
+ * - `host-access`: JavaScript asked for a view of pinned memory that queued work still writes or reads, or the process touched it otherwise
  * - `use-before-allocation`: work that nothing orders after the allocation of its memory
  * - `use-after-free`: work that nothing orders before the memory is given back, or that comes after
  * - `unrecorded-event`: a wait for an event that was never recorded, which waits for nothing
@@ -362,6 +364,10 @@ export interface Finding {
 export const KEPT_VIEW = 'a view that was kept (it has been used by now)'
 export const WRITTEN_ARRAY = 'an array that is registered (it has been written by now)'
 
+/** Copies that read their source outside of the order of their stream. */
+export const COPY_IN_ANY_ORDER = 'copy that may read before what its stream waits for (CU_MEMCPY_SRC_ACCESS_ORDER_ANY)'
+export const COPY_DURING_CALL = 'copy that reads at once (CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL)'
+
 const WARNINGS: readonly ReportKind[] = ['unrecorded-event', 'foreign-memory', 'outside-argument', 'uninitialised-read']
 
 export function isWarning(kind: ReportKind): boolean {
@@ -435,6 +441,12 @@ const HEADINGS: Readonly<Record<ReportKind, string>> = {
   'lane-not-in-mask': 'A lane of a warp takes part that its mask leaves out',
 }
 
+/** The beginning of the description of what a process does itself, in any language. */
+const BY_HOST = 'the host'
+
+const headingOf = (kind: ReportKind, { what }: ReportedOperation): string =>
+  what.startsWith(BY_HOST) ? 'The host uses page-locked memory that queued work still uses' : HEADINGS[kind]
+
 function textOf(
   { kind, first, second, memory, buffer, advice, fixed }: Omit<SanitizerReport, 'message'>,
   isOnlyBeginning: boolean,
@@ -445,7 +457,7 @@ function textOf(
   const sides =
     first === undefined ? sideLines('', second) : [...sideLines('first, ', first), ...sideLines('then, ', second)]
   const end = fixed === undefined ? [] : [fixed ? '  Fixed: the library has queued that wait.' : '  Not fixed.']
-  return [`${HEADINGS[kind]}${where}`, ...within, ...sides, `  ${advice}`, ...end].join('\n')
+  return [`${headingOf(kind, second)}${where}`, ...within, ...sides, `  ${advice}`, ...end].join('\n')
 }
 
 function bufferLines({ pointer, byteLength, allocatedAt: [line] }: ReportedBuffer, from: bigint): string[] {
@@ -471,7 +483,8 @@ const DOES: Readonly<Record<Access, string>> = {
 function sideLines(which: string, side: ReportedOperation): string[] {
   const argument = side.argument === undefined ? '' : ` its argument ${side.argument}`
   const does = side.access === undefined ? '' : ` ${DOES[side.access]}${argument}`
-  const on = side.stream === undefined ? ' in JavaScript' : ` on ${streamInSentence(side.stream)}`
+  const byHost = side.what.startsWith(BY_HOST) ? '' : ' in JavaScript'
+  const on = side.stream === undefined ? byHost : ` on ${streamInSentence(side.stream)}`
   const by = side.thread === undefined ? '' : ` by ${threadName(side.thread)}`
   const lines = [
     `  ${which}${side.what}${does}${on}${by}${side.exactStack ? '' : ' (the stack is that of an earlier operation of this kind)'}`,
@@ -526,6 +539,9 @@ function adviceFor({ kind, first, second, awaited, says }: Finding): string {
     return `If a wrapped stream wrote it, add \`${stream}.wait(thatStream)\` before this ${last.what}.`
   }
   if (first === undefined) return ''
+  if (last.what === COPY_IN_ANY_ORDER || last.what === COPY_DURING_CALL) {
+    return `Give the copy \`srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM\`, or let the host wait for that ${first.operation.what} before this call: no wait of its stream orders the read.`
+  }
   return orderingAdvice(
     first.operation,
     last,
@@ -642,6 +658,7 @@ const nounOf = ({ kind, what }: CheckedOperation): string => (kind === 'javascri
 
 function placeOf({ captured, kind, what, stream, inside }: CheckedOperation): string {
   if (kind === 'free') return 'the buffer is closed'
+  if (kind === 'host') return 'the host uses the memory'
   if (stream === undefined) return isUnseenWrite(what) ? 'JavaScript writes there' : 'JavaScript accesses the memory'
   if (kind !== 'javascript') return captured === undefined ? `this ${what}` : 'this launch of the graph'
   // The lines that the report begins with are of the host function, where a wait comes too late.

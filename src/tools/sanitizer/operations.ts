@@ -4,7 +4,8 @@ import type { Epoch, VectorClock } from '../../foundation/base/vector-clock.js'
 import type { StreamHandle } from '../../foundation/driver/handle-types.js'
 import type { TouchedMemory } from '../../foundation/driver/touched-memory.js'
 
-export type CheckedOperationKind = 'work' | 'allocation' | 'free' | 'javascript'
+/** `host` is what a process does itself, in any language, beside JavaScript that asks for a view. */
+export type CheckedOperationKind = 'work' | 'allocation' | 'free' | 'javascript' | 'host'
 
 /** The facts about a stream that reports of its operations need. */
 export interface OperationStream {

@@ -246,6 +246,75 @@ describe('the library that CUDA loads', () => {
     })
   }
 
+  /** What the host does while a copy is pending, or not, in a process of its own. */
+  async function usesOf(
+    name: string,
+    how: 'racy' | 'right',
+    level: 'exact' | 'sampled',
+    { possible = false, isPreloaded = true } = {},
+  ): Promise<readonly string[]> {
+    const traces = mkdtempSync(join(folder, `${name}-`))
+    const { status, signal, stderr } = spawnSync(program, [injectionFile(), how, 'host', name], {
+      encoding: 'utf8',
+      env: {
+        ...process.env,
+        CUDA_STREAMS_TRACE: traces,
+        CUDA_STREAMS_CUPTI: join(folder, 'libfake-cupti.so'),
+        CUDA_STREAMS_HOST: level,
+        ...(isPreloaded ? { LD_PRELOAD: injectionFile() } : {}),
+      },
+    })
+    assert.equal(status ?? signal, 0, stderr)
+    const [trace = ''] = readdirSync(traces)
+    return messagesIn(join(traces, trace), possible)
+  }
+
+  const scenarios = [
+    ['source', /copy reads[\s\S]*then, the host writes/],
+    ['destination', /copy writes[\s\S]*then, the host reads/],
+    ['overwritten', /copy writes[\s\S]*then, the host writes/],
+    ['thread', /then, the host writes/],
+    ['fromFile', /then, the host, by a call of the system such as read\(2\), writes/],
+    ['toFile', /then, the host, by a call of the system such as read\(2\), reads/],
+    ['unseen', /then, the host writes/],
+    ['neighbour', /then, the host writes/],
+    ['rows', /then, the host writes/],
+    ['inBatch', /copy of a batch reads[\s\S]*then, the host writes/],
+    ['inAnyOrder', /copy that may read before what its stream waits for[\s\S]*then, the host writes/],
+    ['reused', /then, the host writes/],
+    ['child', /then, the host writes/],
+    ['large', /then, the host writes/],
+  ] as const
+  for (const [name, says] of scenarios) {
+    for (const level of ['exact', 'sampled'] as const) {
+      it(`finds what the host does too early, and nothing with a wait: ${name}, ${level}`, async () => {
+        const [message = 'nothing is found', ...others] = await usesOf(name, 'racy', level)
+        assert.match(message, /^The host uses page-locked memory that queued work still uses/)
+        assert.match(message, says)
+        assert.deepEqual(others, [])
+        assert.deepEqual(await usesOf(name, 'right', level), [])
+        assert.deepEqual(await usesOf(name, 'right', level, { possible: true }), [])
+      })
+    }
+  }
+
+  it('says nothing of a source that was read during the call', async () => {
+    assert.deepEqual(await usesOf('duringCall', 'racy', 'exact', { possible: true }), [])
+  })
+
+  it('takes a use for possible where a host function may have told that the copy is over, unless it is not', async () => {
+    assert.deepEqual(await usesOf('told', 'right', 'exact'), [])
+    assert.equal((await usesOf('told', 'right', 'exact', { possible: true })).length, 1)
+    assert.equal((await usesOf('told', 'racy', 'exact')).length, 1)
+  })
+
+  it('compares samples of what is copied where it is not preloaded, and takes no permission', async () => {
+    const [message = 'nothing is found'] = await usesOf('source', 'racy', 'sampled', { isPreloaded: false })
+    assert.match(message, /then, the host, before this call, writes/)
+    assert.deepEqual(await usesOf('source', 'right', 'sampled', { isPreloaded: false }), [])
+    assert.deepEqual(await usesOf('destination', 'racy', 'sampled', { isPreloaded: false }), [])
+  })
+
   function compiled(): string {
     const [library, path] = [join(folder, 'libfake-cupti.so'), join(folder, 'program')]
     const run = (args: readonly string[], input?: string): void => {
