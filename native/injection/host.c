@@ -24,7 +24,9 @@
 /* How the host used memory, as process-trace.ts reads it: a write, or else a read; once the copy was over, with another way to have learned of it; found by comparing, after it happened; by a call of the system. */
 enum { WRITES = 1, MAY_KNOW = 2, COMPARED = 4, BY_SYSTEM = 8 };
 enum { OFF, SAMPLED, EXACT };
-enum { PENDING = 512, LOCKED = 1 << 14, SAMPLES = 64, COUNTED_LINES = 1 << 12, MOST_STEPS = 4096, STEPPED_PAGES = 4, AT_ONCE = 16 };
+enum { PENDING = 512, LOCKED = 1 << 14, SAMPLES = 32, COUNTED_LINES = 1 << 12, STEPPED_PAGES = 4, AT_ONCE = 4 };
+/* The instructions beside one copy that are followed, each of which takes some microseconds. */
+enum { MOST_STEPS = 1 << 16, MOST_STEPS_SAMPLED = 1 << 10 };
 /* When only some copies are watched: the first of each line, and then one in so many, of at most so many bytes. */
 enum { FIRST_OF_LINE = 8, ONE_IN = 64 };
 static const size_t MOST_SAMPLED = 64u << 20;
@@ -35,7 +37,7 @@ typedef struct {
   size_t width, pitch;
   int isUsed, isDestination, isWatched, isHashed;
   uint64_t hash, value;
-  uint32_t channels;
+  uint32_t channels, steps;
 } Pending;
 
 static int level;
@@ -55,7 +57,6 @@ static uint64_t lastValue;
 static uint8_t copiesOfLine[COUNTED_LINES];
 static uint32_t copies;
 static int isPreloaded, hasLostPages;
-static _Atomic uint32_t steps;
 static struct { uintptr_t start, end; } driverCode;
 static struct sigaction before, beforeTrap;
 static struct {
@@ -176,15 +177,15 @@ void host_look(void) { compare(0); }
 static __thread struct { uintptr_t pages[STEPPED_PAGES]; int count; } step;
 
 /* Lets the thread make one instruction. 0 where the machine cannot. */
-static int stepOver(ucontext_t *context, uintptr_t at) {
+static int stepOver(ucontext_t *context, Pending *beside, uintptr_t at) {
 #if defined __x86_64__
-  if (step.count == STEPPED_PAGES || steps++ > MOST_STEPS) return 0;
+  if (step.count == STEPPED_PAGES || beside->steps++ >= (level == EXACT ? MOST_STEPS : MOST_STEPS_SAMPLED)) return 0;
   step.pages[step.count++] = at;
   mprotect((void *)at, page, PROT_READ | PROT_WRITE);
   context->uc_mcontext.gregs[REG_EFL] |= 0x100;
   return 1;
 #else
-  return (void)context, (void)at, 0;
+  return (void)context, (void)beside, (void)at, 0;
 #endif
 }
 
@@ -240,11 +241,12 @@ static int touched(uintptr_t at, ucontext_t *context) {
     return 1;
   }
   enter();
-  Pending *hit = NULL;
+  Pending *hit = NULL, *beside = NULL;
   for (int each = 0; each < pendingEnd; each++) {
     Pending *p = &pending[each];
     if (!p->isUsed || !p->isWatched || at < down(p->start) || at >= up(p->end)) continue;
     isOurs = 1;
+    beside = p;
     if (!byDriver && has(p, at, at + 1) && (p->isDestination || isWrite)) hit = p;
   }
   if (hit != NULL) {
@@ -253,7 +255,7 @@ static int touched(uintptr_t at, ucontext_t *context) {
     unwatch(hit);
   } else if (isOurs && byDriver) {
     open(down(at));
-  } else if (isOurs && !stepOver(context, down(at))) {
+  } else if (isOurs && !stepOver(context, beside, down(at))) {
     open(down(at));
     isLost = !hasLostPages;
     hasLostPages = 1;
@@ -316,6 +318,20 @@ static int wants(size_t bytes, uint32_t site) {
   return ++copies % ONE_IN == 0;
 }
 
+/* Something else than the host writes here: what is compared there says nothing of the host. The guard is held. */
+static void unhash(uintptr_t start, uintptr_t end) {
+  for (int at = 0; at < pendingEnd; at++)
+    if (pending[at].isUsed && pending[at].start < end && pending[at].end > start) pending[at].isHashed = 0;
+}
+
+/* The same for an allocation, or all, if it is not known which bytes are written. */
+static void unhashAround(uintptr_t within, int isAnywhere) {
+  enter();
+  for (int at = 0; at < lockedCount; at++)
+    if (isAnywhere || (within >= locked[at].start && within < locked[at].end)) unhash(locked[at].start, locked[at].end);
+  leave();
+}
+
 static void add(uint64_t start, size_t bytes, size_t width, size_t pitch, int isDestination, uint64_t stream, uint32_t site) {
   if (bytes == 0 || marks == NULL) return;
   enter();
@@ -324,12 +340,13 @@ static void add(uint64_t start, size_t bytes, size_t width, size_t pitch, int is
     isPinned = start >= locked[at].start && start + bytes <= locked[at].end && !locked[at].isReadOnly;
   int at = 0;
   while (isPinned && at < PENDING && pending[at].isUsed) at++;
+  if (isPinned && isDestination) unhash(start, start + bytes);
   if (!isPinned || at == PENDING) {
     leave();
     return;
   }
   Pending *p = &pending[at];
-  *p = (Pending){start, start + bytes, width, pitch, 1, isDestination, 0, 0, 0, ++lastValue, channels};
+  *p = (Pending){start, start + bytes, width, pitch, 1, isDestination, 0, 0, 0, ++lastValue, channels, 0};
   p->isHashed = !isDestination;
   if (p->isHashed) p->hash = hashOf(p);
   pendingCount++;
@@ -418,7 +435,8 @@ static void launched(const uint64_t *values, int count) {
     for (int each = 0; each < lockedCount; each++)
       if (values[at] >= locked[each].start && values[at] < locked[each].end) {
         channels++;
-        return;
+        unhashAround(values[at], 0);
+        break;
       }
 }
 
@@ -431,7 +449,16 @@ void host_called(enum Role role, const uint64_t *values, int count, uint32_t sit
     case REGISTERS: allocated(values[0], values[1], (values[2] & 8) != 0); break;
     case FREES: freed(values[0]); break;
     case OBSERVES: compare(1); break;
-    case CHANNEL: channels++; break;
+    case ANSWERS:
+      unhashAround(values[0], 0);
+      compare(1);
+      break;
+    case FILLS: unhashAround(values[0], 0); break;
+    /* A graph, or a host function, may write anywhere. */
+    case CHANNEL:
+      channels++;
+      unhashAround(0, 1);
+      break;
     case LAUNCHES: launched(values, count); break;
     default: break;
   }

@@ -57,15 +57,15 @@ static const struct {
     {"cuMemFreeHost", "p!", FREES},
     {"cuMemHostRegister_v2", "ppu", REGISTERS},
     {"cuMemHostUnregister", "p!", FREES},
-    {"cuMemcpy", "ppp", OBSERVES},
+    {"cuMemcpy", "ppp", ANSWERS},
     {"cuMemcpyAsync", "pppp", COPIES},
-    {"cuMemcpyHtoD_v2", "ppp", OBSERVES},
+    {"cuMemcpyHtoD_v2", "ppp", ANSWERS},
     {"cuMemcpyHtoDAsync_v2", "pppp", COPIES},
-    {"cuMemcpyDtoH_v2", "ppp", OBSERVES},
+    {"cuMemcpyDtoH_v2", "ppp", ANSWERS},
     {"cuMemcpyDtoHAsync_v2", "pppp", COPIES},
-    {"cuMemcpyDtoD_v2", "ppp", NONE},
-    {"cuMemcpyDtoDAsync_v2", "pppp", NONE},
-    {"cuMemcpyPeerAsync", "pppppp", NONE},
+    {"cuMemcpyDtoD_v2", "ppp", FILLS},
+    {"cuMemcpyDtoDAsync_v2", "pppp", FILLS},
+    {"cuMemcpyPeerAsync", "pppppp", FILLS},
     {"cuMemcpyBatchAsync", "ppppppppp", BATCHES},
     {"cuMemcpyBatchAsync_v2", "pppppppp", BATCHES},
     {"cuMemcpy3DBatchAsync", "ppppp", BATCHES_3D},
@@ -73,15 +73,15 @@ static const struct {
     {"cuMemcpy2D_v2", "2", OBSERVES},
     {"cuMemcpy2DUnaligned_v2", "2", OBSERVES},
     {"cuMemcpy2DAsync_v2", "2p", COPIES_2D},
-    {"cuMemsetD8_v2", "pcp", NONE},
-    {"cuMemsetD8Async", "pcpp", NONE},
-    {"cuMemsetD16_v2", "pcp", NONE},
-    {"cuMemsetD16Async", "pcpp", NONE},
-    {"cuMemsetD32_v2", "pup", NONE},
-    {"cuMemsetD32Async", "pupp", NONE},
-    {"cuMemsetD2D8Async", "ppcppp", NONE},
-    {"cuMemsetD2D16Async", "ppcppp", NONE},
-    {"cuMemsetD2D32Async", "ppuppp", NONE},
+    {"cuMemsetD8_v2", "pcp", FILLS},
+    {"cuMemsetD8Async", "pcpp", FILLS},
+    {"cuMemsetD16_v2", "pcp", FILLS},
+    {"cuMemsetD16Async", "pcpp", FILLS},
+    {"cuMemsetD32_v2", "pup", FILLS},
+    {"cuMemsetD32Async", "pupp", FILLS},
+    {"cuMemsetD2D8Async", "ppcppp", FILLS},
+    {"cuMemsetD2D16Async", "ppcppp", FILLS},
+    {"cuMemsetD2D32Async", "ppuppp", FILLS},
     {"cuLaunchKernel", "puuuuuuupkx", LAUNCHES},
     {"cuLaunchCooperativeKernel", "puuuuuuupk", LAUNCHES},
     {"cuLaunchKernelEx", "lpkx", LAUNCHES},
@@ -146,6 +146,8 @@ static __thread int busy;
 static __thread uint32_t site;
 /* The line of the language that has no stack in memory, such as JavaScript; told by `cuda_streams_site`. */
 static __thread uint32_t given;
+/* The line of JavaScript that made the thread's latest call. */
+static __thread uint32_t latest;
 static uint32_t threads;
 static __thread uint32_t thread;
 
@@ -264,6 +266,20 @@ static size_t put(char *text, size_t used, void *object, const char *name) {
   return used < TEXT ? used : TEXT - 1;
 }
 
+/* Adds a line for the compiled part of a package of Python, as that may have made the call without a frame of Python. */
+static size_t putLibrary(char *lines, size_t used) {
+  void *addresses[32];
+  const int count = backtrace(addresses, 32);
+  for (int at = 1; at < count; at++) {
+    Dl_info info;
+    if (dladdr(addresses[at], &info) == 0 || info.dli_fname == NULL) continue;
+    if (strstr(info.dli_fname, "/torch/lib/") == NULL && strstr(info.dli_fname, "/cupy") == NULL) continue;
+    used += (size_t)snprintf(lines + used, TEXT - used, "\nat %s (%s:0)", strrchr(info.dli_fname, '/') + 1, info.dli_fname);
+    return used < TEXT ? used : TEXT - 1;
+  }
+  return used;
+}
+
 static uint32_t pythonSite(void) {
   void *frames[FRAMES];
   int count = 0;
@@ -296,6 +312,7 @@ static uint32_t pythonSite(void) {
         if (used >= TEXT) used = TEXT - 1;
         python.forget(code);
       }
+      used = putLibrary(lines, used);
       pthread_mutex_lock(&trace.lock);
       text(IS_SITE, number, lines, used);
       pthread_mutex_unlock(&trace.lock);
@@ -362,6 +379,7 @@ EXPORT void cuda_streams_site(const char *lines) {
   pthread_mutex_lock(&trace.lock);
   given = siteOf(hash, &isNew);
   if (isNew) text(IS_SITE, given, lines, length);
+  latest = given;
   pthread_mutex_unlock(&trace.lock);
 }
 
@@ -613,8 +631,9 @@ static void called(void *user, int domain, uint32_t id, const void *info) {
   if (begins) host_look();
   /* What the host did before it learned that work is done is written before the call that told it. */
   else if (role == OBSERVES && !hasFailed) host_called(role, NULL, 0, site);
+  uint64_t values[WORDS + 32];
+  if (!begins && role == ANSWERS && !hasFailed) host_called(role, values, read_values(index, data, values), site);
   if (begins == isBefore && !hasFailed) {
-    uint64_t values[WORDS + 32];
     pthread_mutex_lock(&trace.lock);
     if (thread == 0) thread = ++threads;
     define(index);
@@ -631,7 +650,7 @@ static void called(void *user, int domain, uint32_t id, const void *info) {
     thread = own;
     pthread_mutex_unlock(&trace.lock);
     if (isBatch) follow_batch(batch, streamOf(batch.stream, isOfThread));
-    else if (role != OBSERVES) {
+    else if (role != OBSERVES && role != ANSWERS) {
       uint64_t *stream = role == COPIES ? &values[3] : role == COPIES_2D ? &values[16] : NULL;
       if (stream != NULL) *stream = streamOf(*stream, isOfThread);
       host_called(role, values, count, site);
@@ -639,6 +658,9 @@ static void called(void *user, int domain, uint32_t id, const void *info) {
   }
   busy = 0;
 }
+
+/* The line is that of a call, after which the host used the memory; beside the bits in host.c. */
+enum { AFTER_CALL = 16 };
 
 /* ---- The host --------------------------------------------------------------------------------------------------------- */
 
@@ -652,8 +674,9 @@ uint32_t trace_line(void) {
 void trace_host_use(uint64_t address, uint64_t bytes, uint32_t uses) {
   const int was = busy;
   busy = 1;
-  /* In a callback, the line is that of the call. */
-  const uint32_t line = was ? site : trace_line();
+  /* In a callback, the line is that of the call. In JavaScript, which has no stack in memory, it is known behind which call it happens. */
+  const uint32_t line = was ? site : latest != 0 ? latest : trace_line();
+  if (!was && latest != 0) uses |= AFTER_CALL;
   pthread_mutex_lock(&trace.lock);
   if (thread == 0) thread = ++threads;
   char *out = record(IS_HOST_USE, 32);
@@ -722,7 +745,7 @@ EXPORT int InitializeInjection(void) {
   void *runtime = dlopen("libstdc++.so.6", RTLD_NOW);
   *(void **)&cuda.demangle = runtime == NULL ? NULL : dlsym(runtime, "__cxa_demangle");
   trace.isOpen = 1;
-  const char *why = host_begin(getenv("CUDA_STREAMS_HOST"), driver);
+  const char *why = host_begin(getenv("CUDA_STREAMS_TRACE_HOST"), driver);
   if (why != NULL) fprintf(stderr, "cuda-streams: what the host does is not traced: %s\n", why);
   pthread_atfork(NULL, NULL, forked);
   void *subscriber;

@@ -21,6 +21,8 @@ enum Role {
   REGISTERS,/* where, bytes, flags */
   FREES,    /* where */
   OBSERVES, /* its success tells the host that work is done */
+  ANSWERS,  /* the same, and the GPU or the driver has written behind its first word */
+  FILLS,    /* the GPU will write behind its first word */
   CHANNEL,  /* by what it queues, the host may learn in another way that work is done */
   LAUNCHES  /* a kernel, whose arguments may be such a channel */
 };

@@ -199,12 +199,12 @@ function askForConnections(library: Library): number {
 /** CUDA reads the variables that name the library which traces the process when it is initialised. */
 function traceIfAsked(): void {
   if (!isWholeProcess(VARIABLES.sanitizer.read()) || VARIABLES.trace.read() !== '') return
-  const { trace } = VARIABLES
+  const { trace, traceHost } = VARIABLES
   const folder = mkdtempSync(join(tmpdir(), 'cuda-streams-trace-'))
   setVariable('CUDA_INJECTION64_PATH', injectionFile())
   setVariable(trace.name, folder)
   // Without LD_PRELOAD no page loses a permission, and samples of what is copied are compared.
-  setVariable('CUDA_STREAMS_HOST', 'sampled')
+  setVariable(traceHost.name, 'sampled')
   // A worker has variables of its own.
   process.env[trace.name] = folder
 }

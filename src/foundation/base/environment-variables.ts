@@ -236,6 +236,13 @@ export const VARIABLES = {
     parse: text,
     doc: 'where a process leaves [what all of its libraries do](../guides/whole-process.md); `npx cuda-streams sanitize` sets it',
   }),
+  traceHost: new EnvironmentVariable('CUDA_STREAMS_TRACE_HOST', {
+    values: "'exact', 'sampled' or 'off'",
+    default: '',
+    defaultText: '',
+    parse: text,
+    doc: 'how closely [what the host does](../guides/whole-process.md#the-host) is watched there; `npx cuda-streams sanitize --host` sets it',
+  }),
   timeline: new EnvironmentVariable('CUDA_STREAMS_TIMELINE', {
     values: "a file ending in '.html', '.json', '.json.gz', '.svg' or '.txt', or 0",
     default: '',

@@ -3,6 +3,7 @@ import { spawn } from 'node:child_process'
 import { mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { constants, tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { VARIABLES } from '../../foundation/base/environment-variables.js'
 import { checkWritableFolder } from '../../foundation/base/file-of-process.js'
 import { printError } from '../../foundation/base/standard-error.js'
 import { injectionFile } from '../../foundation/native/layer.js'
@@ -38,7 +39,7 @@ export async function sanitizeProgram({ program, args, possible, host, keep }: S
       ...process.env,
       CUDA_INJECTION64_PATH: injectionFile(),
       CUDA_STREAMS_TRACE: folder,
-      ...(host === 'off' ? {} : { CUDA_STREAMS_HOST: host, LD_PRELOAD: preloaded(injectionFile()) }),
+      ...(host === 'off' ? {} : { [VARIABLES.traceHost.name]: host, LD_PRELOAD: preloaded(injectionFile()) }),
     })
     const errors = await checkTraces(folder, recordings, possible)
     return code === 0 && errors > 0 ? 1 : code

@@ -25,7 +25,7 @@ const CONTEXT = 6
 const HOST_USE = 7
 
 /** How the host used memory: the bits of a HOST_USE, as in host.c. */
-const [WRITES, MAY_KNOW, COMPARED, BY_SYSTEM] = [1, 2, 4, 8]
+const [WRITES, MAY_KNOW, COMPARED, BY_SYSTEM, AFTER_CALL] = [1, 2, 4, 8, 16]
 
 /** When a copy of a batch reads its source: CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL and ANY. */
 const [DURING_CALL, IN_ANY_ORDER] = [2, 3]
@@ -95,6 +95,8 @@ class Conversion {
   /** The streams whose facts have been written. */
   readonly #streams = new Set<number>()
   readonly #flags = new Map<number, number>()
+  readonly #ids = new Map<number, string>()
+  #orders = 0
   readonly #readOrders = new Map<number, number>()
   /** The lines for which PyTorch has made streams. */
   readonly #pooled = new Set<string>()
@@ -191,14 +193,16 @@ class Conversion {
     const uses = view.getUint32(at + 24, true)
     this.#site = this.#sites[view.getUint32(at + 16, true)] ?? ''
     if (byteLength === 0 || !this.#memory.has(pointer) || ((uses & MAY_KNOW) !== 0 && !this.options.possible)) return
-    const how =
-      (uses & BY_SYSTEM) !== 0
-        ? ', by a call of the system such as read(2),'
-        : (uses & COMPARED) !== 0
-          ? ', before this call,'
-          : ''
+    const how = [
+      (uses & BY_SYSTEM) === 0 ? [] : 'by a call of the system such as read(2)',
+      (uses & COMPARED) === 0 ? [] : 'before this call',
+      (uses & AFTER_CALL) === 0 ? [] : 'after this call',
+    ]
+      .flat()
+      .map((part) => `, ${part}`)
+      .join('')
     const memory = [touched(pointer, byteLength, (uses & WRITES) === 0 ? 'in' : 'out')]
-    this.#put({ call: 'hostAccess', what: `the host${how}`, memory })
+    this.#put({ call: 'hostAccess', what: `the host${how === '' ? '' : `${how},`}`, memory })
   }
 
   /** The effects of the calls of the driver. */
@@ -299,6 +303,10 @@ class Conversion {
     streamEnded: (stream: number): void => {
       if (!this.#streams.delete(stream)) return
       this.#put({ call: 'destroyStream', stream })
+      this.#ids.delete(stream)
+      const order = this.#readOrders.get(stream)
+      this.#readOrders.delete(stream)
+      if (order !== undefined) this.steps.streamEnded(order)
     },
     streamDone: (handle: number): void => this.#waited({ call: 'synchronizeStream', stream: this.#stream(handle) }),
     streamIsIdle: (handle: number): void => this.#put({ call: 'streamIsIdle', stream: this.#stream(handle) }),
@@ -366,13 +374,22 @@ class Conversion {
     this.#journal.call({ call: 'return' }, 0, 0, undefined, false)
   }
 
+  /** The number by which reports name a stream. A read order has that of its stream. */
+  #idOf(stream: number, isNull: boolean): string {
+    const id = this.#ids.get(stream) ?? String(isNull ? NULL_STREAMS + this.#device : ++this.#made)
+    this.#ids.set(stream, id)
+    return id
+  }
+
   /** The stream that stands for the order in which copies of a stream read, which nothing but the host's knowledge precedes. */
   #readOrder(stream: number): number {
     const known = this.#readOrders.get(stream)
     if (known !== undefined) return known
-    const order = READ_ORDERS + 16 * this.#readOrders.size
+    const order = READ_ORDERS + 16 * this.#orders
+    this.#orders += 1
     this.#readOrders.set(stream, order)
     this.#flags.set(order, NON_BLOCKING)
+    this.#ids.set(order, this.#ids.get(stream) ?? '')
     return this.#stream(order)
   }
 
@@ -393,7 +410,7 @@ class Conversion {
         stream,
         device: this.#device,
         context: this.#device + 1,
-        id: String(isNull ? NULL_STREAMS + this.#device : ++this.#made),
+        id: this.#idOf(stream, isNull),
         nonBlocking,
         priority: 0,
         escaped: false,

@@ -9,6 +9,7 @@ import { process } from '../../foundation/base/node-modules.js'
 import { programLines, takeStack } from '../../foundation/base/stack.js'
 import type { Driver } from '../../foundation/driver/driver.js'
 import type { EventDriver } from '../../foundation/driver/event-driver.js'
+import type { MemoryDriver } from '../../foundation/driver/memory-driver.js'
 import type { WorkDriver } from '../../foundation/driver/queued-work.js'
 import type { StreamDriver } from '../../foundation/driver/stream-driver.js'
 import type { Interceptor } from '../../foundation/driver/wrappable-driver.js'
@@ -68,6 +69,12 @@ class TracedCalls implements Interceptor {
     queue: (work) => {
       this.lines.during(() => this.next.work.queue(work))
     },
+  }
+
+  readonly memory: Partial<MemoryDriver> = {
+    allocatePinned: (byteLength, context) =>
+      this.lines.during(() => this.next.memory.allocatePinned(byteLength, context)),
+    registerPinned: (bytes, context) => this.lines.during(() => this.next.memory.registerPinned(bytes, context)),
   }
 
   readonly streams: Partial<StreamDriver> = {

@@ -159,7 +159,7 @@ function variableOf(
 }
 
 const IN_PYTORCH = /\/(?:torch|triton)\//
-const IN_CUPY = /\/cupyx?\//
+const IN_CUPY = /\/cupy(?:x|_backends)?\//
 /** The line that makes a stream of CuPy, which compiled code without lines of its own does. */
 const MAKES_STREAM_OF_CUPY = /\b(?:cupy|cp)\.cuda\.(?:External)?Stream\(/
 

@@ -168,12 +168,20 @@ static void told(int isRight) {
   if (isRight) finish();
   bytes[5] = 1;
 }
+/* The GPU writes to what it has read, in the order of the stream: the host has not. This is played where no page has lost a permission. */
+static void answered(int isRight) {
+  (void)isRight;
+  upload((char *)bytes, 4096);
+  download((char *)bytes, 4096);
+  bytes[0] = 1;
+  synchronize();
+}
 static void large(int isRight) { upload((char *)bytes, 1 << 20); order(isRight); memset((char *)bytes, 7, 1 << 20); synchronize(); }
 
 static const struct { const char *name; void (*run)(int); } HOST[] = {
     {"source", source}, {"destination", destination}, {"overwritten", overwritten}, {"thread", thread}, {"fromFile", fromFile}, {"toFile", toFile},
     {"unseen", unseen}, {"neighbour", neighbour}, {"rows", rows}, {"inBatch", inBatch}, {"inAnyOrder", inAnyOrder}, {"duringCall", duringCall},
-    {"reused", reused}, {"child", child}, {"told", told}, {"large", large}};
+    {"reused", reused}, {"child", child}, {"told", told}, {"large", large}, {"answered", answered}};
 
 static int playHost(const char *name, int isRight) {
   static char *memory;

@@ -260,7 +260,7 @@ describe('the library that CUDA loads', () => {
         ...process.env,
         CUDA_STREAMS_TRACE: traces,
         CUDA_STREAMS_CUPTI: join(folder, 'libfake-cupti.so'),
-        CUDA_STREAMS_HOST: level,
+        CUDA_STREAMS_TRACE_HOST: level,
         ...(isPreloaded ? { LD_PRELOAD: injectionFile() } : {}),
       },
     })
@@ -313,6 +313,11 @@ describe('the library that CUDA loads', () => {
     assert.match(message, /then, the host, before this call, writes/)
     assert.deepEqual(await usesOf('source', 'right', 'sampled', { isPreloaded: false }), [])
     assert.deepEqual(await usesOf('destination', 'racy', 'sampled', { isPreloaded: false }), [])
+    assert.deepEqual(
+      await usesOf('answered', 'right', 'sampled', { isPreloaded: false }),
+      [],
+      'a copy has written there',
+    )
   })
 
   function compiled(): string {
