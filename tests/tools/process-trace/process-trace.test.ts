@@ -86,7 +86,27 @@ describe('traces of programs on an H100', () => {
     assert.equal(messages.length, 21)
   })
 
-  for (const name of ['programs', 'libraries', 'exchanges', 'plain']) {
+  for (const name of ['host', 'patterns']) {
+    it(`each function of ${name}.py is found, with the lines of both sides`, async () => {
+      const messages = await messagesIn(unpacked(`${name}-racy.trace`))
+      const functions = functionsOf(`${name}.py`, /^def (\w+)\(\):$/gm).filter((one) => one !== 'model')
+      assert.equal(functions.length, name === 'host' ? 21 : 11)
+      for (const one of functions) {
+        const found = messages.filter((message) =>
+          new RegExp(
+            `first, [\\s\\S]* at ${one} \\(\\S*/${name}\\.py:\\d+\\)[\\s\\S]*then, [\\s\\S]*^ {6}at `,
+            'm',
+          ).test(message),
+        )
+        assert.ok(found.length > 0, `nothing is found in ${one}`)
+      }
+      const sides = messages.filter((message) => message.startsWith('The host uses page-locked memory'))
+      assert.ok(sides.length >= (name === 'host' ? 21 : 8))
+      for (const message of sides) assert.match(message, /^ {2}(?:Add `.*ynchronize\(.*\)` before|Give the copy)/m)
+    })
+  }
+
+  for (const name of ['programs', 'libraries', 'exchanges', 'plain', 'host', 'patterns']) {
     it(`with their waits ${name} are silent, also of what is possible`, async () => {
       const trace = unpacked(`${name}-right.trace`)
       assert.deepEqual(await messagesIn(trace), [])
