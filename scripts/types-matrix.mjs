@@ -1,4 +1,4 @@
-// Compiles a consumer program (tests/types/consumer) against the packed package, its declarations checked too, under every
+// Compiles consumer programs (tests/types/consumer) against the packed package, its declarations checked too, under every
 // compiler × module resolution × with and without @types/node, and prints the table. `--quick`: the compiler of this
 // repository, and the oldest one where an earlier run has installed it. Compilers lie in .cache/typescript.
 import { execFile, spawnSync } from 'node:child_process'
@@ -44,19 +44,34 @@ function makeProject() {
   for (const name of ['@opentelemetry', '@types', 'undici-types']) {
     symlinkSync(join(modules, name), join(project, 'node_modules', name))
   }
-  cpSync(join(root, 'tests', 'types', 'consumer', 'program.ts'), join(project, 'program.ts'))
+  cpSync(join(root, 'tests', 'types', 'consumer'), project, { recursive: true })
   writeFileSync(join(project, 'package.json'), '{ "private": true, "type": "module" }')
   return project
+}
+
+/** The programs that a compiler has to take: those that require() the package, where it knows that Node can do that to ES modules. */
+function programsFor(version, resolution) {
+  if (resolution === 'bundler') return ['program.ts']
+  const [major, minor] = version.split('.').map(Number)
+  const knowsRequire = resolution === 'nodenext' && (major > 5 || minor >= 8)
+  return ['program.ts', 'dynamic.cts', ...(knowsRequire ? ['common.cts', 'required.cjs'] : [])]
 }
 
 async function compile(project, version, resolution, types) {
   const compilerOptions = {
     ...{ strict: true, exactOptionalPropertyTypes: true, noUncheckedIndexedAccess: true, skipLibCheck: false },
-    ...{ noEmit: true, target: 'es2022', module: RESOLUTIONS[resolution], moduleResolution: resolution },
+    ...{
+      allowJs: true,
+      checkJs: true,
+      noEmit: true,
+      target: 'es2022',
+      module: RESOLUTIONS[resolution],
+      moduleResolution: resolution,
+    },
     ...TYPES[types],
   }
   const file = `tsconfig.${version}.${resolution}.${types.replace(/\W/g, '')}.json`
-  writeFileSync(join(project, file), JSON.stringify({ compilerOptions, files: ['program.ts'] }))
+  writeFileSync(join(project, file), JSON.stringify({ compilerOptions, files: programsFor(version, resolution) }))
   const args = [compilerIn(folderOf(version)), '--pretty', 'false', '-p', file]
   try {
     await promisify(execFile)(process.execPath, args, { cwd: project })

@@ -67,7 +67,7 @@ export const nodeStateOf = (value: unknown): NodeState | undefined =>
   value instanceof AnyNode ? value[implementation] : undefined
 
 /** A kernel. `exec.update(node, config, ...args)` gives it other arguments, `exec.setEnabled(node, false)` leaves it out. */
-export class KernelNode<out S extends readonly ParameterType[] = readonly ParameterType[]> extends AnyNode<'kernel'> {
+export class KernelNode<S extends readonly ParameterType[] = readonly ParameterType[]> extends AnyNode<'kernel'> {
   /** The kernel's name. */
   readonly name: string
   /** The kernel that was launched; undefined if another library launched it, such as cuBLAS. */

@@ -37,7 +37,10 @@ export function bytesOf(source: Bytes, name: string): Uint8Array {
 /** The bytes of an argument that must be an array of bytes. */
 export function checkSource(source: unknown, name: string): Uint8Array {
   if (isBytes(source)) return bytesOf(source, name)
-  throw invalidType(name, 'a typed array, a DataView or an ArrayBuffer', source)
+  const way = Array.isArray(source)
+    ? 'an array of numbers has no type: Float32Array.from(numbers) is one of floats'
+    : undefined
+  throw invalidType(name, 'a typed array, a DataView or an ArrayBuffer', source, way)
 }
 
 /** A copy of a Uint8Array that must have one of these lengths. */

@@ -557,10 +557,14 @@ export class Detector {
       [first, second].some(
         (side) => side !== undefined && (this.order.pendingWaits.comeBefore(side.operation) || isUnknown(side)),
       )
-    if (findings.some(isUndecided)) {
+    // No event tells any more what a device that has faulted is done with, and it uses nothing: memory is freed after that in any order.
+    const isOver = ({ first }: Finding): boolean =>
+      operation.kind === 'free' && first?.operation.stream !== undefined && this.#isLost(first.operation.stream.device)
+    const isDropped = (finding: Finding): boolean => isUndecided(finding) || isOver(finding)
+    if (findings.some(isDropped)) {
       this.#found(
         operation,
-        findings.filter((finding) => !isUndecided(finding)),
+        findings.filter((finding) => !isDropped(finding)),
         fix,
       )
       return
@@ -586,6 +590,16 @@ export class Detector {
       left.map((finding) => ({ ...finding, fixed })),
       throws,
     )
+  }
+
+  #isLost(device: number): boolean {
+    const { devices } = this.driver
+    try {
+      devices.contextCheck(devices.context(device))
+      return false
+    } catch {
+      return true
+    }
   }
 
   /** Queues the missing waits before an operation that is about to happen, if that is the order the program meant. */

@@ -1,12 +1,29 @@
 /** What the sanitizer and an exploration say of a program does not depend on what it closes, nor on the garbage collector. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { type Device, type DeviceBuffer, Stream } from 'cuda-streams'
+import { type Device, type DeviceBuffer, defineKernel, Stream } from 'cuda-streams'
 import { Sanitizer } from 'cuda-streams/sanitizer'
 import { explore, replay, simulate } from 'cuda-streams/sim'
 import { Timeline } from 'cuda-streams/timeline'
 
 const LENGTH = 64
+/** Writes to an address that is no memory. */
+const CRASH = defineKernel({
+  name: 'crash',
+  ptx: `.version 8.0
+.target sm_75
+.address_size 64
+.visible .entry crash()
+{
+  .reg .b64 %address;
+  .reg .b32 %value;
+  mov.b64 %address, 64;
+  mov.b32 %value, 1;
+  st.global.b32 [%address], %value;
+  ret;
+}`,
+  signature: [],
+})
 
 /** A stream reads what another writes, without a wait. Beside that, memory of the first is used on the other, and may be closed. */
 function program(device: Device, close: ((buffer: DeviceBuffer) => void) | undefined): Promise<Uint8Array> {
@@ -49,6 +66,22 @@ describe('a close', () => {
     using next = device.alloc(LENGTH, { stream: a })
     a.fill(next, 3)
     await device.finished()
+    assert.deepEqual(sanitizer.reports, [])
+  })
+
+  it('is no race behind a fault, which alone is reported', async () => {
+    using simulation = simulate()
+    const [device] = simulation.devices
+    assert.ok(device)
+    using sanitizer = Sanitizer.start({ device, mode: 'collect' })
+    const stream = new Stream({ device })
+    const x = device.alloc(LENGTH, { stream })
+    const bytes = stream.launch(CRASH, { grid: 1, block: 1 }).download(x)
+    x.close()
+    // With the stream go the pinned chunks through which its downloads come.
+    stream.close()
+    await assert.rejects(bytes, { code: 'CUDA_ERROR_ILLEGAL_ADDRESS' })
+    await assert.rejects(device.finished(), { code: 'CUDA_ERROR_ILLEGAL_ADDRESS' })
     assert.deepEqual(sanitizer.reports, [])
   })
 
