@@ -104,14 +104,17 @@ Examples:
   cuda-streams what-if run.rec --without-wait video.js:41 --faster blur=20`,
     },
     sanitize: {
-      usage: 'sanitize [--possible] [--keep DIR] -- COMMAND [ARGUMENTS]',
+      usage: 'sanitize [--possible] [--text FILE] [--html FILE] [--junit FILE] [--keep DIR] -- COMMAND [ARGUMENTS]',
       does: 'finds the missing waits of a program that uses CUDA, in any language',
-      options: ['possible', 'keep'],
+      options: ['possible', 'text', 'html', 'junit', 'keep'],
       help: `Runs a program that uses CUDA, in any language, and finds the waits that are missing between all of its libraries: a
 PyTorch program needs not a line of JavaScript. It needs a GPU and CUPTI. The exit code is the program's, or 1 if waits are
 missing.
 
   --possible         also pairs that race if a kernel writes where it is only known to read or write
+  --text FILE        the findings as text, also where the program prints much
+  --html FILE        the findings as a page
+  --junit FILE       the findings as JUnit's XML, for continuous integration
   --keep DIR         where the recordings of its processes are left, PID.rec
 
 Examples:

@@ -34,6 +34,9 @@ const OPTIONS = {
   'idle-host': { type: 'boolean' },
   possible: { type: 'boolean' },
   keep: { type: 'string' },
+  text: { type: 'string' },
+  html: { type: 'string' },
+  junit: { type: 'string' },
   help: { type: 'boolean', short: 'h' },
   version: { type: 'boolean', short: 'v' },
 } as const
@@ -55,7 +58,17 @@ async function read(): Promise<Wanted> {
   const [args, options] = end < 0 ? [all, []] : [all.slice(0, end), all.slice(end + 1)]
   const { values, positionals } = parseArgs({ args, options: OPTIONS, allowPositionals: true })
   const { help = false, version = false, json = false, timeout = '30', out, arch } = values
-  const { cubin: cubins = [], types = false, ptx = false, watch = false, possible = false, keep } = values
+  const {
+    cubin: cubins = [],
+    types = false,
+    ptx = false,
+    watch = false,
+    possible = false,
+    keep,
+    text,
+    html,
+    junit,
+  } = values
   const [command = 'help', ...files] = positionals
   if (help || (command === 'help' && !version))
     return { what: 'help', command: command === 'help' ? files[0] : command }
@@ -72,7 +85,7 @@ async function read(): Promise<Wanted> {
     const [program, ...its] = options
     if (program === undefined || files.length > 0)
       throw new Error('sanitize needs a program behind --, as in: cuda-streams sanitize -- python train.py')
-    return { what: 'sanitize', request: { program, args: its, possible, keep } }
+    return { what: 'sanitize', request: { program, args: its, possible, keep, files: { text, html, junit } } }
   }
   const seconds = Number(timeout)
   if (!(seconds > 0 && seconds < 86_400)) throw new Error(`--timeout must be a number of seconds, not '${timeout}'`)
