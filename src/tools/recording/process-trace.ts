@@ -172,7 +172,7 @@ export class Conversion {
         if (needed > 0 && isLast) throw damaged()
         this.#begin = at
         if (isLast) break
-        if (needed > this.#bytes.length) this.#makeRoom(needed)
+        if (needed > this.#bytes.length) this.#reserve(needed)
       }
     }, damaged)
     this.#journal.flush()
@@ -184,7 +184,7 @@ export class Conversion {
     this.#journal.close()
   }
 
-  #makeRoom(byteLength: number): void {
+  #reserve(byteLength: number): void {
     this.#bytes = new Uint8Array(byteLength)
     this.#view = new DataView(this.#bytes.buffer)
   }
