@@ -8,7 +8,7 @@ import subprocess
 import threading
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Iterator
+from typing import Any, Iterator
 
 from . import _tool
 
@@ -93,7 +93,8 @@ class _Watcher:
             line = self._child.stdout.readline()
         except BrokenPipeError:
             line = ""
-        answer = json.loads(line) if line else {"error": f"the check of its trace has ended with {self._child.wait()}"}
+        ended = {"error": "the process that checks it has ended"}
+        answer: dict[str, Any] = json.loads(line) if line else ended
         if "error" in answer:
             raise RuntimeError(f"the trace of this process cannot be checked: {answer['error']}")
         for part in self._parts:

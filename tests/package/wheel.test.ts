@@ -37,7 +37,7 @@ function install(): string | undefined {
     lacks(process.execPath, join(root, 'scripts', 'wheel.mjs'), folder) ?? lacks(host, '-m', 'venv', installed)
   if (lack !== undefined) return lack
   const [wheel = ''] = readdirSync(folder).filter((name) => name.endsWith('.whl'))
-  return lacks(python, '-m', 'pip', 'install', '--quiet', join(folder, wheel), 'pytest')
+  return lacks(python, '-m', 'pip', 'install', '--quiet', join(folder, wheel), 'pytest', 'pytest-xdist')
 }
 
 const fake = cLibrary(
@@ -130,6 +130,7 @@ describe('the wheel', { skip }, () => {
   for (const [how, ...pytest] of [
     ['pytest', join(installed, 'bin', 'pytest')],
     ['python -m pytest', python, '-m', 'pytest'],
+    ['pytest-xdist, in each worker', python, '-m', 'pytest', '-n', '2'],
   ] as const) {
     it(`makes tests fail in which a wait is missing: ${how}`, () => {
       const [program = '', ...args] = pytest
@@ -156,7 +157,7 @@ describe('the wheel', { skip }, () => {
         assert.ok(stdout.includes(line), `${line} is not in\n${stdout}`)
       assert.match(
         stdout,
-        /_ test_racy _+\nRace: [\s\S]*?kernel 'set' writes on stream \d+\n {6}at play [\s\S]*?at test_racy \(\S*races\.py:22\)/,
+        /_ test_racy _+\n(?:\[gw\d\].*\n)?Race: [\s\S]*?kernel 'set' writes on stream \d+\n {6}at play [\s\S]*?at test_racy \(\S*races\.py:22\)/,
       )
     })
   }
