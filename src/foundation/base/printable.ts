@@ -13,6 +13,15 @@ export const printable = (text: string): string =>
 /** Escapes a text of several lines as `printable()` does, and keeps its line ends. */
 export const printableLines = (text: string): string => text.split('\n').map(printable).join('\n')
 
+/** Escapes a text for HTML and XML, without control characters, which XML cannot have. */
+export function escaped(text: string): string {
+  return printable(text)
+    .replaceAll('&', '&amp;')
+    .replaceAll('<', '&lt;')
+    .replaceAll('>', '&gt;')
+    .replaceAll('"', '&quot;')
+}
+
 /** The first letters of a longer text, without half of a surrogate pair at the end. */
 export function beginning(text: string, letters: number): string {
   const end = Math.max(0, Math.floor(letters))

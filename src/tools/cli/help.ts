@@ -104,9 +104,10 @@ Examples:
   cuda-streams what-if run.rec --without-wait video.js:41 --faster blur=20`,
     },
     sanitize: {
-      usage: 'sanitize [--possible] [--host LEVEL] [--keep DIR] -- COMMAND [ARGUMENTS]',
+      usage:
+        'sanitize [--possible] [--host LEVEL] [--text FILE] [--html FILE] [--junit FILE] [--keep DIR] -- COMMAND [ARGUMENTS]',
       does: 'finds the missing waits of a program that uses CUDA, in any language',
-      options: ['possible', 'host', 'keep'],
+      options: ['possible', 'host', 'text', 'html', 'junit', 'keep'],
       help: `Runs a program that uses CUDA, in any language, and finds the waits that are missing between all of its libraries: a
 PyTorch program needs not a line of JavaScript. It needs a GPU and CUPTI. The exit code is the program's, or 1 if waits are
 missing.
@@ -114,6 +115,9 @@ missing.
   --possible         also pairs that race if a kernel writes where it is only known to read or write
   --host LEVEL       how closely the host is watched, which touches page-locked memory while copies are pending: exact (each
                      copy), sampled (the first copies of each line and some later; the default), off
+  --text FILE        the findings as text, also where the program prints much
+  --html FILE        the findings as a page
+  --junit FILE       the findings as JUnit's XML, for continuous integration
   --keep DIR         where the recordings of its processes are left, PID.rec
 
 Examples:

@@ -35,6 +35,9 @@ const OPTIONS = {
   possible: { type: 'boolean' },
   host: { type: 'string' },
   keep: { type: 'string' },
+  text: { type: 'string' },
+  html: { type: 'string' },
+  junit: { type: 'string' },
   help: { type: 'boolean', short: 'h' },
   version: { type: 'boolean', short: 'v' },
 } as const
@@ -64,6 +67,9 @@ async function read(): Promise<Wanted> {
     possible = false,
     host = 'sampled',
     keep,
+    text,
+    html,
+    junit,
   } = values
   const [command = 'help', ...files] = positionals
   if (help || (command === 'help' && !version))
@@ -81,7 +87,10 @@ async function read(): Promise<Wanted> {
     const [program, ...its] = options
     if (program === undefined || files.length > 0)
       throw new Error('sanitize needs a program behind --, as in: cuda-streams sanitize -- python train.py')
-    return { what: 'sanitize', request: { program, args: its, possible, host: hostLevel(host), keep } }
+    return {
+      what: 'sanitize',
+      request: { program, args: its, possible, host: hostLevel(host), keep, files: { text, html, junit } },
+    }
   }
   const seconds = Number(timeout)
   if (!(seconds > 0 && seconds < 86_400)) throw new Error(`--timeout must be a number of seconds, not '${timeout}'`)

@@ -6,7 +6,8 @@ import { timelineOfRecording } from '../recording/recorded-timeline.js'
 import { type Proposal, shortLine, type WhatIf, whatIf } from '../recording/what-if.js'
 import { formatDuration, formatTimes } from '../timeline/summary.js'
 import { checkExtension, contentsOf } from '../timeline/timeline.js'
-import { checkOne, checkTraces, missing } from './sanitize.js'
+import { missing } from './finding-reports.js'
+import { checkOne, checkTraces, errorsOf } from './sanitize.js'
 
 interface WhatIfRequest {
   readonly what: 'what-if'
@@ -28,8 +29,8 @@ export async function readRecording(request: RecordingRequest): Promise<boolean>
     case 'check':
       // A folder contains the traces of a process and of those that it started.
       if (statSync(request.file).isDirectory())
-        return (await checkTraces(request.file, request.file, request.possible)) === 0
-      return (await checkOne(request.file, console.log)) === 0
+        return errorsOf(await checkTraces(request.file, request.file, request.possible)) === 0
+      return (await checkOne(request.file)) === 0
     case 'why':
       console.log(await whyOf(request.file))
       return true

@@ -1,6 +1,6 @@
 /** Runs a program of any language under the trace of its process, and looks for missing waits in what it did. */
 import { spawn } from 'node:child_process'
-import { mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { constants, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { VARIABLES } from '../../foundation/base/environment-variables.js'
@@ -10,6 +10,8 @@ import { injectionFile } from '../../foundation/native/layer.js'
 import { checkRecording } from '../recording/check.js'
 import { recordTrace } from '../recording/process-trace.js'
 import { Reader } from '../recording/reader.js'
+import { checkReportFiles, type ProcessFindings, type ReportFiles, sumOf, writeReports } from './finding-reports.js'
+import { possibleFile, watchedFile, watchedFindings } from './watched.js'
 
 /**
  * How closely what the host does with page-locked memory is watched: each copy, the first copies of each line and one in 64 later, or none.
@@ -24,24 +26,36 @@ export interface SanitizeRequest {
   readonly host: HostLevel
   /** The folder in which the recordings are left. */
   readonly keep: string | undefined
+  readonly files: ReportFiles
 }
 
 /** Runs a program. Returns the exit code. The program has the terminal to itself; the findings are printed to standard error when it has ended. */
-export async function sanitizeProgram({ program, args, possible, host, keep }: SanitizeRequest): Promise<number> {
+export async function sanitizeProgram({
+  program,
+  args,
+  possible,
+  host,
+  keep,
+  files,
+}: SanitizeRequest): Promise<number> {
   const folder = mkdtempSync(join(tmpdir(), 'cuda-streams-trace-'))
   const recordings = keep ?? folder
   try {
+    checkReportFiles(files)
     if (keep !== undefined) {
       mkdirSync(keep, { recursive: true })
       checkWritableFolder(keep, `A recording in ${keep}`)
     }
+    if (possible) writeFileSync(possibleFile(folder), '')
     const code = await run(program, args, {
       ...process.env,
       CUDA_INJECTION64_PATH: injectionFile(),
       CUDA_STREAMS_TRACE: folder,
       ...(host === 'off' ? {} : { [VARIABLES.traceHost.name]: host, LD_PRELOAD: preloaded(injectionFile()) }),
     })
-    const errors = await checkTraces(folder, recordings, possible)
+    const processes = await checkTraces(folder, recordings, possible)
+    writeReports(files, processes, [program, ...args].join(' '))
+    const errors = errorsOf(processes)
     return code === 0 && errors > 0 ? 1 : code
   } finally {
     rmSync(folder, { recursive: true })
@@ -54,32 +68,53 @@ function preloaded(library: string): string {
   return before === '' ? library : `${library}:${before}`
 }
 
-/** Checks the traces of processes, and writes their recordings to a folder. Returns the number of errors. */
-export async function checkTraces(folder: string, recordings: string, possible: boolean): Promise<number> {
-  let errors = 0
+/** Checks the traces of processes, writes their recordings to a folder, and prints the findings. */
+export async function checkTraces(
+  folder: string,
+  recordings: string,
+  possible: boolean,
+): Promise<readonly ProcessFindings[]> {
+  const processes: ProcessFindings[] = []
   const traces = readdirSync(folder).filter((name) => name.endsWith('.trace'))
-  for (const name of traces) {
-    const recording = join(recordings, name.replace('.trace', '.rec'))
-    recordTrace(join(folder, name), recording, { possible })
-    const whose = traces.length > 1 ? `Process ${name.replace('.trace', '')}: ` : ''
-    errors += await checkOne(recording, printError, `cuda-streams: ${whose}`)
+  for (const trace of traces) {
+    const recording = join(recordings, trace.replace('.trace', '.rec'))
+    const calls = recordTrace(join(folder, trace), recording, { possible })
+    const number = trace.replace('.trace', '')
+    const name = `process ${number}`
+    const watched = watchedFile(folder, number)
+    const isWatched = existsSync(watched)
+    const one = isWatched
+      ? { name, findings: watchedFindings(watched), calls, isComplete: true }
+      : await check(recording, name)
+    // A part that is watched has told its findings to the program.
+    if (!isWatched) printMessages(one, printError)
+    printError(`cuda-streams: ${traces.length > 1 ? `Process ${number}: ` : ''}${sumOf(one)}`)
+    processes.push(one)
   }
   if (traces.length === 0)
     printError('cuda-streams: nothing was traced: the program did not use CUDA, or did before it was to be traced')
-  return errors
+  return processes
 }
 
-/** Prints the findings in a recording, and their number behind `before`. Returns the number of errors. */
-export async function checkOne(recording: string, print: (line: string) => void, before = ''): Promise<number> {
+export const errorsOf = (processes: readonly ProcessFindings[]): number =>
+  processes.flatMap(({ findings }) => findings).filter(({ severity }) => severity === 'error').length
+
+async function check(recording: string, name: string): Promise<ProcessFindings> {
   const { reports, calls, isComplete } = await checkRecording(new Reader(recording))
-  for (const { message } of reports) print(`${message}\n`)
-  const found = reports.length === 0 ? 'No findings' : `${reports.length} finding(s)`
-  print(`${before}${found} in ${calls} calls${missing(isComplete)}`)
-  return reports.filter(({ severity }) => severity === 'error').length
+  return { name, findings: reports, calls, isComplete }
 }
 
-/** The addition to a sentence about a recording whose process was ended before it. */
-export const missing = (isComplete: boolean): string => (isComplete ? '' : '. The end of the recording is missing')
+/** Prints the findings in a recording. Returns the number of errors. */
+export async function checkOne(recording: string): Promise<number> {
+  const one = await check(recording, recording)
+  printMessages(one, console.log)
+  console.log(sumOf(one))
+  return errorsOf([one])
+}
+
+function printMessages({ findings }: ProcessFindings, print: (text: string) => void): void {
+  for (const { message } of findings) print(`${message}\n`)
+}
 
 function run(program: string, args: readonly string[], env: NodeJS.ProcessEnv): Promise<number> {
   const child = spawn(program, args, { stdio: 'inherit', env })

@@ -55,38 +55,51 @@ export interface Checked {
   readonly isComplete: boolean
 }
 
-/** Checks a recording. `skipped` has the numbers of waits that are left out, as if the program did not have them. */
-export async function checkRecording(reader: Reader, skipped: ReadonlySet<number> = new Set()): Promise<Checked> {
-  const findings = new CountedFindings({ mode: 'collect', fix: false, suppress: [], onReport: undefined })
-  let finish = (): void => {}
-  const player = new Player(reader, (next, self) => {
-    const interceptor = new SanitizerInterceptor(next, findings, new RecordedStacks(self), false)
-    const { detector } = interceptor
-    finish = () => {
-      detector.reportHeld()
-      detector.order.stop()
-      detector.exchange.stop()
-    }
-    return {
-      interceptor,
-      named: (stream, name) => {
-        detector.order.streams.at(stream).name = name
-      },
-      declared: ({ stream, memory, what }) => {
-        detector.work(stream as StreamHandle, what, memory)
-      },
-      usedByHost: ({ what, memory }) => {
-        detector.usedByHost(what, memory)
-      },
-    }
-  })
-  await player.play(skipped)
-  finish()
-  return {
-    reports: findings.reports,
-    races: findings.races,
-    readsTooEarly: findings.readsTooEarly,
-    calls: reader.calls,
-    isComplete: reader.isComplete,
+/** The check of a recording, which may grow meanwhile. */
+export class Check {
+  readonly findings = new CountedFindings({ mode: 'collect', fix: false, suppress: [], onReport: undefined })
+  readonly #player: Player
+  #finish = (): void => {}
+
+  constructor(reader: Reader) {
+    this.#player = new Player(reader, (next, self) => {
+      const interceptor = new SanitizerInterceptor(next, this.findings, new RecordedStacks(self), false)
+      const { detector } = interceptor
+      this.#finish = () => {
+        detector.reportHeld()
+        detector.order.stop()
+        detector.exchange.stop()
+      }
+      return {
+        interceptor,
+        named: (stream, name) => {
+          detector.order.streams.at(stream).name = name
+        },
+        declared: ({ stream, memory, what }) => {
+          detector.work(stream as StreamHandle, what, memory)
+        },
+        usedByHost: ({ what, memory }) => {
+          detector.usedByHost(what, memory)
+        },
+      }
+    })
   }
+
+  /** Checks what the recording has by now. `skipped` has the numbers of waits that are left out, as if the program did not have them. */
+  more(skipped?: ReadonlySet<number>): Promise<void> {
+    return this.#player.play(skipped)
+  }
+
+  finish(): void {
+    this.#finish()
+  }
+}
+
+/** Checks a recording. `skipped` has the numbers of waits that are left out, as if the program did not have them. */
+export async function checkRecording(reader: Reader, skipped?: ReadonlySet<number>): Promise<Checked> {
+  const check = new Check(reader)
+  await check.more(skipped)
+  check.finish()
+  const { reports, races, readsTooEarly } = check.findings
+  return { reports, races, readsTooEarly, calls: reader.calls, isComplete: reader.isComplete }
 }

@@ -78,12 +78,22 @@ export interface TraceOptions {
  * @throws {Error} ERR_INVALID_ARG_VALUE for a file that is no trace
  */
 export function recordTrace(path: string, recording: string, options: TraceOptions): number {
-  const bytes = process.getBuiltinModule('node:fs').readFileSync(path)
-  const conversion = new Conversion(new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength), recording, options)
-  return conversion.run(path)
+  const conversion = new Conversion(path, recording, options)
+  try {
+    conversion.more()
+  } finally {
+    conversion.close()
+  }
+  return conversion.calls
 }
 
-class Conversion {
+/** The bytes that are read at one time; more, where a record is longer. */
+const READ = 2 ** 20
+/** The most bytes of a record: trace.c writes none that is longer. */
+const LONGEST = 2 ** 24
+
+/** Makes a recording of a trace, also of one that grows meanwhile. */
+export class Conversion {
   readonly #journal: Journal
   readonly #functions: string[] = []
   readonly #sites: string[] = ['']
@@ -107,11 +117,19 @@ class Conversion {
   #device = 0
   #captures = 0
 
+  readonly #file: number
+  /** What is read of the trace, and the place of its first byte there. */
+  #bytes = new Uint8Array(READ)
+  #view = new DataView(this.#bytes.buffer)
+  #begin = 0
+
+  /** @throws {Error} of the file system, if the trace cannot be read or the recording not be written */
   constructor(
-    private readonly view: DataView,
+    private readonly path: string,
     recording: string,
     private readonly options: TraceOptions,
   ) {
+    this.#file = process.getBuiltinModule('node:fs').openSync(path, 'r')
     const header = {
       recording: VERSION,
       driver: 'cuda',
@@ -132,26 +150,71 @@ class Conversion {
     )
   }
 
-  run(path: string): number {
-    const { view } = this
-    let at = 0
-    const damaged = (): Error => invalidValue(`${path} is no trace, or damaged at byte ${at}`)
-    // A record may be shorter than its head says, or contain numbers which no process has.
-    orDamaged(() => {
-      while (at + 8 <= view.byteLength) {
-        const length = view.getUint32(at, true)
-        if (length === 0) break
-        if (length % 8 !== 0 || at + length > view.byteLength) throw damaged()
-        this.#record(view.getUint32(at + 4, true), at + 8, at + length)
-        at += length
-      }
-    }, damaged)
-    this.#journal.close()
+  get calls(): number {
     return this.#journal.calls
   }
 
+  /**
+   * Reads the records that the trace has by now, and gives the recording's lines to the system.
+   * @throws {Error} ERR_INVALID_ARG_VALUE if the file is no trace
+   */
+  more(): void {
+    let at = this.#begin
+    const damaged = (): Error => invalidValue(`${this.path} is no trace, or damaged at byte ${at}`)
+    // A record may be shorter than its head says, or contain numbers which no process has.
+    orDamaged(() => {
+      for (;;) {
+        const read = this.#read()
+        let needed = 0
+        let isLast = read < this.#bytes.length
+        while (at + 8 <= this.#begin + read) {
+          const place = at - this.#begin
+          const length = this.#view.getUint32(place, true)
+          if (length === 0) {
+            isLast = true
+            break
+          }
+          if (length % 8 !== 0 || length > LONGEST) throw damaged()
+          if (place + length > read) {
+            needed = length
+            break
+          }
+          this.#record(this.#view.getUint32(place + 4, true), place + 8, place + length)
+          at += length
+        }
+        if (needed > 0 && isLast) throw damaged()
+        this.#begin = at
+        if (isLast) break
+        if (needed > this.#bytes.length) this.#reserve(needed)
+      }
+    }, damaged)
+    this.#journal.flush()
+  }
+
+  /** Ends the recording, which is complete then. */
+  close(): void {
+    process.getBuiltinModule('node:fs').closeSync(this.#file)
+    this.#journal.close()
+  }
+
+  #reserve(byteLength: number): void {
+    this.#bytes = new Uint8Array(byteLength)
+    this.#view = new DataView(this.#bytes.buffer)
+  }
+
+  /** Reads from the first record on that was not read yet. A thread may be writing one: it is whole once a second reading finds the same. */
+  #read(): number {
+    const { readSync } = process.getBuiltinModule('node:fs')
+    const read = (into: Uint8Array): number => readSync(this.#file, into, 0, into.length, this.#begin)
+    const again = new Uint8Array(this.#bytes.length)
+    for (;;) {
+      const length = read(this.#bytes)
+      if (read(again) === length && isSame(this.#bytes, again, length)) return length
+    }
+  }
+
   #record(kind: number, at: number, end: number): void {
-    const { view } = this
+    const view = this.#view
     if (kind === CALL) this.#called(at, end)
     else if (kind === HOST_USE) this.#usedByHost(at)
     else if (kind === CONTEXT) this.#devices.set(view.getUint32(at, true), view.getUint32(at + 4, true))
@@ -169,13 +232,13 @@ class Conversion {
   }
 
   #text(at: number, end: number): string {
-    const bytes = new Uint8Array(this.view.buffer, this.view.byteOffset + at, end - at)
+    const bytes = this.#bytes.subarray(at, end)
     const zero = bytes.indexOf(0)
     return new TextDecoder().decode(zero < 0 ? bytes : bytes.subarray(0, zero))
   }
 
   #called(at: number, end: number): void {
-    const { view } = this
+    const view = this.#view
     const word = (index: number): number => view.getUint32(at + 4 * index, true)
     if (at + HEAD + 8 * word(4) > end) throw new RangeError('The record ends before its values do')
     const values = Array.from({ length: word(4) }, (_, index) => Number(view.getBigUint64(at + HEAD + 8 * index, true)))
@@ -188,7 +251,7 @@ class Conversion {
 
   /** Notes what the host did with page-locked memory. Where it may have learned otherwise that the copy was over, it is possible only. */
   #usedByHost(at: number): void {
-    const { view } = this
+    const view = this.#view
     const [pointer, byteLength] = [Number(view.getBigUint64(at, true)), Number(view.getBigUint64(at + 8, true))]
     const uses = view.getUint32(at + 24, true)
     this.#site = this.#sites[view.getUint32(at + 16, true)] ?? ''
@@ -421,6 +484,11 @@ class Conversion {
     }
     return stream
   }
+}
+
+function isSame(one: Uint8Array, other: Uint8Array, length: number): boolean {
+  for (let at = 0; at < length; at += 1) if (one[at] !== other[at]) return false
+  return true
 }
 
 interface BatchedCopy {

@@ -36,7 +36,7 @@ const NOTHING: CallDetails = {}
 
 export class Reader {
   readonly header: Header
-  readonly #lines: Iterator<string>
+  readonly #lines: Iterator<string | undefined>
   #definitions: { readonly call: RecordedCall; stack: number }[] = []
   #stacks: string[] = []
   #calls = 0
@@ -45,11 +45,14 @@ export class Reader {
   isComplete = false
 
   /**
-   * Opens a recording.
+   * Opens a recording. Of one that `isGrowing` more entries may come after the end that it has now.
    * @throws {Error} ERR_INVALID_ARG_VALUE for a file that is no recording, or of another version; any error of the file system
    */
-  constructor(readonly path: string) {
-    this.#lines = linesOf(path)
+  constructor(
+    readonly path: string,
+    isGrowing = false,
+  ) {
+    this.#lines = linesOf(path, isGrowing)
     const { value: first } = this.#lines.next()
     const header: unknown = parsed(first)
     if (!isHeader(header)) throw invalidValue(`${path} is no recording: its first line is not that of one`)
@@ -74,7 +77,7 @@ export class Reader {
   next(): Entry | undefined {
     for (;;) {
       const { value, done } = this.#lines.next()
-      if (done === true) return undefined
+      if (done === true || value === undefined) return undefined
       const line = parsed(value) as ObjectLine | CallLine | undefined
       if (line === undefined) {
         // The last line of a process that crashed may be a part of one.
@@ -158,7 +161,8 @@ function parsed(text: string | undefined): unknown {
   }
 }
 
-function* linesOf(path: string): Generator<string, undefined> {
+/** The lines of a file. Of one that grows, undefined stands for its end, behind which more lines may come. */
+function* linesOf(path: string, isGrowing: boolean): Generator<string | undefined, undefined> {
   const { openSync, readSync, closeSync } = process.getBuiltinModule('node:fs')
   const file = openSync(path, 'r')
   try {
@@ -181,7 +185,8 @@ function* linesOf(path: string): Generator<string, undefined> {
       rest.push(last)
       restLength += last.length
       if (restLength > LONGEST_LINE) throw invalidValue(`${path} is damaged: a line is longer than any recorder writes`)
-      if (length === 0) break
+      if (length === 0 && !isGrowing) break
+      if (length === 0) yield undefined
     }
     if (restLength > 0) yield rest.join('')
   } finally {

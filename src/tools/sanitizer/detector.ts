@@ -1,6 +1,7 @@
 /**
  * Compares each operation with the earlier ones that touched the same bytes, and reports the pairs that nothing orders.
  */
+import { CudaError } from '../../foundation/base/errors.js'
 import { atNextTurn, type Turn } from '../../foundation/base/event-loop.js'
 import type { Epoch, References } from '../../foundation/base/vector-clock.js'
 import type { Driver } from '../../foundation/driver/driver.js'
@@ -597,8 +598,9 @@ export class Detector {
     try {
       devices.contextCheck(devices.context(device))
       return false
-    } catch {
-      return true
+    } catch (error) {
+      if (error instanceof CudaError) return true
+      throw error
     }
   }
 

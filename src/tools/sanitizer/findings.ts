@@ -100,6 +100,13 @@ export class Findings {
     this.#onReport = onReport
   }
 
+  /** Forgets all reports: what is found again is reported again. */
+  forget(): void {
+    this.reports.length = 0
+    this.#reported.clear()
+    this.#known.clear()
+  }
+
   /** Adds findings. Throws in 'throw' mode, if one is an error that was not fixed. */
   add(findings: readonly Finding[], throws = this.throws): void {
     const reports = findings.flatMap((finding) => this.#new(finding) ?? [])

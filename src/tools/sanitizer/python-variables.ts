@@ -21,8 +21,10 @@ const STREAM_OF_PYTORCH = new RegExp(String.raw`^\s*(?:async\s+)?with\s.*\bstrea
 /** `with side:`. */
 const STREAM_OF_CUPY = new RegExp(String.raw`^\s*with\s+(${NAME})\s*(?:as\s+\w+\s*)?[,:]`)
 const STREAM_ARGUMENT = new RegExp(String.raw`\bstream\s*=\s*(${NAME})\s*[,)]`)
-/** A stream that is made. What a priority asks for comes from another part of PyTorch's pool than its first stream does. */
-const MAKES_STREAM = /=.*\bStream\((?!.*\bpriority\b)/
+const ARGUMENTS = String.raw`\((?!.*\bpriority\b)(?:[^()]|\([^()]*\))*\)`
+const MADE = String.raw`(?:\w+\.)*(?:External)?Stream${ARGUMENTS}`
+/** Streams that are made, and nothing else. What a priority asks for is of another part of PyTorch's pool than its first stream. */
+const MAKES_STREAMS = new RegExp(String.raw`=\s*${MADE}(?:\s*,\s*${MADE})*\s*(?:#.*)?$`)
 const FUNCTION = /^\s*(?:async\s+)?def\s+(\w+)/
 const CLASS = /^\s*class\s/
 const LOOP = /^\s*(?:(?:async\s+)?for|while)\b/
@@ -107,7 +109,9 @@ function bindingOf(lines: readonly string[], name: string, seenAt: number): Bind
     const owner = blocks.find((block) => (isAttribute ? CLASS : FUNCTION).test(block.text))
     if (owner !== undefined && !visible.has(owner.row)) return []
     const own = owner === undefined ? blocks : blocks.slice(0, blocks.indexOf(owner))
-    const isGood = MAKES_STREAM.test(text) && !own.some((block) => LOOP.test(block.text))
+    // What the body of a class binds is no variable, but an attribute.
+    if (own.some((block) => CLASS.test(block.text))) return []
+    const isGood = MAKES_STREAMS.test(text) && !own.some((block) => LOOP.test(block.text))
     return [{ row: at + 1, owner: owner?.row ?? 0, names, isGood }]
   })
   const innermost = Math.max(...bindings.map(({ owner }) => owner))

@@ -1,5 +1,5 @@
 /** The page of a recording: a template with the data in it. */
-import { printable } from '../../foundation/base/printable.js'
+import { escaped } from '../../foundation/base/printable.js'
 import type { Analysis } from './analysis.js'
 import { deflateToBase64 } from './compression.js'
 import { Names, NO_ROW } from './event-records.js'
@@ -79,13 +79,4 @@ const TITLE = '{{title}}'
 export function toHtml(data: PageData): string {
   const bytes = deflateToBase64(encodePage(data))
   return TEMPLATE.replaceAll(TITLE, () => escaped(data.title)).replace(DATA, () => bytes)
-}
-
-/** Escapes a text for HTML and XML, without control characters, which XML cannot have. */
-export function escaped(text: string): string {
-  return printable(text)
-    .replaceAll('&', '&amp;')
-    .replaceAll('<', '&lt;')
-    .replaceAll('>', '&gt;')
-    .replaceAll('"', '&quot;')
 }

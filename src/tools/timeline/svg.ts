@@ -1,10 +1,9 @@
 /** A still picture of a timeline, for documents. It follows the reader's colour scheme, and needs no script. */
 import { checkBoolean, readOptions } from '../../foundation/base/arguments.js'
 import { invalidType, outOfRange } from '../../foundation/base/errors.js'
-import { beginning } from '../../foundation/base/printable.js'
+import { beginning, escaped } from '../../foundation/base/printable.js'
 import { type Bars, isHatched, Pixels, trackBars } from './bars.js'
 import { NO_ROW } from './event-records.js'
-import { escaped } from './html.js'
 import { BAR_COLOURS, barColours, COLOURS, EventKind, NULL_STREAM, WAIT } from './kinds.js'
 import type { PageData } from './page-format.js'
 

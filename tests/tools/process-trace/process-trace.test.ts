@@ -340,6 +340,30 @@ describe('the library that CUDA loads', () => {
     )
   })
 
+  it('is read for `sanitize`, which writes the findings as text, as a page and for continuous integration', () => {
+    const command = join(root, 'dist', 'src', 'tools', 'cli', 'main.js')
+    const [text, html, junit] = ['text', 'html', 'xml'].map((name) => join(folder, `findings.${name}`))
+    const run = (how: string): number | null => {
+      const files = [`--text=${text}`, `--html=${html}`, `--junit=${junit}`]
+      const args = [command, 'sanitize', ...files, '--', program, injectionFile(), how]
+      return spawnSync(process.execPath, args, {
+        env: { ...process.env, CUDA_STREAMS_CUPTI: join(folder, 'libfake-cupti.so') },
+      }).status
+    }
+    const [written, page, cases] = [text, html, junit].map((file) => () => readFileSync(file ?? '', 'utf8'))
+    assert.equal(run('racy'), 1)
+    assert.match(written?.() ?? '', /kernel 'set' writes on stream 1[\s\S]*process \d+: 1 finding\(s\) in \d+ calls/)
+    assert.match(page?.() ?? '', /<pre class="error">Race: [\s\S]*kernel 'set' writes[\s\S]*<\/pre>/)
+    assert.match(
+      cases?.() ?? '',
+      /<testsuite name="process \d+" tests="1" failures="1"[\s\S]*<failure type="race" message="Race: [^"]*">[\s\S]*writes on stream 1/,
+    )
+    assert.equal(run('right'), 0)
+    assert.match(written?.() ?? '', /^process \d+: No findings in/)
+    assert.match(cases?.() ?? '', /tests="1" failures="0"[\s\S]*<testcase [^>]*name="No findings in \d+ calls"\/>/)
+    assert.doesNotMatch(page?.() ?? '', /<pre/)
+  })
+
   function compiled(): string {
     const [library, path] = [join(folder, 'libfake-cupti.so'), join(folder, 'program')]
     const run = (args: readonly string[], input?: string): void => {

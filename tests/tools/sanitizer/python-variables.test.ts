@@ -33,11 +33,16 @@ for _ in range(2):
 twice = torch.cuda.Stream() # G
 twice = None
 class Loader:
+    shared = torch.cuda.Stream() # I
     def __init__(self):
         self.stream = torch.cuda.Stream() # H
+held = Held(torch.cuda.Stream()) # J
+handle = torch.cuda.Stream().cuda_stream # K
+placed = torch.cuda.Stream(torch.device('cuda')) # L
 `)
-  const names = ['A', 'B', 'C', 'D', 'F', 'G', 'H'].map((letter) => pythonVariableMadeAt(at[letter])?.name)
-  assert.deepEqual(names, ['side', 'typed', undefined, undefined, undefined, undefined, 'self.stream'])
+  const letters = ['A', 'B', 'C', 'D', 'E', 'F', 'G', 'H', 'I', 'J', 'K', 'L']
+  const named = letters.flatMap((letter) => pythonVariableMadeAt(at[letter])?.name ?? [])
+  assert.deepEqual(named, ['side', 'typed', 'self.stream', 'placed'])
 })
 
 test('the variable of the innermost with around a line, or of the argument of its call', () => {
