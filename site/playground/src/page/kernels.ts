@@ -172,7 +172,7 @@ export class Kernels {
   #notesOf(name: string): readonly Note[] {
     if (name === PROGRAM || isPtx(this.#textOf(name))) return []
     return byLine(this.#lines.filter(({ file }) => file === name)).flatMap(({ line, counts }) =>
-      statementsOf(counts).map(({ note, isBest }) => ({ line, text: note, isBest })),
+      statementsOf(counts).map(({ note, excess }) => ({ line, text: note, isBest: excess === 0 })),
     )
   }
 

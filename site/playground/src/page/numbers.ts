@@ -1,7 +1,7 @@
 /** What the kernels did at each line, and how many of their blocks a multiprocessor has room for. */
 import type { KernelProfile } from 'cuda-streams/sim'
 import { formatCount } from '../../../../src/tools/timeline/page/data.js'
-import { byLine, occupancyText, statementsOf } from '../../../../src/tools/timeline/page/kernel-numbers.js'
+import { byLine, lineText, occupancyText, statementsOf } from '../../../../src/tools/timeline/page/kernel-numbers.js'
 import { byId, element } from '../../../../src/tools/timeline/page/panel.js'
 
 const section = (): HTMLElement => byId('numbers-section', HTMLElement)
@@ -30,10 +30,10 @@ function boxOf(profiles: readonly KernelProfile[], show: (file: string, line: nu
   const { kernel, grid, block } = first
   const times = profiles.length === 1 ? '' : `, ${formatCount(profiles.length)} times`
   const rows = byLine(profiles.flatMap(({ lines }) => lines)).map(({ file, line, counts }) => {
-    const said = statementsOf(counts).map(({ text, isBest }) => {
-      return element('span', { className: isBest ? 'best' : 'worse' }, text)
+    const said = statementsOf(counts).map(({ subject, text, excess }) => {
+      return element('span', { className: excess === 0 ? 'best' : 'worse' }, `${subject}: ${text}`)
     })
-    const where = file === undefined ? element('span', {}, `line ${line} of the PTX`) : placeOf(file, line, show)
+    const where = file === undefined ? element('span', {}, lineText({ file, line })) : placeOf(file, line, show)
     return element('li', { className: 'counted' }, where, element('div', {}, ...said))
   })
   return element(

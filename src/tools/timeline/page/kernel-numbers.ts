@@ -5,11 +5,14 @@ import { formatCount, formatShare } from './data.js'
 /** The numbers of some lines together. */
 export type Counts = Omit<LineProfile, 'file' | 'line' | 'instructions' | 'activeThreads'>
 
-/** One thing that numbers say, as a sentence and as a note beside a line of code, and whether it could not be better. */
+/** One thing that numbers say. */
 export interface Statement {
+  readonly subject: string
   readonly text: string
+  /** The same in a few words, beside a line of code. */
   readonly note: string
-  readonly isBest: boolean
+  /** What could be spared: sectors, passes over the banks, or divisions of warps. */
+  readonly excess: number
 }
 
 export const together = (lines: readonly Counts[]): Counts => {
@@ -57,23 +60,26 @@ export function statementsOf(counts: Counts): readonly Statement[] {
 function memoryStatement({ globalRequests, sectors, idealSectors }: Counts): Statement | undefined {
   if (globalRequests === 0) return undefined
   const [each, ideal] = [average(sectors, globalRequests), average(idealSectors, globalRequests)]
-  const isBest = sectors === idealSectors
+  const excess = sectors - idealSectors
   return {
-    text: `global memory: ${counted(each, 'sector')} a request${isBest ? ', as few as can be' : `; ${ideal} would do`}`,
-    note: isBest ? counted(each, 'sector') : `${counted(each, 'sector')}, ${ideal} would do`,
-    isBest,
+    subject: 'global memory',
+    text: `${counted(each, 'sector')} a request${excess === 0 ? ', as few as can be' : `; ${ideal} would do`}`,
+    note: excess === 0 ? counted(each, 'sector') : `${counted(each, 'sector')}, ${ideal} would do`,
+    excess,
   }
 }
 
 function sharedStatement({ sharedRequests, wavefronts, bankConflicts }: Counts): Statement | undefined {
   if (sharedRequests === 0) return undefined
-  if (bankConflicts === 0) return { text: 'shared memory: no bank conflicts', note: 'no bank conflicts', isBest: true }
+  const subject = 'shared memory'
+  if (bankConflicts === 0) return { subject, text: 'no bank conflicts', note: 'no bank conflicts', excess: 0 }
   const [each, ideal] = [average(wavefronts, sharedRequests), average(wavefronts - bankConflicts, sharedRequests)]
   const conflicts = counted(average(bankConflicts, sharedRequests), 'bank conflict')
   return {
-    text: `shared memory: ${conflicts} a request, which takes ${counted(each, 'pass')} where ${ideal} would do`,
+    subject,
+    text: `${conflicts} a request, which takes ${counted(each, 'pass')} where ${ideal} would do`,
     note: conflicts,
-    isBest: false,
+    excess: bankConflicts,
   }
 }
 
@@ -82,11 +88,29 @@ function branchStatement({ branches, divergentBranches }: Counts): Statement | u
   const [all, divided] = [formatCount(branches), formatCount(divergentBranches)]
   const isBest = divergentBranches === 0
   return {
-    text: isBest ? `branches: none of ${all} divides a warp` : `branches: ${divided} of ${all} divide a warp`,
+    subject: 'branches',
+    text: isBest ? `none of ${all} divides a warp` : `${divided} of ${all} divide a warp`,
     note: isBest ? 'no divergence' : `${divided} of ${all} diverge`,
-    isBest,
+    excess: divergentBranches,
   }
 }
+
+/** What a launch did, as terms and what is said of them: all its lines together, and of what could be better the line in which most could. */
+export function launchFacts(profile: KernelProfile): [string, string][] {
+  const lines = byLine(profile.lines)
+  const facts = statementsOf(together(profile.lines)).map(({ subject, text, excess }): [string, string] => {
+    if (excess === 0) return [subject, text]
+    const [worst] = lines
+      .flatMap((line) => statementsOf(line.counts).map((statement) => ({ ...line, ...statement })))
+      .filter((each) => each.subject === subject)
+      .sort((a, b) => b.excess - a.excess)
+    return [subject, worst === undefined ? text : `${text}; worst in ${lineText(worst)}: ${worst.note}`]
+  })
+  return [['occupancy', occupancyText(profile)], ...facts]
+}
+
+export const lineText = ({ file, line }: Pick<LineProfile, 'file' | 'line'>): string =>
+  file === undefined ? `line ${line} of the PTX` : `${file}:${line}`
 
 /** How many blocks a multiprocessor has room for, and how full they make it. */
 export function occupancyText({ block, activeBlocks, occupancy }: KernelProfile): string {
