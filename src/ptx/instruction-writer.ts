@@ -5,6 +5,7 @@ import { AddressWriter } from './address-writer.js'
 import { ArithmeticWriter } from './arithmetic-writer.js'
 import { AtomicWriter } from './atomic-writer.js'
 import { CallWriter } from './call-writer.js'
+import { CountWriter } from './count-writer.js'
 import { type Decoded, operandOf } from './decoding.js'
 import { hardwareFma, softwareFma } from './forms.js'
 import { MbarrierWriter } from './mbarrier-writer.js'
@@ -23,6 +24,7 @@ const SCALED_SUM = `(let p (f64.mul a b) (if f64
 export class InstructionWriter {
   readonly addresses: AddressWriter
   readonly calls: CallWriter
+  readonly counts: CountWriter
   readonly #arithmetic: ArithmeticWriter
   readonly #moves: MoveWriter
   readonly #accesses: AccessWriter
@@ -37,6 +39,7 @@ export class InstructionWriter {
     this.#atomics = new AtomicWriter(writer, this.addresses)
     this.#mbarriers = new MbarrierWriter(writer, this.addresses)
     this.calls = new CallWriter(writer, this.#accesses)
+    this.counts = new CountWriter(writer, this.addresses)
     writer.define = (decoded) => this.write(decoded)
   }
 

@@ -4,7 +4,7 @@ import type { Decoded } from './decoding.js'
 import { type DeviceMemory, LISTED, OutOfMachineMemory, PAGE_BITS } from './device-memory.js'
 import { parseFormula } from './expression.js'
 import { hardwareFma, softwareFma } from './forms.js'
-import { continuationSignature, FunctionWriter } from './function-writer.js'
+import { FunctionWriter } from './function-writer.js'
 import { HELPERS, signatureOf } from './helpers.js'
 import type { LaneUse } from './lane-shapes.js'
 import {
@@ -28,6 +28,7 @@ import type { KernelProgram, PreparedFunction, Stop } from './program.js'
 import { programOrder } from './program-order.js'
 import { type Segment, segmentOf } from './segments.js'
 import { type SourceTexts, sourceMapUrl } from './source-map.js'
+import { continuationSignature } from './stop-writer.js'
 import { DIRECT_SIGNATURE, ENTRY_SIGNATURE, type ModuleContext, writeHelper, writeLaneHelper } from './value-writer.js'
 import {
   call,

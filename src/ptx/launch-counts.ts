@@ -10,7 +10,7 @@ import type { Resident } from './resident.js'
 import type { Segment } from './segments.js'
 
 /** What warps have done at a line of the source, or of the PTX where that names no source. */
-export interface LineCounts {
+export interface LineCounts extends AccessCounts {
   readonly file: string | undefined
   readonly line: number
   /** Instructions of warps, and of their threads. */
@@ -18,11 +18,6 @@ export interface LineCounts {
   threads: number
   branches: number
   divergentBranches: number
-  globalRequests: number
-  sectors: number
-  sharedRequests: number
-  wavefronts: number
-  bankConflicts: number
 }
 
 const WARP = 32
@@ -68,6 +63,7 @@ interface BlockTrace {
 interface AccessCounts {
   globalRequests: number
   sectors: number
+  idealSectors: number
   sharedRequests: number
   wavefronts: number
   bankConflicts: number
@@ -232,14 +228,17 @@ export class LaunchCounts {
   readonly #addresses = new Float64Array(WARP)
   /** The sectors, and the words of shared memory, that the lanes want which were looked at. */
   readonly #distinct = new Set<number>()
+  /** The different addresses of global memory that the lanes want. */
+  readonly #wanted = new Set<number>()
   readonly #banks = new Uint8Array(BANKS)
 
   /** Counts an access of a warp. */
   #request(site: number, bytes: number): void {
-    this.#accesses[site] ??= { globalRequests: 0, sectors: 0, sharedRequests: 0, wavefronts: 0, bankConflicts: 0 }
+    this.#accesses[site] ??= { ...NO_ACCESSES }
     const counts = this.#accesses[site]
     const sectors = this.#distinct
     sectors.clear()
+    this.#wanted.clear()
     let isShared = false
     for (const address of this.#addresses) {
       if (address < 0 || address >= LOCAL_BEGIN) continue
@@ -247,11 +246,14 @@ export class LaunchCounts {
         isShared = true
         continue
       }
+      // Accesses are aligned, so that two of them have all their bytes in common or none.
+      this.#wanted.add(address)
       const last = Math.floor((address + bytes - 1) / SECTOR)
       for (let sector = Math.floor(address / SECTOR); sector <= last; sector++) sectors.add(sector)
     }
     if (sectors.size > 0) counts.globalRequests++
     counts.sectors += sectors.size
+    counts.idealSectors += Math.ceil((this.#wanted.size * bytes) / SECTOR)
     if (!isShared) return
     counts.sharedRequests++
     // As many lanes at a time as have a word for each bank.
@@ -313,6 +315,7 @@ export class LaunchCounts {
       const line = lineOf(decoded)
       line.globalRequests += counts.globalRequests
       line.sectors += counts.sectors
+      line.idealSectors += counts.idealSectors
       line.sharedRequests += counts.sharedRequests
       line.wavefronts += counts.wavefronts
       line.bankConflicts += counts.bankConflicts
@@ -326,17 +329,16 @@ export class LaunchCounts {
 /** More than the bytes of any access. */
 const BYTES = 32
 
-const NOTHING = {
-  instructions: 0,
-  threads: 0,
-  branches: 0,
-  divergentBranches: 0,
+const NO_ACCESSES: Readonly<AccessCounts> = {
   globalRequests: 0,
   sectors: 0,
+  idealSectors: 0,
   sharedRequests: 0,
   wavefronts: 0,
   bankConflicts: 0,
 }
+
+const NOTHING = { instructions: 0, threads: 0, branches: 0, divergentBranches: 0, ...NO_ACCESSES }
 
 /** The number of the segment that an event of a lane enters. */
 const segmentAt = ({ events }: Lane, at: number): number => -1 - (events[at] ?? 0)

@@ -22,7 +22,7 @@ const TOOLS = 'watches, and queues nothing: tests/tools/sanitizer, tests/tools/t
 const COMPILES = 'compiles files, and knows no driver: tests/cu'
 
 const FAULT = ['call', 'operation', 'nth', 'times', 'probability', 'result']
-const RECORDING = ['device', 'simulation', 'callSites', 'limit', 'everything']
+const RECORDING = ['device', 'simulation', 'callSites', 'limit', 'everything', 'profile']
 const KERNEL = [
   ...['name', 'source', 'ptx', 'cubins', 'mangledName', 'options', 'signature', 'parameterNames', 'simulate'],
   ...['simulateGrid', 'runs', 'nanoseconds'],

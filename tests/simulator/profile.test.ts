@@ -46,15 +46,16 @@ const at = (a: number, b = 0) => `mad.wide.u32 %rd2, %r1, ${a}, ${b}; add.s64 %r
 const word = (a: number, b = 0) => `mad.lo.u32 %r4, %r1, ${a}, ${b}; add.u32 %r4, %r4, %r2;`
 
 describe('sectors of 32 bytes that a warp touches', () => {
-  for (const [what, address, sectors] of [
-    ['neighbours: 128 bytes are 4', at(4), 4],
-    ['every other one: 256 bytes are 8', at(8), 8],
-    ['every 32nd: one for each thread', at(128), 32],
-    ['one element beside the beginning of a sector: 5', at(4, 4), 5],
-    ['all threads at one address: 1', at(0), 1],
+  for (const [what, address, sectors, ideal] of [
+    ['neighbours: 128 bytes are 4', at(4), 4, 4],
+    ['every other one: 256 bytes are 8, and 4 would hold what is wanted', at(8), 8, 4],
+    ['every 32nd: one for each thread, and 4 would hold what is wanted', at(128), 32, 4],
+    ['one element beside the beginning of a sector: 5', at(4, 4), 5, 4],
+    ['all threads at one address: 1', at(0), 1, 1],
     [
       'in reverse order: 4, as the order does not matter',
       'mul.wide.u32 %rd2, %r1, 4; sub.s64 %rd3, %rd1, %rd2; add.s64 %rd3, %rd3, 124;',
+      4,
       4,
     ],
   ] as const) {
@@ -65,6 +66,7 @@ describe('sectors of 32 bytes that a warp touches', () => {
         [1, sectors],
         [1, sectors],
       ])
+      assert.deepEqual([lines[1]?.idealSectors, lines[2]?.idealSectors], [ideal, ideal])
     })
   }
 
@@ -91,6 +93,7 @@ ret;`
     const { lines } = await profiled(`${at(4)}\nld.global.f32 %f1, [%rd3];\nret;`, { grid: 3, block: 72 })
     // Two full warps, and one of 8 threads, whose 32 bytes are one sector.
     assert.deepEqual(global(lines[1]), [9, 3 * (4 + 4 + 1)])
+    assert.equal(lines[1]?.idealSectors, 27)
     assert.equal(lines[1]?.activeThreads, 24)
   })
 

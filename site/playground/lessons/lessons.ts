@@ -1,5 +1,11 @@
 /** The lessons, in their order: each program with its bug, and as it is fixed. */
 import type { Lesson } from '../src/page/lesson.js'
+import { text as bankConflictsFixed } from './bank-conflicts.fixed.ts?text'
+import { text as bankConflicts } from './bank-conflicts.ts?text'
+import { text as coalescingFixed } from './coalescing.fixed.ts?text'
+import { text as coalescing } from './coalescing.ts?text'
+import { text as divergenceFixed } from './divergence.fixed.ts?text'
+import { text as divergence } from './divergence.ts?text'
 import { text as eventsFixed } from './events.fixed.ts?text'
 import { text as events } from './events.ts?text'
 import { text as firstKernelFixed } from './first-kernel.fixed.ts?text'
@@ -202,5 +208,44 @@ export const LESSONS: readonly Lesson[] = [
     program: signature,
     fixed: signatureFixed,
     expected: { result: 'Int32Array(6) [ 10, 2, 10, 2, 10, 2 ]' },
+  },
+  {
+    slug: 'coalescing',
+    title: 'Rows and columns',
+    text: [
+      'This program is right, and slow on a GPU. The 32 threads of a warp access memory together, in sectors of 32 bytes. Threads that read neighbours of 4 bytes share them: 4 sectors for all. This kernel reads a row of a matrix so, but it writes a column, and each element of that lies in a sector of its own: 32 for the same bytes.',
+      'Let a block go through shared memory: each warp reads a row into a tile, and after `__syncthreads()` it writes a row, whose elements it takes from a column of the tile.',
+    ],
+    look: 'the numbers of the kernel, and the notes beside its lines in `coalescing.cu`. A page cannot compile CUDA C++: the fixed program has the changed kernel.',
+    program: coalescing,
+    fixed: coalescingFixed,
+    expected: { firstRow: 'Float32Array(5) [ 0, 32, 64, 96, 128 ]' },
+    goal: 'sectors',
+  },
+  {
+    slug: 'bank-conflicts',
+    title: 'A column in one bank',
+    text: [
+      'That tile has a price. Shared memory has 32 banks: the first word is in the first bank, the 33rd in the first again. In one pass each bank gives one word. A row of the tile lies in 32 banks, but a column of 32 rows with 32 words each lies in a single one, and a warp that wants it takes 32 passes.',
+      'With a column more, which nobody uses, each row begins one bank further, and a column lies in 32 banks, too.',
+    ],
+    look: 'the passes of line 8 in the numbers of the kernel, and how one character of `bank-conflicts.fixed.cu` makes them one.',
+    program: bankConflicts,
+    fixed: bankConflictsFixed,
+    expected: { firstRow: 'Float32Array(5) [ 0, 32, 64, 96, 128 ]' },
+    goal: 'bankConflicts',
+  },
+  {
+    slug: 'divergence',
+    title: 'Threads that part',
+    text: [
+      'The threads of a warp run one instruction together. Where a branch divides them, the one side waits while the other one runs, so that a warp with a single thread at work costs as much as a full one.',
+      'Here every second thread adds in the first round, then every fourth, and so on: all eight warps are divided in almost all rounds. If the threads at work are neighbours, whole warps add, and whole warps have nothing to do; only the last rounds divide one.',
+    ],
+    look: 'how many of the branches of line 9 divide a warp.',
+    program: divergence,
+    fixed: divergenceFixed,
+    expected: { result: 'Int32Array(1) [ 32896 ]' },
+    goal: 'divergence',
   },
 ]

@@ -43,12 +43,11 @@ export async function buildRunner({ withLibrary }) {
 
 const SCRIPT = `
 import { parentPort, workerData } from 'node:worker_threads'
-const { run, explore } = await import(workerData.runner)
+const runner = await import(workerData.runner)
 const { what, code } = workerData
 // What a program leaves to nobody does not end the page's worker either: it may come after the answer.
 for (const event of ['uncaughtException', 'unhandledRejection']) process.on(event, () => {})
-const answer = what === 'run' ? run(code, () => {}) : explore(code, () => {})
-answer.then((found) => parentPort.postMessage({ found }), ({ stack }) => parentPort.postMessage({ stack }))
+runner[what](code, ...(what === 'profile' ? [] : [() => {}])).then((found) => parentPort.postMessage({ found }), ({ stack }) => parentPort.postMessage({ stack }))
 `
 const OF_TEXT = new URL(`data:text/javascript,${encodeURIComponent(SCRIPT)}`)
 

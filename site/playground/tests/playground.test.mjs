@@ -32,7 +32,29 @@ const LESSONS = [
   ['out-of-bounds', 'solution'],
   ['shared-memory', 'solution'],
   ['signature', 'solution'],
+  ['coalescing', 'solution'],
+  ['bank-conflicts', 'solution'],
+  ['divergence', 'solution'],
 ]
+
+/** The lessons in which only the numbers of a kernel are bad: what is said of a line with the bug, the note beside it, and both once it is fixed. */
+const COUNTED = {
+  coalescing: {
+    bug: [/line 6\s+global memory: 32 sectors a request; 4 would do/, '32 sectors, 4 would do'],
+    fixed: [/line 8\s+global memory: 4 sectors a request, as few as can be/, '4 sectors'],
+  },
+  'bank-conflicts': {
+    bug: [
+      /line 8\s.*\s+shared memory: 31 bank conflicts a request, which takes 32 passes where 1 would do/,
+      '31 bank conflicts',
+    ],
+    fixed: [/line 8\s.*\s+shared memory: no bank conflicts/, 'no bank conflicts'],
+  },
+  divergence: {
+    bug: [/line 9\s.*\s+branches: 47 of 64 divide a warp/, '47 of 64 diverge'],
+    fixed: [/line 9\s.*\s+branches: 5 of 64 divide a warp/, '5 of 64 diverge'],
+  },
+}
 
 /** A kernel of which each thread prints its number, by printf(). */
 const PRINTING = `import { defineKernel, Stream } from 'cuda-streams'
@@ -146,6 +168,20 @@ describe('the playground, in Chromium', { skip, timeout: 300_000 }, () => {
     await kernelTab('program.ts')
     return lines.map((one) => one.trim())
   }
+  /** What is said of the kernel's lines, there and beside them. */
+  async function assertCounted(file, [said, note]) {
+    assert.match(await page.innerText('#numbers'), said)
+    assert.match(
+      await page.innerText('#numbers'),
+      /Occupancy 100 %: \d+ blocks of [\d,]+ threads fit on a multiprocessor/,
+    )
+    await page.locator('#numbers .side').last().click()
+    assert.equal(await page.innerText('#files [aria-selected=true]'), file, 'its line is shown')
+    const notes = await page
+      .locator('#kernel-editor .note')
+      .evaluateAll((all) => all.map(({ dataset }) => dataset.text))
+    assert.ok(notes.includes(note), notes.join())
+  }
   const failing = () => page.locator('#checks .fails').allInnerTexts()
   const holding = () => page.locator('#checks .holds').count()
 
@@ -169,6 +205,10 @@ describe('the playground, in Chromium', { skip, timeout: 300_000 }, () => {
           'sums[i] = values[i];',
           'if (i < half) sums[i] += sums[i + half];',
         ])
+      } else if (slug in COUNTED) {
+        assert.equal((await failing()).length, 1)
+        assert.match(await status(), /^Nothing found; all orders agree/)
+        await assertCounted(`${slug}.cu`, COUNTED[slug].bug)
       } else {
         assert.ok((await page.locator('.finding').count()) > 0, 'the sanitizer finds it')
         assert.equal(await page.locator('.cm-line.marked.second').count(), 1, 'its line is marked')
@@ -190,6 +230,7 @@ describe('the playground, in Chromium', { skip, timeout: 300_000 }, () => {
       assert.deepEqual(await failing(), [])
       assert.ok((await holding()) >= 4)
       assert.match(await status(), /Fixed/)
+      if (slug in COUNTED) await assertCounted(`${slug}.fixed.cu`, COUNTED[slug].fixed)
       await picture(`${slug}-fixed`)
       await page.click('#restart')
       await page.click('#solution')
@@ -246,6 +287,40 @@ describe('the playground, in Chromium', { skip, timeout: 300_000 }, () => {
     const { hash } = new URL(page.url())
     await show(hash)
     assert.match(await run(), /Fixed/)
+  })
+
+  it('only a program that imports a kernel is run once more to count what that does', async () => {
+    for (const [slug, workers] of [
+      ['two-streams', 2],
+      ['coalescing', 3],
+    ]) {
+      await show(`#lesson=${slug}`)
+      let begun = 0
+      page.on('worker', () => {
+        begun += 1
+      })
+      await run()
+      assert.equal(begun, workers, slug)
+      assert.equal(await page.isVisible('#numbers-section'), workers === 3)
+    }
+    // What was counted is that of the latest run.
+    await page.selectOption('#lessons', 'two-streams')
+    assert.ok(await page.isHidden('#numbers-section'))
+  })
+
+  it('a kernel that faults has no numbers, and the notes of PTX that is typed are not beside CUDA C++', async () => {
+    await show('#lesson=out-of-bounds')
+    await run()
+    assert.ok(await page.isHidden('#numbers-section'))
+    await page.click('#solution')
+    await run()
+    assert.match(await page.innerText('#numbers'), /line \d+\s+global memory: /)
+    await kernelTab('out-of-bounds.fixed.cu')
+    assert.notEqual(await page.locator('#kernel-editor .note').count(), 0)
+    await page.click('#kernel-ptx')
+    await run()
+    assert.match(await page.innerText('#numbers'), /line \d+\s+global memory: /)
+    assert.equal(await page.locator('#kernel-editor .note').count(), 0)
   })
 
   it('a program of one’s own has a tab for a kernel of its own, which takes PTX', async () => {
@@ -449,13 +524,15 @@ throw new Error('it went wrong')
     ['two-streams', 'dark', PHONE],
     ['out-of-bounds', 'light', PHONE],
     ['out-of-bounds', 'dark', DESKTOP],
+    ['coalescing', 'light', DESKTOP],
+    ['bank-conflicts', 'dark', PHONE],
   ]
   for (const [slug, scheme, viewport] of ofTheDay(looks, 2)) {
     const { width } = viewport
     it(`axe-core has nothing to say, ${slug}, ${scheme}, ${width} wide, and nothing is cut off`, async () => {
       await show(`#lesson=${slug}`, viewport, scheme)
       await run()
-      if (slug === 'out-of-bounds') await kernelTab('out-of-bounds.cu')
+      if (slug !== 'two-streams') await kernelTab(`${slug}.cu`)
       await picture(`page-${slug}-${width}-${scheme}`)
       await page.evaluate(AXE)
       const { violations } = await page.evaluate(() => axe.run(document, { resultTypes: ['violations'] }))

@@ -56,7 +56,7 @@ describe('the same in Node and in the page', { skip, timeout: 600_000 }, () => {
           worker.onerror = ({ message }) => fail(new Error(message))
           worker.onmessage = ({ data }) => {
             if (data.what === 'refused') fail(new Error(data.message))
-            const found = data.ran ?? data.explored
+            const found = data.ran ?? data.explored ?? data.profiles
             if (found === undefined) return
             worker.terminate()
             const plain = (_, part) =>
@@ -75,7 +75,8 @@ describe('the same in Node and in the page', { skip, timeout: 600_000 }, () => {
   for (const name of ofTheDay(lessons, DAYS)) {
     it(`the program ${name}`, async () => {
       const code = readFileSync(join(dist, '..', 'lessons', name), 'utf8')
-      for (const what of ['run', 'explore']) same(await inPage(what, code), plain(await inNode(what, code)))
+      const ways = ['run', 'explore', ...(code.includes(".cu'") ? ['profile'] : [])]
+      for (const what of ways) same(await inPage(what, code), plain(await inNode(what, code)))
     })
   }
 

@@ -18,6 +18,8 @@ export interface LineProfile {
   readonly globalRequests: number
   /** Sectors of 32 bytes that those touch: 4 for each request are least where each of 32 threads has 4 bytes of its own. */
   readonly sectors: number
+  /** Sectors that those would touch at least: as many as the different bytes fill that the threads of each request want. */
+  readonly idealSectors: number
   /** Accesses of shared memory by warps. */
   readonly sharedRequests: number
   /** Passes over the banks that those take: 1 for each request at best, 2 for 8 bytes of each thread, 4 for 16. */

@@ -4,7 +4,7 @@ import { monotonicTime } from '../../foundation/base/event-loop.js'
 import { throwUncaught } from '../../foundation/base/uncaught.js'
 import { seconds, warnOnce } from '../../foundation/base/warnings.js'
 import { strangeCondition } from './conditionals.js'
-import type { SimCondition, SimOperation } from './machine-state.js'
+import type { SimOperation } from './machine-state.js'
 import type { Computation, Slice } from './slice.js'
 import { LaunchFault, type Work } from './work.js'
 
@@ -12,8 +12,8 @@ import { LaunchFault, type Work } from './work.js'
 const LONG_PART = 1000
 
 export class Effects {
-  /** The conditions of the operation whose effect is under way. */
-  #conditions: readonly SimCondition[] | undefined
+  /** The operation whose effect is under way. */
+  #current: SimOperation | undefined
   /** The fault of the operation whose effect is under way, or was. */
   #strange: LaunchFault | undefined
   /** The operation whose effect is computed in parts, with no other effect between them. */
@@ -24,21 +24,26 @@ export class Effects {
   /** @param lose Called with the fault in which an effect ends */
   constructor(private readonly lose: (fault: LaunchFault) => void) {}
 
+  /** The operation whose effect is under way, the innermost if one is done inside another. */
+  get current(): SimOperation | undefined {
+    return this.#current
+  }
+
   /**
    * Does the effect of an operation. An effect that throws is a fault, or else an error in the program or in this library: then the machine goes on.
    * Returns false if the slice was over before the effect is there.
    */
   do(operation: SimOperation, work: Work, slice: Slice | undefined): boolean {
     if (this.#excluding !== undefined && this.#excluding !== operation) this.#completeExcluding(this.#excluding)
-    const before = this.#conditions
-    this.#conditions = operation.conditions
+    const before = this.#current
+    this.#current = operation
     try {
       if (!this.#compute(operation, work, slice)) return false
     } catch (error) {
       if (error instanceof LaunchFault) this.lose(error)
       else throwUncaught(error)
     } finally {
-      this.#conditions = before
+      this.#current = before
     }
     if (this.#strange !== undefined) this.lose(this.#strange)
     this.#strange = undefined
@@ -48,10 +53,11 @@ export class Effects {
 
   /** Sets a condition of the graph instance from which the kernel was launched whose effect is under way. */
   setCondition(handle: bigint, value: number): void {
-    const condition = this.#conditions?.find((each) => each.handle === handle)
+    const conditions = this.#current?.conditions
+    const condition = conditions?.find((each) => each.handle === handle)
     if (condition !== undefined) condition.value = value >>> 0
     // The fault is kept and not thrown, since JavaScript could catch it.
-    else this.#strange ??= strangeCondition(handle, this.#conditions !== undefined)
+    else this.#strange ??= strangeCondition(handle, conditions !== undefined)
   }
 
   /** Does the effect, or a part of it. Returns whether it is there. */
@@ -85,16 +91,15 @@ export class Effects {
   /** Computes the rest of an effect that no other may come between. It counts as there, and its errors appear, when its turn comes. */
   #completeExcluding(operation: SimOperation): void {
     this.#excluding = undefined
-    const { computation, conditions } = operation
-    const before = this.#conditions
-    this.#conditions = conditions
+    const before = this.#current
+    this.#current = operation
     try {
-      computation?.run()
+      operation.computation?.run()
       operation.computation = COMPLETE
     } catch (error) {
       operation.computation = new Failed(error)
     } finally {
-      this.#conditions = before
+      this.#current = before
     }
   }
 }

@@ -487,6 +487,11 @@ export class Machine implements Steps {
     this.#effects.setCondition(handle, value)
   }
 
+  /** The operation whose effect is under way. */
+  get effectOf(): SimOperation | undefined {
+    return this.#effects.current
+  }
+
   started(operation: SimOperation, time: number): void {
     this.observer?.started(operation, time)
   }

@@ -4,6 +4,7 @@
  */
 import { upperBound } from '../../foundation/base/interval-map.js'
 import type { StreamHandle } from '../../foundation/driver/handle-types.js'
+import type { KernelProfile } from '../../foundation/driver/kernel-profile.js'
 import { EventKind } from './kinds.js'
 import type { Described, StreamTrack } from './tracks.js'
 
@@ -20,6 +21,8 @@ export class EventRecords {
   dropped = 0
   /** The rows of operations that will never run, or whose times are lost, because the GPU faulted. */
   readonly lost = new Set<number>()
+  /** What the simulator has counted of kernels; keys are rows. */
+  readonly profiles = new Map<number, KernelProfile>()
   /** The functions that are called with the row of each new event record, during the program's call. */
   whenAdded: readonly ((row: number) => void)[] = []
   #capacity = FIRST_CAPACITY
@@ -164,6 +167,8 @@ export interface Meter {
   show(): void
   hostFunctionBegins(row: number): void
   hostFunctionEnds(row: number): void
+  /** Counts what kernels do from now on. Undefined where nobody can: on a GPU, and of a recording that is over. */
+  readonly countKernels?: () => void
   /** Fills in the times of all operations that are complete by now. */
   collect(): void
   /** Ends the recording of new operations; those that are recorded are still timed. */

@@ -62,6 +62,7 @@ export function pageData(trace: Trace, analysis: Analysis, title: string): PageD
     streams: analysis.summary.streams,
     overlaps: analysis.summary.devices,
     stalls,
+    profiles: [...trace.profiles],
     length,
     ...rows,
   }

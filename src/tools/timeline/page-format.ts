@@ -1,4 +1,5 @@
 /** A recording as the page draws it, and its encoding in the page's file: the difference of each value from a prediction. */
+import type { KernelProfile } from '../../foundation/driver/kernel-profile.js'
 import { EventKind, isHostOnly, isInstant } from './kinds.js'
 import type { Stall, TimelineSummary } from './summary.js'
 
@@ -27,6 +28,8 @@ interface PageText {
   readonly streams: TimelineSummary['streams']
   readonly overlaps: TimelineSummary['devices']
   readonly stalls: readonly Omit<Stall, 'gaps'>[]
+  /** What the simulator has counted of kernels, with their rows. */
+  readonly profiles: readonly (readonly [row: number, profile: KernelProfile])[]
   readonly length: number
 }
 

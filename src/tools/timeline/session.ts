@@ -40,6 +40,7 @@ export class Session {
    * @param device A device that will be used, if one is known
    * @param limit The most event records
    * @param everything Whether the work of other code is recorded, too
+   * @param profile Whether what kernels do is counted, which only the simulator can
    */
   constructor(
     private readonly driver: WrappableDriver,
@@ -47,6 +48,7 @@ export class Session {
     private readonly limit = DEFAULT_LIMIT,
     callSites = false,
     everything = false,
+    profile = false,
   ) {
     // The simulator has no other code, so CUPTI is not needed there.
     const cupti = everything && driver.name === 'cuda' ? listen(limit) : undefined
@@ -65,6 +67,7 @@ export class Session {
     this.#droppedBefore = table.dropped
     table.limit = Math.max(table.limit, this.#from + limit)
     if (callSites) writer.callSites = true
+    if (profile) writer.meter.countKernels?.()
   }
 
   /** Ends the recording, and resolves when all recorded operations are complete. */

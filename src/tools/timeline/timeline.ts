@@ -15,6 +15,7 @@ import {
 import { invalidType, invalidValue, stateError } from '../../foundation/base/errors.js'
 import { construct, notCloneable } from '../../foundation/base/library-object.js'
 import { process } from '../../foundation/base/node-modules.js'
+import type { KernelProfile } from '../../foundation/driver/kernel-profile.js'
 import { type Analysis, analyse } from './analysis.js'
 import type { BindingKind, Gap } from './bindings.js'
 import { gzip } from './compression.js'
@@ -43,6 +44,11 @@ export interface TimelineOptions {
    * This needs CUPTI, which comes with CUDA and with PyTorch. The simulator has no other code. Default false.
    */
   readonly everything?: boolean | undefined
+  /**
+   * Whether the simulator counts what kernels do, line by line, as `simulation.profile()`: the `profile` of each operation has it, and the page. Such
+   * kernels take many times as long, but not in virtual time. A GPU counts nothing: ERR_UNSUPPORTED there. Default false.
+   */
+  readonly profile?: boolean | undefined
 }
 
 /** The options of the page. */
@@ -154,7 +160,7 @@ export class Timeline {
    * Records the work that a function queues, and waits until all of it is done. Where the function throws or rejects,
    * so does this, and the recording is over.
    * @param fn A function, sync or async.
-   * @param options `device` or `simulation`, `callSites` and `everything` (default false), `limit` (default a million operations)
+   * @param options `device` or `simulation`, `callSites`, `everything` and `profile` (default false), `limit` (default a million operations)
    * @throws {Error} (as a rejection) as `Timeline.start(options)`; ERR_INVALID_ARG_TYPE for no function; any error of
    * the function
    */
@@ -172,19 +178,28 @@ export class Timeline {
 
   /**
    * Begins to record. Recordings may overlap; each has the operations between its own start and stop.
-   * @param options `device` or `simulation`, `callSites` and `everything` (default false), `limit` (default a million operations)
+   * @param options `device` or `simulation`, `callSites`, `everything` and `profile` (default false), `limit` (default a million operations)
    * @throws {Error} ERR_INVALID_ARG_TYPE; ERR_INVALID_ARG_VALUE for `device` and `simulation` together;
-   * ERR_OUT_OF_RANGE for the limit, or a device that does not exist; for `everything`, ERR_UNSUPPORTED without CUPTI or on
-   * other platforms than Linux, and LibraryError where another tool uses CUPTI
+   * ERR_OUT_OF_RANGE for the limit, or a device that does not exist; ERR_UNSUPPORTED for `profile` on a GPU; for `everything`,
+   * ERR_UNSUPPORTED without CUPTI or on other platforms than Linux, and LibraryError where another tool uses CUPTI
    */
   static start(options?: TimelineOptions): TimelineSession {
-    const given = readOptions(options, ['device', 'simulation', 'callSites', 'limit', 'everything'])
+    const given = readOptions(options, ['device', 'simulation', 'callSites', 'limit', 'everything', 'profile'])
     const device = deviceFor(given)
     const { limit = DEFAULT_LIMIT } = given
     checkInteger(limit, 'options.limit', 1, MOST)
     const callSites = checkBoolean(given.callSites, 'options.callSites', false)
     const everything = checkBoolean(given.everything, 'options.everything', false)
-    return TimelineSession[construct](new Session(driverOf(device), device.ordinal, limit, callSites, everything))
+    const profile = checkBoolean(given.profile, 'options.profile', false)
+    const driver = driverOf(device)
+    if (profile && driver.name !== 'sim') {
+      const way = 'record a device of simulate(), or profile the program with Nsight Compute'
+      throw stateError(
+        'ERR_UNSUPPORTED',
+        `options.profile is true, and only the simulator counts what kernels do: ${way}`,
+      )
+    }
+    return TimelineSession[construct](new Session(driver, device.ordinal, limit, callSites, everything, profile))
   }
 
   /**
@@ -413,6 +428,11 @@ export interface TimelineOperation {
   readonly foreign: boolean
   /** The place of the call as 'path:line:column', with the option `callSites`. */
   readonly callSite: string | undefined
+  /**
+   * What a kernel did, line by line, with the option `profile`. Undefined for other operations, for kernels that the simulator runs as JavaScript, for
+   * those that faulted, and for those that had not run when the recording was stopped.
+   */
+  readonly profile: KernelProfile | undefined
 }
 
 /** A call that blocked the host, or a promise that it awaited. Times are nanoseconds since the recording began. */
@@ -477,6 +497,7 @@ function operationAt(trace: Trace, streams: readonly TimelineStream[], row: numb
     graph: rowOrNone(trace.parent[row]),
     foreign: trace.foreign[row] === 1,
     callSite: trace.site[row] || undefined,
+    profile: trace.profiles.get(row),
   }
 }
 

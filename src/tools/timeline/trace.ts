@@ -1,5 +1,6 @@
 /** A recording that is over: its event records in time from its beginning, with the times worked out that no clock showed. */
 import { isNullStream } from '../../foundation/driver/handle-types.js'
+import type { KernelProfile } from '../../foundation/driver/kernel-profile.js'
 import { type Calibration, type EventRecords, NO_ROW } from './event-records.js'
 import type { EventWriter } from './event-writer.js'
 import { EventKind, isHostOnly, isInstant } from './kinds.js'
@@ -23,6 +24,8 @@ export interface Trace {
   readonly cause: Int32Array
   readonly parent: Int32Array
   readonly site: readonly string[]
+  /** What the simulator has counted of kernels; keys are rows. */
+  readonly profiles: ReadonlyMap<number, KernelProfile>
   /** The rows that other code queued, as 1. */
   readonly foreign: Uint8Array
   /** The row before each row in the same stream; NO_ROW for the first one, and for what is in no stream. */
@@ -83,6 +86,11 @@ export function takeTrace(writer: EventWriter, window: TraceWindow, table = writ
       const time = column[row] ?? 0
       return (Number.isNaN(time) ? (otherwise[row] ?? 0) : time) - begin
     })
+  const profiles = new Map<number, KernelProfile>()
+  for (const [row, profile] of table.profiles) {
+    const number = row < to ? renumbered(row) : NO_ROW
+    if (number !== NO_ROW) profiles.set(number, profile)
+  }
   const tracks = [...writer.tracks.all]
   const hostFunctionTimes: HostFunctionTimes = new Map()
   const devices = new Set(tracks.map(({ device }) => device))
@@ -100,6 +108,7 @@ export function takeTrace(writer: EventWriter, window: TraceWindow, table = writ
     cause: filled(new Int32Array(length), rows, (row) => renumbered(table.cause[row] ?? NO_ROW)),
     parent: filled(new Int32Array(length), rows, (row) => renumbered(table.parent[row] ?? NO_ROW)),
     site: Array.from(rows, (row) => sites.at(table.site[row] ?? NO_ROW)),
+    profiles,
     foreign: filled(new Uint8Array(length), rows, (row) => table.foreign[row] ?? 0),
     previous: new Int32Array(length).fill(NO_ROW),
     implied: new Int32Array(length).fill(NO_ROW),

@@ -2,6 +2,7 @@
 
 import type { Driver } from '../../foundation/driver/driver.js'
 import type { StreamHandle } from '../../foundation/driver/handle-types.js'
+import type { KernelProfile } from '../../foundation/driver/kernel-profile.js'
 import { backendOf } from '../../foundation/driver/wrappable-driver.js'
 import type { Observer } from '../../simulator/machine/machine.js'
 import type { SimOperation } from '../../simulator/machine/machine-state.js'
@@ -39,7 +40,7 @@ export class VirtualMeter implements Meter, Observer {
   /** The observer of an earlier recording, which goes on, or whose operations still run. */
   #earlier: Observer | undefined
   /** The rows of operations, if another recording goes on that tags them with its own. */
-  readonly #rows: Map<SimOperation, number> | undefined
+  readonly #rows: WeakMap<SimOperation, number> | undefined
   /** The latest operation of each track, unless that has ended. */
   readonly #latest = new Map<number, SimOperation>()
   /** The rows of the driver calls under way, the innermost last. A host function may run inside a call, and make others. */
@@ -59,7 +60,7 @@ export class VirtualMeter implements Meter, Observer {
     this.#sim = backendOf(driver) as SimDriver
     this.#origin = this.#sim.machine.scheduler.now
     this.#earlier = this.#sim.machine.observer
-    if (this.#earlier instanceof VirtualMeter && this.#earlier.#isAnyRunning) this.#rows = new Map()
+    if (this.#earlier instanceof VirtualMeter && this.#earlier.#isAnyRunning) this.#rows = new WeakMap()
     this.#sim.machine.observer = this
   }
 
@@ -134,7 +135,6 @@ export class VirtualMeter implements Meter, Observer {
     const row = this.#rowOf(operation)
     if (row === NO_ROW || this.#rows !== undefined) this.#earlier?.ended(operation)
     if (row === NO_ROW) return
-    this.#rows?.delete(operation)
     const { kind, start, end, track } = this.table
     if (this.#latest.get(track[row] ?? 0) === operation) this.#latest.delete(track[row] ?? 0)
     const time = operation.time - this.#origin
@@ -150,6 +150,17 @@ export class VirtualMeter implements Meter, Observer {
     const graph = this.#graphs.get(by)
     if (graph === undefined) this.#earlier?.added(operation, by)
     else if (!this.#stopped) this.#addTo(graph, operation)
+  }
+
+  countKernels(): void {
+    this.#sim.kernels.profilers.add(this.#counted)
+  }
+
+  /** Called inside the effect of a launch, which may come after the launch is over. */
+  readonly #counted = (profile: KernelProfile): void => {
+    const operation = this.#sim.machine.effectOf
+    const row = operation === undefined ? NO_ROW : this.#rowOf(operation)
+    if (row !== NO_ROW) this.table.profiles.set(row, profile)
   }
 
   collect(): void {}
@@ -169,7 +180,8 @@ export class VirtualMeter implements Meter, Observer {
   }
 
   close(): void {
-    const { machine } = this.#sim
+    const { machine, kernels } = this.#sim
+    kernels.profilers.delete(this.#counted)
     if (machine.observer === this) machine.observer = this.#earlier
     for (let one = machine.observer; one instanceof VirtualMeter; one = one.#earlier) {
       if (one.#earlier === this) one.#earlier = this.#earlier

@@ -54,6 +54,16 @@ onEveryBackend('Timeline', (bench) => {
     assert.equal(timeline.calibrations.length, isReal ? 1 : 0)
   })
 
+  it('counts what kernels do on the simulator alone, and says so elsewhere', async () => {
+    const record = (): Promise<unknown> => Timeline.record(() => {}, { device, profile: true })
+    if (!isReal) return void (await record())
+    await assert.rejects(record, {
+      code: 'ERR_UNSUPPORTED',
+      message: /options\.profile is true, and only the simulator counts.*record a device of simulate\(\), or/,
+    })
+    await Timeline.record(() => {}, { device, profile: false })
+  })
+
   it('shows that what waits begins after what it waits for', async () => {
     const [a, b] = [bench.stream(), bench.stream()]
     const timeline = await Timeline.record(

@@ -80,6 +80,7 @@ describe("the page's data", () => {
       streams: [],
       overlaps: [],
       stalls: [],
+      profiles: [],
       length,
       ...rows,
     }

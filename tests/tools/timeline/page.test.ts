@@ -9,7 +9,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { pathToFileURL } from 'node:url'
-import { type Device, defineKernel, Stream } from 'cuda-streams'
+import { type Device, defineKernel, Module, Stream } from 'cuda-streams'
 import { busy, type Simulation, simulate } from 'cuda-streams/sim'
 import { nameStream, Timeline } from 'cuda-streams/timeline'
 import type { Browser, Page } from 'playwright-core'
@@ -326,6 +326,7 @@ describe('what the page says and draws, in Chromium', { skip: missing, timeout: 
       stream: (name: string, nonBlocking?: boolean) => Stream
     }) => T,
     options: Parameters<Browser['newPage']>[0] = {},
+    profile = false,
   ): Promise<{ page: Page; timeline: Timeline }> {
     const simulation = simulate()
     const [device] = simulation.devices
@@ -334,6 +335,7 @@ describe('what the page says and draws, in Chromium', { skip: missing, timeout: 
     const timeline = await Timeline.record(() => program({ simulation, device, stream }), {
       simulation,
       callSites: true,
+      profile,
     })
     const path = join(directory, 'page.html')
     await timeline.save(path)
@@ -429,6 +431,48 @@ describe('what the page says and draws, in Chromium', { skip: missing, timeout: 
     assert.match(first, /synchronize\(\) at .*page\.test\.js:\d+.* held/)
     assert.match(first, /wait\(/)
     assert.equal(await page.locator('#stalls .row').count(), stalls.length)
+    await page.close()
+  })
+
+  it('says of a kernel what the simulator has counted, and the line in which most could be better', async () => {
+    const code = `.version 8.0
+.target sm_70
+.address_size 64
+.visible .entry mirror(.param .u64 data)
+{
+.reg .b32 %r<4>; .reg .b64 %rd<5>; .shared .align 4 .b8 tile[4096];
+.loc 1 5 1
+ld.param.u64 %rd1, [data]; mov.u32 %r1, %tid.x; mul.wide.u32 %rd2, %r1, 4; add.s64 %rd3, %rd1, %rd2;
+ld.global.u32 %r2, [%rd3];
+.loc 1 6 1
+mul.wide.u32 %rd2, %r1, 128; add.s64 %rd4, %rd1, %rd2;
+st.global.u32 [%rd4], %r2;
+.loc 1 7 1
+mov.u32 %r3, tile; shl.b32 %r1, %r1, 7; add.u32 %r3, %r3, %r1;
+st.shared.u32 [%r3], %r2;
+ret;
+}
+.file 1 "mirror.cu"
+`
+    const { page } = await opened(
+      ({ device, stream }) => {
+        const first = stream('first')
+        const data = device.alloc(4096, { stream: first })
+        first.launch(Module.load(code, { device }).kernel('mirror', ['inout u32*']), { grid: 2, block: 32 }, data)
+      },
+      {},
+      true,
+    )
+    await page.locator('#path .row', { hasText: 'mirror' }).click()
+    const said = await text(page, '#details')
+    if (SCREENSHOTS !== undefined) await page.screenshot({ path: join(SCREENSHOTS, 'profile.png') })
+    assert.match(said, /occupancy\s+50 %: 32 blocks of 32 threads fit on a multiprocessor at the same time/)
+    assert.match(
+      said,
+      /global memory\s+18 sectors a request; 4 would do; worst in mirror\.cu:6: 32 sectors, 4 would do/,
+    )
+    assert.match(said, /shared memory\s+31 bank conflicts a request.*; worst in mirror\.cu:7: 31 bank conflicts/)
+    assert.doesNotMatch(said, /branches/)
     await page.close()
   })
 

@@ -461,6 +461,7 @@ function traceOf(rows: readonly MadeRow[]): Trace {
     cause: new Int32Array(length).fill(-1),
     parent: new Int32Array(length).fill(-1),
     site: rows.map(({ site }) => site ?? ''),
+    profiles: new Map(),
     foreign: new Uint8Array(length),
     previous: Int32Array.from(previous),
     implied: new Int32Array(length).fill(-1),

@@ -14,6 +14,7 @@ import {
   hoverTooltip,
   keymap,
   lineNumbers,
+  WidgetType,
 } from '@codemirror/view'
 import { classHighlighter } from '@lezer/highlight'
 import type { Types } from './types.js'
@@ -24,29 +25,62 @@ export interface Mark {
   readonly kind: 'first' | 'second' | 'step'
 }
 
-const setMarks = StateEffect.define<readonly Mark[]>()
+/** What is said beside a line. */
+export interface Note {
+  /** From 1. */
+  readonly line: number
+  readonly text: string
+  /** Whether nothing there could be better. */
+  readonly isBest: boolean
+}
+
+/** A note behind the text of its line. It is said elsewhere in the page, too, and is no part of the text: a style sheet puts its letters there. */
+class NoteWidget extends WidgetType {
+  constructor(private readonly note: Note) {
+    super()
+  }
+
+  override eq({ note }: NoteWidget): boolean {
+    return note.text === this.note.text && note.isBest === this.note.isBest
+  }
+
+  override toDOM(): HTMLElement {
+    const dom = document.createElement('span')
+    dom.className = this.note.isBest ? 'note best' : 'note'
+    dom.dataset['text'] = this.note.text
+    dom.ariaHidden = 'true'
+    return dom
+  }
+}
+
+const setMarks = StateEffect.define<{ readonly marks: readonly Mark[]; readonly notes: readonly Note[] }>()
 const marks = StateField.define<DecorationSet>({
   create: () => Decoration.none,
   update(decorations, { changes, effects, state }) {
     let now = decorations.map(changes)
     for (const effect of effects) {
       if (!effect.is(setMarks)) continue
-      const known = effect.value.filter(({ line }) => line >= 1 && line <= state.doc.lines)
-      const ranges = known.map(({ line, kind }) =>
-        Decoration.line({ class: `marked ${kind}` }).range(state.doc.line(line).from),
-      )
-      now = Decoration.set(ranges, true)
+      const isThere = ({ line }: Mark | Note): boolean => line >= 1 && line <= state.doc.lines
+      const marked = effect.value.marks.filter(isThere).map(({ line, kind }) => {
+        return Decoration.line({ class: `marked ${kind}` }).range(state.doc.line(line).from)
+      })
+      const noted = effect.value.notes.filter(isThere).map((note) => {
+        return Decoration.widget({ widget: new NoteWidget(note), side: 1 }).range(state.doc.line(note.line).to)
+      })
+      now = Decoration.set([...marked, ...noted], true)
     }
     return now
   },
   provide: (field) => EditorView.decorations.from(field),
 })
 
+const NO_MARKS = setMarks.of({ marks: [], notes: [] })
+
 export interface Editor {
   readonly text: string
   /** Replaces all of it; one step of the history. */
   write(text: string): void
-  mark(marks: readonly Mark[]): void
+  mark(marks: readonly Mark[], notes?: readonly Note[]): void
   show(line: number): void
   focus(): void
 }
@@ -103,9 +137,9 @@ export function openEditor(
       return view.state.doc.toString()
     },
     write(text) {
-      view.dispatch({ changes: { from: 0, to: view.state.doc.length, insert: text }, effects: setMarks.of([]) })
+      view.dispatch({ changes: { from: 0, to: view.state.doc.length, insert: text }, effects: NO_MARKS })
     },
-    mark: (all) => view.dispatch({ effects: setMarks.of(all) }),
+    mark: (marks, notes = []) => view.dispatch({ effects: setMarks.of({ marks, notes }) }),
     show(line) {
       const { doc } = view.state
       if (line < 1 || line > doc.lines) return

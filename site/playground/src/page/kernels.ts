@@ -2,9 +2,11 @@
  * The kernels that a program imports, each in a tab of the editor, or below the program: CUDA C++, which was compiled when the page was built,
  * with the lines that the run named; or PTX that is typed there.
  */
+import type { LineProfile } from 'cuda-streams/sim'
+import { byLine, statementsOf } from '../../../../src/tools/timeline/page/kernel-numbers.js'
 import { byId, element } from '../../../../src/tools/timeline/page/panel.js'
 import { PTX, SOURCES } from '../../lessons/kernel-files.js'
-import { type Editor, openEditor } from './editor.js'
+import { type Editor, type Note, openEditor } from './editor.js'
 
 /** Texts of kernels that are not those that the page was built with, by the names of their files. */
 export type KernelTexts = Readonly<Record<string, string>>
@@ -34,6 +36,7 @@ export class Kernels {
   #names: readonly string[] = []
   #shown = PROGRAM
   #said: readonly string[] = []
+  #lines: readonly LineProfile[] = []
 
   constructor(
     /** The program stays in sight, and has no tab. */
@@ -44,6 +47,10 @@ export class Kernels {
     this.#editor = openEditor(byId('kernel-editor', HTMLElement), { label: 'The kernel' }, () => this.#take(), run)
     byId('kernel-ptx', HTMLButtonElement).addEventListener('click', () => this.#write(PTX[this.#shown] ?? ''))
     byId('kernel-back', HTMLButtonElement).addEventListener('click', () => this.#write(SOURCES[this.#shown] ?? ''))
+  }
+
+  get areImported(): boolean {
+    return this.#names.length > 0
   }
 
   /** Those that are not as the page was built, of the files that the program imports. */
@@ -86,9 +93,10 @@ export class Kernels {
     return (this.isBelow ? this.#names[0] : undefined) ?? PROGRAM
   }
 
-  /** What the run said, which may name lines. */
-  mark(said: readonly string[]): void {
+  /** What the run said, which may name lines, and what was counted of lines. */
+  mark(said: readonly string[], lines: readonly LineProfile[]): void {
     this.#said = said
+    this.#lines = lines
     this.#showTabs()
     this.#showMarks()
   }
@@ -102,6 +110,11 @@ export class Kernels {
     this.#showTabs()
     this.#showState()
     this.#showMarks()
+  }
+
+  showLine(name: string, line: number): void {
+    this.show(name)
+    this.#editor.show(line)
   }
 
   #textOf(name: string): string {
@@ -151,7 +164,16 @@ export class Kernels {
   }
 
   #showMarks(): void {
-    this.#editor.mark(this.#linesOf(this.#shown).map((line) => ({ line, kind: 'second' })))
+    const marks = this.#linesOf(this.#shown).map((line) => ({ line, kind: 'second' }) as const)
+    this.#editor.mark(marks, this.#notesOf(this.#shown))
+  }
+
+  /** What was counted of the lines of the CUDA C++, beside these. */
+  #notesOf(name: string): readonly Note[] {
+    if (name === PROGRAM || isPtx(this.#textOf(name))) return []
+    return byLine(this.#lines.filter(({ file }) => file === name)).flatMap(({ line, counts }) =>
+      statementsOf(counts).map(({ note, excess }) => ({ line, text: note, isBest: excess === 0 })),
+    )
   }
 
   /** The lines of the CUDA C++ that the run named. */

@@ -1,5 +1,5 @@
 /** The page: puts its parts together, runs the program in a worker, and ends it. */
-
+import type { KernelProfile } from 'cuda-streams/sim'
 import { themeButton } from '../../../../src/tools/timeline/page/draw.js'
 import { byId, element } from '../../../../src/tools/timeline/page/panel.js'
 import { LESSONS } from '../../lessons/lessons.js'
@@ -10,6 +10,7 @@ import { type Mark, openEditor, typeScript } from './editor.js'
 import { noFindings, showFindings, withCode } from './findings.js'
 import { Kernels, type KernelTexts, NoKernel } from './kernels.js'
 import { checksOf, type Lesson } from './lesson.js'
+import { noNumbers, showNumbers } from './numbers.js'
 import { noOrders, showOrders, showProgress } from './orders.js'
 import { Tracks } from './tracks.js'
 import { Types } from './types.js'
@@ -30,10 +31,12 @@ const status = byId('status', HTMLElement)
 const chooser = byId('lessons', HTMLSelectElement)
 
 let lesson: Lesson | undefined
-/** A program that waits forever, or loops, is no reason not to try its orders: both at once. */
+/** A program that waits forever, or loops, is no reason not to try its orders: all at once. */
 const workers = new Map<Request['what'], Worker>()
 let ran: Ran | undefined
 let explored: Explored | undefined
+/** What its kernels did at each line. Undefined: not known yet, or it imports none. */
+let profiles: readonly KernelProfile[] | undefined
 let shownFinding: Finding | undefined
 let addressTimer = 0
 
@@ -47,11 +50,13 @@ function start(): void {
   stop('')
   ran = undefined
   explored = undefined
+  profiles = undefined
   shownFinding = undefined
   output.replaceChildren()
   editor.mark([])
   markKernels()
   noFindings()
+  noNumbers()
   tracks.clear()
   noOrders()
   showChecks()
@@ -62,6 +67,7 @@ function start(): void {
     showProgress(0, 0)
     ask({ what: 'run', code, kernels: ptx })
     ask({ what: 'explore', code, kernels: ptx })
+    if (kernels.areImported && home === undefined) ask({ what: 'profile', code, kernels: ptx })
   } catch (error) {
     if (!(error instanceof NoKernel)) throw error
     print('error', error.message)
@@ -94,15 +100,15 @@ function stop(text: string): void {
   say(text)
 }
 
-/** One of the two is over. */
+/** One of them is over. */
 function end({ what }: Request): void {
   workers.get(what)?.terminate()
   workers.delete(what)
   showChecks()
   if (workers.size === 0) stop(verdict())
-  else if (explored === undefined) say('It ran. Trying other orders …')
-  else if (explored.verdict === 'deadlock') stop('It waits forever: see the order.')
-  else say('Its orders are tried; it still runs …')
+  else if (explored?.verdict === 'deadlock') stop('It waits forever: see the order.')
+  else if (ran === undefined) say(explored === undefined ? 'Running …' : 'Its orders are tried; it still runs …')
+  else say(explored === undefined ? 'It ran. Trying other orders …' : 'It ran. Counting what its kernels do …')
 }
 
 function take(reply: Reply, request: Request): void {
@@ -139,6 +145,12 @@ function take(reply: Reply, request: Request): void {
       showOrders(explored, insert, (lines) => editor.mark(lines.map((line): Mark => ({ line, kind: 'step' }))))
       end(request)
       break
+    case 'profiled':
+      profiles = reply.profiles
+      showNumbers(profiles, (file, line) => kernels.showLine(file, line))
+      markKernels()
+      end(request)
+      break
   }
 }
 
@@ -154,7 +166,7 @@ const notTried = (summary: string): Explored => ({
 
 function verdict(): string {
   if (ran === undefined || explored === undefined) return 'It could not be run'
-  const isFixed = lesson !== undefined && checksOf(lesson, ran, explored).every(({ holds }) => holds)
+  const isFixed = lesson !== undefined && checksOf(lesson, ran, explored, profiles).every(({ holds }) => holds)
   if (isFixed) return 'Fixed. Well done!'
   const counted = (count: number, what: string): string => (count === 1 ? `one ${what}` : `${count} ${what}s`)
   const { findings, failures } = ran
@@ -194,9 +206,13 @@ function markFinding(finding: Finding): void {
   editor.mark(findingMarks())
 }
 
-/** With the lines that the latest run named. */
+/** With the lines that the latest run named, and what was counted of each. */
 function markKernels(): void {
-  kernels.mark([...(ran?.findings ?? []).map(({ message }) => message), ...(ran?.outcome.errors ?? [])])
+  const said = [...(ran?.findings ?? []).map(({ message }) => message), ...(ran?.outcome.errors ?? [])]
+  kernels.mark(
+    said,
+    (profiles ?? []).flatMap(({ lines }) => lines),
+  )
 }
 
 function insert(insertions: readonly Insertion[]): void {
@@ -211,6 +227,7 @@ function open(wanted: Lesson | undefined, code: string | undefined, texts: Kerne
   lesson = wanted
   ran = undefined
   explored = undefined
+  profiles = undefined
   chooser.value = wanted?.slug ?? ''
   kernels.open(texts)
   editor.write(code ?? wanted?.program ?? FREE)
@@ -218,6 +235,7 @@ function open(wanted: Lesson | undefined, code: string | undefined, texts: Kerne
   markKernels()
   output.replaceChildren()
   noFindings()
+  noNumbers()
   tracks.clear()
   noOrders()
   byId('lesson', HTMLElement).hidden = wanted === undefined
@@ -237,7 +255,7 @@ function showChecks(): void {
   const target = byId('checks', HTMLElement)
   target.replaceChildren()
   if (lesson === undefined) return
-  for (const { text, holds } of checksOf(lesson, ran, explored)) {
+  for (const { text, holds } of checksOf(lesson, ran, explored, profiles)) {
     const sign = holds === undefined ? '·' : holds ? '✓' : '✗'
     const state = holds === undefined ? 'not known yet: ' : holds ? 'yes: ' : 'no: '
     target.append(

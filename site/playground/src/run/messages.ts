@@ -1,8 +1,9 @@
 /** What the page and its workers say to each other. */
+import type { KernelProfile } from 'cuda-streams/sim'
 import type { PageData } from '../../../../src/tools/timeline/page-format.js'
 
 export interface Request {
-  readonly what: 'run' | 'explore'
+  readonly what: 'run' | 'explore' | 'profile'
   readonly code: string
   /** PTX in place of that which the page was built with, by the file that the program imports. */
   readonly kernels: Readonly<Record<string, string>>
@@ -104,6 +105,7 @@ export type Reply =
   | { readonly what: 'progress'; readonly runs: number; readonly maxRuns: number }
   | { readonly what: 'ran'; readonly ran: Ran }
   | { readonly what: 'explored'; readonly explored: Explored }
+  | { readonly what: 'profiled'; readonly profiles: readonly KernelProfile[] }
   /** The text is no program, or its orders cannot be tried. */
   | {
       readonly what: 'refused'

@@ -1,4 +1,4 @@
-/** Runs a program once, looked at by the sanitizer and recorded; or in every order that could matter. The same in Node and in a page. */
+/** Runs a program once, looked at by the sanitizer and recorded; or in every order that could matter; or counts what its kernels do. The same in Node and in a page. */
 import * as cuda from 'cuda-streams'
 import * as sanitizer from 'cuda-streams/sanitizer'
 import * as sim from 'cuda-streams/sim'
@@ -200,6 +200,23 @@ const sideOf = ({ what, stream, stack, capturedAt }: sanitizer.ReportedOperation
   stream,
   line: lineIn(capturedAt[0] ?? stack[0]),
 })
+
+/**
+ * Runs it once more, and counts what its kernels do, which takes them many times as long. Resolves with nothing for a program that fails: what it fails
+ * with is told by the run.
+ */
+export async function profile(code: string, kernels: KernelTexts = {}): Promise<readonly sim.KernelProfile[]> {
+  const body = compile(code)
+  const simulation = sim.simulationOf(cuda.Device.get(0))
+  let profiles: readonly sim.KernelProfile[] = []
+  await collectingUncaught(
+    () => {},
+    async () => {
+      profiles = await simulation.profile(() => play(body, () => {}, newlyPlayed(), kernels)).catch(() => [])
+    },
+  )
+  return profiles
+}
 
 /** Runs it in every order that could matter, and tells of the two that come to different ends. */
 export async function explore(

@@ -2,7 +2,7 @@
 
 import { NoProgram } from './compile.js'
 import type { Reply, Request } from './messages.js'
-import { explore, run } from './runner.js'
+import { explore, profile, run } from './runner.js'
 
 const reply = (message: Reply): void => self.postMessage(message)
 
@@ -30,6 +30,7 @@ async function answer({ what, code, kernels }: Request): Promise<void> {
   try {
     if (what === 'run')
       reply({ what: 'ran', ran: await run(code, (level, text) => reply({ what: 'console', level, text }), kernels) })
+    else if (what === 'profile') reply({ what: 'profiled', profiles: await profile(code, kernels) })
     else
       reply({
         what: 'explored',

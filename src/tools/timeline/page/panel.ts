@@ -17,6 +17,7 @@ import {
   titleOf,
   trackName,
 } from './data.js'
+import { launchFacts } from './kernel-numbers.js'
 
 /** The most links of a chain of waits that are listed. */
 const MOST_LINKS = 6
@@ -129,6 +130,8 @@ function facts(data: Data, row: number): [string, string][] {
   }
   const site = siteOf(data, row)
   if (site !== '') found.push(['called at', site])
+  const profile = data.profiles.find(([counted]) => counted === row)?.[1]
+  if (profile !== undefined) found.push(...launchFacts(profile))
   return found
 }
 

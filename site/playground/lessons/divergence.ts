@@ -1,0 +1,15 @@
+import { Device, defineKernel, Stream } from 'cuda-streams'
+import { ptx } from './divergence.cu'
+
+const addUp = defineKernel({ name: 'add_up', ptx, signature: ['in i32*', 'out i32*'] })
+
+const device = Device.get()
+const stream = new Stream()
+const numbers = Int32Array.from({ length: 256 }, (_, i) => i + 1) // 1, 2, … 256
+const values = device.alloc(numbers.byteLength, { stream })
+const total = device.alloc(4, { stream })
+
+stream.upload(values, numbers)
+stream.launch(addUp, { grid: 1, block: 256 }, values, total)
+
+export const result = await stream.download(total, Int32Array)
