@@ -18,6 +18,7 @@
 
 #include "callback-data.h"
 #include "batches.h"
+#include "graphs.h"
 #include "trace.h"
 
 #ifdef __GLIBC__
@@ -36,8 +37,8 @@ typedef void (*Callback)(void *, int, uint32_t, const void *);
 /*
  * The calls that are written, with the types of their parameters: p a word, u 32 bits, c less, o a pointer to a word
  * that the call sets, 2 a pointer to the 16 words of a CUDA_MEMCPY2D, k the arguments of a kernel, x the same in another
- * form, l a CUlaunchConfig, t code that may be the text of PTX. A call ending in `!` is written before it is made: it ends
- * what another thread may be given at once.
+ * form, l a CUlaunchConfig, t code that may be the text of PTX; d a list of nodes, n its length, e what is not written, and in capitals the
+ * parameters of a node (graphs.h). A call ending in `!` is written before it is made: it ends what another thread may be given at once.
  */
 static const struct {
   const char *name, *types;
@@ -108,7 +109,7 @@ static const struct {
     {"cuStreamBatchMemOp_v2", "pup", CHANNEL},
     {"cuStreamBeginCapture", "p", NONE},
     {"cuStreamBeginCapture_v2", "pu", NONE},
-    {"cuStreamBeginCaptureToGraph", "pp", NONE},
+    {"cuStreamBeginCaptureToGraph", "ppden", NONE},
     {"cuStreamEndCapture", "po", NONE},
     {"cuGraphInstantiate", "op", NONE},
     {"cuGraphInstantiate_v2", "op", NONE},
@@ -119,6 +120,46 @@ static const struct {
     {"cuGraphExecDestroy", "p!", NONE},
     {"cuGraphDestroy", "p!", NONE},
     {"cuGraphLaunch", "pp", CHANNEL},
+    {"cuGraphCreate", "o", NONE},
+    {"cuGraphClone", "op", NONE},
+    {"cuGraphNodeFindInClone", "opp", NONE},
+    {"cuGraphAddKernelNode", "opdnK", NONE},
+    {"cuGraphAddKernelNode_v2", "opdnK", NONE},
+    {"cuGraphAddMemcpyNode", "opdnR", NONE},
+    {"cuGraphAddMemsetNode", "opdnM", NONE},
+    {"cuGraphAddHostNode", "opdn", NONE},
+    {"cuGraphAddEmptyNode", "opdn", NONE},
+    {"cuGraphAddChildGraphNode", "opdnp", NONE},
+    {"cuGraphAddEventRecordNode", "opdnp", NONE},
+    {"cuGraphAddEventWaitNode", "opdnp", NONE},
+    {"cuGraphAddExternalSemaphoresSignalNode", "opdn", NONE},
+    {"cuGraphAddExternalSemaphoresWaitNode", "opdn", NONE},
+    {"cuGraphAddBatchMemOpNode", "opdn", NONE},
+    {"cuGraphAddMemAllocNode", "opdnA", NONE},
+    {"cuGraphAddMemFreeNode", "opdnp", NONE},
+    {"cuGraphAddNode", "opdnN", NONE},
+    {"cuGraphAddNode_v2", "opdenN", NONE},
+    {"cuGraphDestroyNode", "p!", NONE},
+    {"cuGraphAddDependencies", "pddn", NONE},
+    {"cuGraphAddDependencies_v2", "pdden", NONE},
+    {"cuGraphRemoveDependencies", "pddn", NONE},
+    {"cuGraphRemoveDependencies_v2", "pdden", NONE},
+    {"cuGraphKernelNodeSetParams", "pK", NONE},
+    {"cuGraphKernelNodeSetParams_v2", "pK", NONE},
+    {"cuGraphMemcpyNodeSetParams", "pR", NONE},
+    {"cuGraphMemsetNodeSetParams", "pM", NONE},
+    {"cuGraphEventRecordNodeSetEvent", "pp", NONE},
+    {"cuGraphEventWaitNodeSetEvent", "pp", NONE},
+    {"cuGraphNodeSetParams", "pN", NONE},
+    {"cuGraphExecKernelNodeSetParams", "ppK", NONE},
+    {"cuGraphExecKernelNodeSetParams_v2", "ppK", NONE},
+    {"cuGraphExecMemcpyNodeSetParams", "ppR", NONE},
+    {"cuGraphExecMemsetNodeSetParams", "ppM", NONE},
+    {"cuGraphExecChildGraphNodeSetParams", "ppp", NONE},
+    {"cuGraphExecEventRecordNodeSetEvent", "ppp", NONE},
+    {"cuGraphExecEventWaitNodeSetEvent", "ppp", NONE},
+    {"cuGraphExecNodeSetParams", "ppN", NONE},
+    {"cuGraphNodeSetEnabled", "ppu", NONE},
     {"cuModuleLoadData", "ot", NONE},
     {"cuModuleLoadDataEx", "ot", NONE},
     {"cuModuleLoadFatBinary", "ot", NONE},
@@ -398,6 +439,8 @@ static struct {
   int (*parameter)(void *, size_t, size_t *, size_t *);
   int (*parameterOfKernel)(void *, size_t, size_t *, size_t *);
   int (*contextDevice)(int *);
+  int (*functionName)(const char **, void *);
+  int (*kernelName)(const char **, void *);
   char *(*demangle)(const char *, char *, size_t *, int *);
 } cuda;
 
@@ -422,6 +465,10 @@ static Kernel *kernelOf(uint64_t handle, const char *name) {
   kernels[at] = kernel;
   char both[TEXT * 2];
   int status = -1;
+  /* A node's parameters have no name. Older drivers than that of CUDA 12.3 do not tell it. */
+  if (name == NULL && (cuda.functionName == NULL || cuda.functionName(&name, (void *)(uintptr_t)handle) != 0) &&
+      (cuda.kernelName == NULL || cuda.kernelName(&name, (void *)(uintptr_t)handle) != 0))
+    name = NULL;
   char *readable = cuda.demangle == NULL || name == NULL ? NULL : cuda.demangle(name, NULL, NULL, &status);
   int length = snprintf(both, sizeof both, "%s\n%s", name == NULL ? "?" : name, status == 0 ? readable : "");
   free(readable);
@@ -454,8 +501,8 @@ static void ptx(const char *code) {
   text(IS_PTX, 0, code, length);
 }
 
-/* Reads the values of a call. Returns their number. A kernel that was not met before is written. The lock is held. */
-static int read_values(int index, const CallbackData *data, uint64_t *values) {
+/* Reads the values of a call, and where its lists are. Returns the number of values. A kernel that was not met before is written. The lock is held. */
+static int read_values(int index, const CallbackData *data, uint64_t *values, NodeLists *lists) {
   const char *types = KNOWN[index].types;
   const unsigned char *params = data->functionParams;
   int count = 0;
@@ -463,6 +510,7 @@ static int read_values(int index, const CallbackData *data, uint64_t *values) {
   uint64_t function = 0;
   const void *const *arguments = NULL;
   const void *const *extra = NULL;
+  NodeKernel node = {0};
   for (; *types != 0 && *types != '!'; types++) {
     if (*types == 'u' || *types == 'c') {
       uint32_t value = 0;
@@ -507,14 +555,31 @@ static int read_values(int index, const CallbackData *data, uint64_t *values) {
       case 't':
         ptx(pointer);
         break;
+      case 'd':
+        lists->at[lists->count++] = pointer;
+        break;
+      case 'n':
+        values[count++] = lists->length = value < MOST_OF_LIST ? value : MOST_OF_LIST;
+        break;
+      case 'e':
+        break;
+      case 'K':
+      case 'R':
+      case 'M':
+      case 'A':
+      case 'N':
+        count = node_values(*types, pointer, values, count, &node);
+        break;
       default:
         if (function == 0 && strncmp(KNOWN[index].name, "cuLaunchK", 9) == 0) function = value;
         else if (function == 0 && strncmp(KNOWN[index].name, "cuLaunchC", 9) == 0) function = value;
         values[count++] = value;
     }
   }
+  const char *name = function == 0 ? NULL : data->symbolName;
+  if (node.function != 0) function = node.function, arguments = node.arguments, extra = node.extra;
   if (function != 0) {
-    Kernel *kernel = kernelOf(function, data->symbolName);
+    Kernel *kernel = kernelOf(function, name);
     if (kernel != NULL && arguments != NULL) {
       for (int each = 0; each < kernel->count; each++)
         if (arguments[each] != NULL)
@@ -535,13 +600,15 @@ static int read_values(int index, const CallbackData *data, uint64_t *values) {
   return count;
 }
 
-/* The lock is held. */
-static void put_call(int index, uint32_t context, const uint64_t *values, int count) {
-  char *out = record(IS_CALL, 24 + 8 * (size_t)count);
+/* Writes a call, with its lists behind its values. The lock is held. */
+static void put_call(int index, uint32_t context, const uint64_t *values, int count, NodeLists lists) {
+  const size_t own = 8 * (size_t)count, listed = 8 * (size_t)lists.length;
+  char *out = record(IS_CALL, 24 + own + listed * (size_t)lists.count);
   if (out == NULL) return;
-  uint32_t head[6] = {(uint32_t)index, thread, site, context, (uint32_t)count, 0};
+  uint32_t head[6] = {(uint32_t)index, thread, site, context, (uint32_t)(count + lists.count * (int)lists.length), 0};
   memcpy(out, head, 24);
-  memcpy(out + 24, values, 8 * (size_t)count);
+  memcpy(out + 24, values, own);
+  for (int at = 0; at < lists.count && listed > 0; at++) memcpy(out + 24 + own + listed * (size_t)at, lists.at[at], listed);
 }
 
 /* Writes the copies in pieces, each of which has the stream first. The lock is held. */
@@ -553,7 +620,7 @@ static void put_batch(int index, uint32_t context, Batch batch) {
     copyOf(&batch, at, piece + used);
     used += OF_COPY;
     if (used < 1 + IN_PIECE * OF_COPY && at + 1 < batch.count) continue;
-    put_call(index, context, piece, used);
+    put_call(index, context, piece, used, (NodeLists){0});
     used = 1;
   }
 }
@@ -632,7 +699,8 @@ static void called(void *user, int domain, uint32_t id, const void *info) {
   /* What the host did before it learned that work is done is written before the call that told it. */
   else if (role == OBSERVES && !hasFailed) host_called(role, NULL, 0, site);
   uint64_t values[WORDS + 32];
-  if (!begins && role == ANSWERS && !hasFailed) host_called(role, values, read_values(index, data, values), site);
+  NodeLists lists = {0};
+  if (!begins && role == ANSWERS && !hasFailed) host_called(role, values, read_values(index, data, values, &lists), site);
   if (begins == isBefore && !hasFailed) {
     pthread_mutex_lock(&trace.lock);
     if (thread == 0) thread = ++threads;
@@ -642,11 +710,11 @@ static void called(void *user, int domain, uint32_t id, const void *info) {
     /* The null stream of a thread: told with the call, by its highest bit. */
     const int isOfThread = (state - 1) & 1;
     if (isOfThread) thread |= 1u << 31;
-    const int count = read_values(index, data, values);
+    const int count = read_values(index, data, values, &lists);
     const int isBatch = role == BATCHES || role == BATCHES_3D;
     Batch batch = {0};
     if (isBatch) put_batch(index, data->contextUid, batch = batchOf(values, count, role == BATCHES_3D));
-    else put_call(index, data->contextUid, values, count);
+    else put_call(index, data->contextUid, values, count, lists);
     thread = own;
     pthread_mutex_unlock(&trace.lock);
     if (isBatch) follow_batch(batch, streamOf(batch.stream, isOfThread));
@@ -742,6 +810,8 @@ EXPORT int InitializeInjection(void) {
   *(void **)&cuda.parameter = dlsym(driver, "cuFuncGetParamInfo");
   *(void **)&cuda.parameterOfKernel = dlsym(driver, "cuKernelGetParamInfo");
   *(void **)&cuda.contextDevice = dlsym(driver, "cuCtxGetDevice");
+  *(void **)&cuda.functionName = dlsym(driver, "cuFuncGetName");
+  *(void **)&cuda.kernelName = dlsym(driver, "cuKernelGetName");
   void *runtime = dlopen("libstdc++.so.6", RTLD_NOW);
   *(void **)&cuda.demangle = runtime == NULL ? NULL : dlsym(runtime, "__cxa_demangle");
   trace.isOpen = 1;

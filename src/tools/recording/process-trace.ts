@@ -8,6 +8,7 @@ import { process } from '../../foundation/base/node-modules.js'
 import type { Pointer } from '../../foundation/driver/handle-types.js'
 import type { MemoryRows, TouchedMemory } from '../../foundation/driver/touched-memory.js'
 import { COPY_DURING_CALL, COPY_IN_ANY_ORDER } from '../sanitizer/findings.js'
+import { type AddedWork, BuiltGraphs, type GraphRecording, NOTHING } from './built-graphs.js'
 import { type ForeignAccess, ForeignKernel, type KernelPointer, usesInPtx } from './foreign-kernels.js'
 import { Journal } from './journal.js'
 import { orDamaged } from './line-checks.js'
@@ -29,8 +30,8 @@ const [WRITES, MAY_KNOW, COMPARED, BY_SYSTEM, AFTER_CALL] = [1, 2, 4, 8, 16]
 
 /** When a copy of a batch reads its source: CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL and ANY. */
 const [DURING_CALL, IN_ANY_ORDER] = [2, 3]
-/** The first handle of the orders in which such copies read, which no stream has. */
-const READ_ORDERS = 2 ** 51
+/** The first handle of streams that the process does not have: the orders in which such copies read, and that on which nodes are captured. */
+const OWN_STREAMS = 2 ** 51
 
 /** The words of a call's head, and the bit of the thread that says that null streams are those of threads. */
 const HEAD = 24
@@ -48,23 +49,39 @@ const NULL_STREAMS = 2 ** 40
 /** The flag CU_STREAM_NON_BLOCKING. */
 const NON_BLOCKING = 1
 
-/** The fields of a CUDA_MEMCPY2D, as indices of words. */
-const ROW = {
-  sourceX: 0,
-  sourceY: 1,
-  sourceType: 2,
-  sourceHost: 3,
-  sourceDevice: 4,
-  sourcePitch: 6,
-  targetX: 7,
-  targetY: 8,
-  targetType: 9,
-  targetHost: 10,
-  targetDevice: 11,
-  targetPitch: 13,
+/** The fields of one side of a copy of rows, as indices of words. */
+interface SideOfRows {
+  readonly x: number
+  readonly y: number
+  readonly z?: number
+  readonly type: number
+  readonly host: number
+  readonly device: number
+  readonly pitch: number
+  readonly height?: number
+}
+interface RowsLayout {
+  readonly source: SideOfRows
+  readonly target: SideOfRows
+  readonly width: number
+  readonly height: number
+  readonly depth?: number
+}
+/** CUDA_MEMCPY2D. */
+const IN_2D: RowsLayout = {
+  source: { x: 0, y: 1, type: 2, host: 3, device: 4, pitch: 6 },
+  target: { x: 7, y: 8, type: 9, host: 10, device: 11, pitch: 13 },
   width: 14,
   height: 15,
-} as const
+}
+/** CUDA_MEMCPY3D. */
+const IN_3D: RowsLayout = {
+  source: { x: 0, y: 1, z: 2, type: 4, host: 5, device: 6, pitch: 9, height: 10 },
+  target: { x: 11, y: 12, z: 13, type: 15, host: 16, device: 17, pitch: 20, height: 21 },
+  width: 22,
+  height: 23,
+  depth: 24,
+}
 /** The values of CU_MEMORYTYPE_HOST and CU_MEMORYTYPE_ARRAY. */
 const [ON_HOST, IN_ARRAY] = [1, 3]
 
@@ -106,7 +123,10 @@ export class Conversion {
   readonly #streams = new Set<number>()
   readonly #flags = new Map<number, number>()
   readonly #ids = new Map<number, string>()
-  #orders = 0
+  #ownStreams = 0
+  #captureStream = 0
+  /** The memory that nodes of graphs allocate: it comes and goes with launches, at one address. */
+  readonly #ofGraphs = new Set<number>()
   readonly #readOrders = new Map<number, number>()
   /** The lines for which PyTorch has made streams. */
   readonly #pooled = new Set<string>()
@@ -246,7 +266,7 @@ export class Conversion {
     this.#site = this.#sites[word(2)] ?? ''
     this.#device = this.#devices.get(word(3)) ?? 0
     const name = (this.#functions[word(0)] ?? '').replace(/_v\d+$/, '')
-    READERS[name]?.(this.steps, values)
+    READERS[name]?.(this.steps, values, this)
   }
 
   /** Notes what the host did with page-locked memory. Where it may have learned otherwise that the copy was over, it is possible only. */
@@ -272,33 +292,36 @@ export class Conversion {
   readonly steps = {
     allocated: (pointer: number, byteLength: number): void => {
       if (byteLength === 0) return
+      this.#ofGraphs.delete(pointer)
       this.#memory.add(pointer, byteLength)
       this.#put({ call: 'allocateShared', pointer, byteLength })
     },
     /** Notes that memory is freed. The call waits for the device if `waits`. */
     freed: (pointer: number, waits: boolean): void => {
-      if (!this.#memory.remove(pointer)) return
+      if (waits && this.#ofGraphs.has(pointer)) this.steps.deviceDone()
+      if (this.#ofGraphs.has(pointer) || !this.#memory.remove(pointer)) return
       if (waits) this.steps.deviceDone()
       this.#put({ call: 'freeShared', pointer, after: [] })
     },
     queuedAllocation: (pointer: number, byteLength: number, handle: number): void => {
+      this.#ofGraphs.delete(pointer)
       this.#memory.add(pointer, byteLength)
       this.#queue({ kind: 'allocate', stream: this.#stream(handle), pointer, byteLength })
     },
     queuedFree: (pointer: number, handle: number): void => {
-      if (!this.#memory.remove(pointer)) return
-      this.#queue({ kind: 'free', stream: this.#stream(handle), pointer })
+      const stream = this.#stream(handle)
+      if (this.#ofGraphs.has(pointer)) this.#touch(this.works.freed(pointer), stream)
+      else if (this.#memory.remove(pointer)) this.#queue({ kind: 'free', stream, pointer })
     },
     /** Notes a copy. `waits` is for a copy to or from memory that is not page-locked. */
     copied: (destination: number, source: number, byteLength: number, handle: number, waits: boolean): void => {
       const stream = this.#stream(handle)
       const [to, from] = [this.#memory.has(destination), this.#memory.has(source)]
-      const work = [
+      const memory = [
         ...(from ? [touched(source, byteLength, 'in')] : []),
         ...(to ? [touched(destination, byteLength, 'out')] : []),
       ]
-      if (work.length > 0 && byteLength > 0)
-        this.#queue({ kind: 'library', calls: [{ name: 'copy', stream, memory: work }] })
+      if (byteLength > 0) this.#touch({ name: 'copy', memory }, stream)
       if (waits || !to) this.steps.streamDone(handle)
     },
     /** Notes a copy of a batch, whose source may be read outside of the order of its stream: then a stream of its own stands for the read. */
@@ -320,41 +343,15 @@ export class Conversion {
     },
     filled: (pointer: number, byteLength: number, handle: number): void => {
       if (!this.#memory.has(pointer) || byteLength === 0) return
-      const stream = this.#stream(handle)
-      this.#queue({ kind: 'library', calls: [{ name: 'fill', stream, memory: [touched(pointer, byteLength, 'out')] }] })
+      this.#touch({ name: 'fill', memory: [touched(pointer, byteLength, 'out')] }, this.#stream(handle))
     },
     rows: (words: readonly number[], handle: number, waits: boolean): void => {
-      const get = (name: keyof typeof ROW): number => words[ROW[name]] ?? 0
-      const sides = (['source', 'target'] as const).flatMap((side) => {
-        const type = get(`${side}Type`)
-        if (type === IN_ARRAY) return []
-        const base = get(type === ON_HOST ? `${side}Host` : `${side}Device`)
-        const pitch = get(`${side}Pitch`) || get('width')
-        const pointer = base + get(`${side}Y`) * pitch + get(`${side}X`)
-        if (!this.#memory.has(pointer)) return []
-        const [rows, rowLength] = [get('height'), get('width')]
-        const access = side === 'source' ? 'in' : 'out'
-        const byteLength = (rows - 1) * pitch + rowLength
-        const inRows = { rows, rowLength, rowDistance: pitch, matrices: 1, matrixDistance: 0 }
-        return [touched(pointer, byteLength, access, pitch === rowLength ? undefined : inRows)]
-      })
-      const stream = this.#stream(handle)
-      if (sides.length > 0) this.#queue({ kind: 'library', calls: [{ name: 'copy', stream, memory: sides }] })
+      this.#touch(this.works.copied(words, IN_2D), this.#stream(handle))
       if (waits) this.steps.streamDone(handle)
     },
     launched: (handle: number, stream: number, words: readonly number[]): void => {
-      const kernel = this.#kernels.get(handle) ?? new ForeignKernel('?', '', undefined)
-      const pointers: KernelPointer[] = []
-      for (let at = 0; at + 1 < words.length; at += 2) {
-        const [place = 0, pointer = 0] = [words[at], words[at + 1]]
-        if (!this.#memory.has(pointer)) continue
-        pointers.push({ parameter: Math.floor(place / 2 ** 32), offset: place % 2 ** 32, pointer })
-      }
-      if (pointers.length === 0) return
-      const accesses = kernel.accesses(pointers)
-      const memory = pointers.map(({ pointer }, at) => touched(pointer, 1, this.#accessOf(accesses[at] ?? 'either')))
-      const on = this.#stream(stream)
-      this.#queue({ kind: 'library', calls: [{ name: `kernel ${kernel.title}`, stream: on, memory: merged(memory) }] })
+      const work = this.works.launched(handle, words)
+      if (work.memory.length > 0) this.#touch(work, this.#stream(stream))
     },
     streamMade: (stream: number, flags: number): void => {
       this.#streams.delete(stream)
@@ -393,16 +390,90 @@ export class Conversion {
       this.#captures += 1
       this.#put({ call: 'beginCapture', stream: this.#stream(handle) })
     },
-    captureEnded: (handle: number, graph: number): void => {
-      this.#captures -= 1
-      this.#put({ call: 'endCapture', stream: this.#stream(handle), graph })
+    captureIntoBegan: (handle: number, graph: number, after: readonly number[]): void => {
+      this.graphs.captureBegan(this.#stream(handle), graph, after)
+      this.steps.captureBegan(handle)
     },
-    instantiated: (exec: number, graph: number): void => this.#put({ call: 'instantiate', exec, graph }),
-    updated: (exec: number, graph: number): void => this.#put({ call: 'updateGraph', exec, graph }),
-    execEnded: (exec: number): void => this.#put({ call: 'destroyExec', exec }),
-    graphEnded: (graph: number): void => this.#put({ call: 'destroyGraph', graph }),
-    graphLaunched: (exec: number, handle: number): void =>
-      this.#queue({ kind: 'graph', stream: this.#stream(handle), exec }),
+    captureEnded: (handle: number, handleOfGraph: number): void => {
+      const stream = this.#stream(handle)
+      const graph = this.graphs.captureEnded(stream, handleOfGraph)
+      this.#captures -= 1
+      this.#put({ call: 'endCapture', stream, graph })
+    },
+    graphLaunched: (exec: number, handle: number): void => {
+      this.graphs.launched(exec)
+      this.#queue({ kind: 'graph', stream: this.#stream(handle), exec })
+    },
+  }
+
+  readonly graphs = new BuiltGraphs(this.#graphRecording())
+
+  #graphRecording(): GraphRecording {
+    const site = (): string => this.#site
+    return {
+      get site() {
+        return site()
+      },
+      put: (call, lines, node) => {
+        const here = this.#site
+        this.#site = lines
+        const details = { captured: true, ...(node === undefined ? {} : { node }) } as const
+        this.#journal.call(call, 0, 0, call.call === 'queue' ? details : undefined)
+        this.#site = here
+      },
+      captureStream: () => {
+        if (this.#captureStream === 0) this.#captureStream = this.#ownStream('0')
+        return this.#captureStream
+      },
+    }
+  }
+
+  /** What calls and nodes of graphs touch. */
+  readonly works = {
+    launched: (handle: number, words: readonly number[]): TouchingWork => {
+      const kernel = this.#kernels.get(handle) ?? new ForeignKernel('?', '', undefined)
+      const pointers: KernelPointer[] = []
+      for (let at = 0; at + 1 < words.length; at += 2) {
+        const [place = 0, pointer = 0] = [words[at], words[at + 1]]
+        if (!this.#memory.has(pointer)) continue
+        pointers.push({ parameter: Math.floor(place / 2 ** 32), offset: place % 2 ** 32, pointer })
+      }
+      const accesses = kernel.accesses(pointers)
+      const memory = pointers.map(({ pointer }, at) => touched(pointer, 1, this.#accessOf(accesses[at] ?? 'either')))
+      return { name: `kernel ${kernel.title}`, memory: merged(memory) }
+    },
+    copied: (words: readonly number[], layout: RowsLayout): TouchingWork => {
+      const get = (index: number | undefined, otherwise: number): number =>
+        index === undefined ? otherwise : (words[index] ?? 0)
+      const [rowLength, rows, matrices] = [get(layout.width, 0), get(layout.height, 0), get(layout.depth, 1)]
+      const memory = (['source', 'target'] as const).flatMap((name) => {
+        const side = layout[name]
+        const type = get(side.type, 0)
+        if (type === IN_ARRAY || rowLength * rows * matrices === 0) return []
+        const pitch = get(side.pitch, 0) || rowLength
+        const matrix = pitch * (get(side.height, 0) || rows)
+        const base = get(type === ON_HOST ? side.host : side.device, 0)
+        const pointer = base + get(side.z, 0) * matrix + get(side.y, 0) * pitch + get(side.x, 0)
+        if (!this.#memory.has(pointer)) return []
+        const matrixDistance = matrices === 1 ? 0 : matrix
+        return [inRows(pointer, name === 'source' ? 'in' : 'out', rowLength, rows, pitch, matrices, matrixDistance)]
+      })
+      return { name: 'copy', memory }
+    },
+    filled: (pointer: number, pitch: number, rowLength: number, rows: number): TouchingWork => {
+      const isKnown = this.#memory.has(pointer) && rowLength * rows > 0
+      return { name: 'fill', memory: isKnown ? [inRows(pointer, 'out', rowLength, rows, pitch)] : [] }
+    },
+    /** An allocation by a node of a graph: each launch makes it, at an address that is known before. */
+    allocated: (pointer: number, byteLength: number): TouchingWork => {
+      if (!this.#memory.has(pointer)) this.steps.allocated(pointer, byteLength)
+      this.#ofGraphs.add(pointer)
+      return { name: 'allocation', memory: [touched(pointer, byteLength, 'out')] }
+    },
+    freed: (pointer: number): TouchingWork => {
+      const byteLength = this.#memory.bytesAt(pointer)
+      return { name: 'free', memory: byteLength === 0 ? [] : [touched(pointer, byteLength, 'out')] }
+    },
   }
 
   /**
@@ -422,6 +493,10 @@ export class Conversion {
   #accessOf(access: ForeignAccess): TouchedMemory['access'] {
     if (access !== 'either') return access
     return this.options.possible ? 'inout' : 'in'
+  }
+
+  #touch({ name, memory }: TouchingWork, stream: number): void {
+    if (memory.length > 0) this.#queue({ kind: 'library', calls: [{ name, stream, memory }] })
   }
 
   #queue(work: RecordedWork): void {
@@ -448,12 +523,17 @@ export class Conversion {
   #readOrder(stream: number): number {
     const known = this.#readOrders.get(stream)
     if (known !== undefined) return known
-    const order = READ_ORDERS + 16 * this.#orders
-    this.#orders += 1
+    const order = this.#ownStream(this.#ids.get(stream) ?? '')
     this.#readOrders.set(stream, order)
-    this.#flags.set(order, NON_BLOCKING)
-    this.#ids.set(order, this.#ids.get(stream) ?? '')
-    return this.#stream(order)
+    return order
+  }
+
+  #ownStream(id: string): number {
+    const stream = OWN_STREAMS + 16 * this.#ownStreams
+    this.#ownStreams += 1
+    this.#flags.set(stream, NON_BLOCKING)
+    this.#ids.set(stream, id)
+    return this.#stream(stream)
   }
 
   /** The recording's number of a stream, whose facts are written at its first use. */
@@ -491,6 +571,12 @@ function isSame(one: Uint8Array, other: Uint8Array, length: number): boolean {
   return true
 }
 
+/** Work and what it touches; nothing, where that is no memory that is known. */
+interface TouchingWork {
+  readonly name: string
+  readonly memory: readonly TouchedMemory[]
+}
+
 interface BatchedCopy {
   readonly to: number
   readonly from: number
@@ -506,6 +592,22 @@ function touched(
   rows?: MemoryRows,
 ): TouchedMemory {
   return { pointer: pointer as Pointer, byteLength, access, argument: undefined, rows }
+}
+
+function inRows(
+  pointer: number,
+  access: TouchedMemory['access'],
+  rowLength: number,
+  rows: number,
+  pitch: number,
+  matrices = 1,
+  matrixDistance = 0,
+): TouchedMemory {
+  const rowDistance = rows === 1 ? rowLength : pitch
+  const byteLength = (matrices - 1) * matrixDistance + (rows - 1) * rowDistance + rowLength
+  const isWhole = rowDistance === rowLength && (matrices === 1 || matrixDistance === rows * rowLength)
+  const gaps = { rows, rowLength, rowDistance, matrices, matrixDistance }
+  return touched(pointer, byteLength, access, isWhole ? undefined : gaps)
 }
 
 /** The accesses with one for each address: a kernel may be given a pointer twice. */
@@ -540,6 +642,11 @@ class Allocations {
     return start !== undefined && pointer < start + (this.#lengths.get(start) ?? 0)
   }
 
+  /** The length of what was allocated at this address; 0 if nothing was. */
+  bytesAt(pointer: number): number {
+    return this.#lengths.get(pointer) ?? 0
+  }
+
   /** The number of allocations that begin at this address or before it. */
   #after(pointer: number): number {
     return upperBound(this.#starts.length, (index) => this.#starts[index] ?? 0, pointer)
@@ -547,7 +654,7 @@ class Allocations {
 }
 
 type Steps = Conversion['steps']
-type Read = (steps: Steps, values: readonly number[]) => void
+type Read = (steps: Steps, values: readonly number[], trace: Conversion) => void
 
 /** The words of a call, with zeros for those that are missing. */
 const at = (values: readonly number[], index: number): number => values[index] ?? 0
@@ -573,7 +680,56 @@ const batch: Read = (steps, v) => {
 }
 const launch: Read = (steps, v) => steps.launched(at(v, 0), at(v, 8), v.slice(9))
 const awaitValue: Read = (steps, v) => steps.valueAwaited(at(v, 0))
-const instantiate: Read = (steps, v) => steps.instantiated(at(v, 0), at(v, 1))
+const instantiate: Read = (_, v, { graphs }) => graphs.instantiated(at(v, 0), at(v, 1))
+
+/** Reads what a node does from the words of its parameters. */
+type ReadNode = (parameters: readonly number[], works: Conversion['works']) => AddedWork
+
+const touches = (work: TouchingWork): AddedWork => ({ kind: 'touches', ...work })
+const kernelNode: ReadNode = (v, works) => touches(works.launched(at(v, 0), v.slice(1)))
+const copyNode: ReadNode = (v, works) => touches(works.copied(v, IN_3D))
+const fillNode: ReadNode = (v, works) => touches(works.filled(at(v, 0), at(v, 1), at(v, 2) * at(v, 3), at(v, 4)))
+const allocationNode: ReadNode = (v, works) => touches(works.allocated(at(v, 0), at(v, 1)))
+const freeNode: ReadNode = (v, works) => touches(works.freed(at(v, 0)))
+const graphNode: ReadNode = (v) => ({ kind: 'graph', graph: at(v, 0) })
+const waitNode: ReadNode = (v) => ({ kind: 'wait', event: at(v, 0) })
+const recordNode: ReadNode = (v) => ({ kind: 'record', event: at(v, 0) })
+const emptyNode: ReadNode = () => NOTHING
+
+/** The readers of nodes by their CUgraphNodeType; others, such as host functions, have a place in the order alone. */
+const NODES: Readonly<Record<number, ReadNode>> = {
+  0: kernelNode,
+  1: copyNode,
+  2: fillNode,
+  4: graphNode,
+  6: waitNode,
+  7: recordNode,
+  10: allocationNode,
+  11: freeNode,
+}
+const anyNode: ReadNode = (v, works) => (NODES[at(v, 0)] ?? emptyNode)(v.slice(1), works)
+
+/** The lists at the end of a call, each of so many nodes. */
+function listsOf(v: readonly number[], length: number, count: number): readonly (readonly number[])[] {
+  const begin = Math.max(0, v.length - count * length)
+  return Array.from({ length: count }, (_, index) => v.slice(begin + index * length, begin + (index + 1) * length))
+}
+
+/** A node that is added: its handle, its graph, the number of those that it comes after, its parameters, and those. */
+const addNode =
+  (read: ReadNode): Read =>
+  (_, v, { graphs, works }) => {
+    const [after = []] = listsOf(v, at(v, 2), 1)
+    graphs.added(at(v, 1), at(v, 0), after, read(v.slice(3, Math.max(3, v.length - after.length)), works))
+  }
+const changeNode =
+  (read: ReadNode): Read =>
+  (_, v, { graphs, works }) =>
+    graphs.changed(at(v, 0), read(v.slice(1), works))
+const changeInExec =
+  (read: ReadNode): Read =>
+  (_, v, { graphs, works }) =>
+    graphs.execChanged(at(v, 0), at(v, 1), read(v.slice(2), works))
 
 /** The readers of calls, by the name of a function without its version. */
 const READERS: Readonly<Record<string, Read>> = {
@@ -635,13 +791,53 @@ const READERS: Readonly<Record<string, Read>> = {
   cuStreamWaitValue64: awaitValue,
   cuStreamBatchMemOp: awaitValue,
   cuStreamBeginCapture: (steps, v) => steps.captureBegan(at(v, 0)),
-  cuStreamBeginCaptureToGraph: (steps, v) => steps.captureBegan(at(v, 0)),
+  cuStreamBeginCaptureToGraph: (steps, v) => steps.captureIntoBegan(at(v, 0), at(v, 1), listsOf(v, at(v, 2), 1).flat()),
   cuStreamEndCapture: (steps, v) => steps.captureEnded(at(v, 0), at(v, 1)),
   cuGraphInstantiate: instantiate,
   cuGraphInstantiateWithFlags: instantiate,
   cuGraphInstantiateWithParams: instantiate,
-  cuGraphExecUpdate: (steps, v) => steps.updated(at(v, 0), at(v, 1)),
-  cuGraphExecDestroy: (steps, v) => steps.execEnded(at(v, 0)),
-  cuGraphDestroy: (steps, v) => steps.graphEnded(at(v, 0)),
+  cuGraphExecUpdate: (_, v, { graphs }) => graphs.updated(at(v, 0), at(v, 1)),
+  cuGraphExecDestroy: (_, v, { graphs }) => graphs.execEnded(at(v, 0)),
+  cuGraphDestroy: (_, v, { graphs }) => graphs.graphEnded(at(v, 0)),
   cuGraphLaunch: (steps, v) => steps.graphLaunched(at(v, 0), at(v, 1)),
+  cuGraphCreate: (_, v, { graphs }) => graphs.graphMade(at(v, 0)),
+  cuGraphClone: (_, v, { graphs }) => graphs.cloned(at(v, 0), at(v, 1)),
+  cuGraphNodeFindInClone: (_, v, { graphs }) => graphs.foundInClone(at(v, 0), at(v, 1), at(v, 2)),
+  cuGraphAddKernelNode: addNode(kernelNode),
+  cuGraphAddMemcpyNode: addNode(copyNode),
+  cuGraphAddMemsetNode: addNode(fillNode),
+  cuGraphAddHostNode: addNode(emptyNode),
+  cuGraphAddEmptyNode: addNode(emptyNode),
+  cuGraphAddChildGraphNode: addNode(graphNode),
+  cuGraphAddEventRecordNode: addNode(recordNode),
+  cuGraphAddEventWaitNode: addNode(waitNode),
+  cuGraphAddExternalSemaphoresSignalNode: addNode(emptyNode),
+  cuGraphAddExternalSemaphoresWaitNode: addNode(emptyNode),
+  cuGraphAddBatchMemOpNode: addNode(emptyNode),
+  cuGraphAddMemAllocNode: addNode(allocationNode),
+  cuGraphAddMemFreeNode: addNode(freeNode),
+  cuGraphAddNode: addNode(anyNode),
+  cuGraphDestroyNode: (_, v, { graphs }) => graphs.removed(at(v, 0)),
+  cuGraphAddDependencies: (_, v, { graphs }) => {
+    const [from = [], to = []] = listsOf(v, at(v, 1), 2)
+    graphs.joined(at(v, 0), from, to)
+  },
+  cuGraphRemoveDependencies: (_, v, { graphs }) => {
+    const [from = [], to = []] = listsOf(v, at(v, 1), 2)
+    graphs.parted(at(v, 0), from, to)
+  },
+  cuGraphKernelNodeSetParams: changeNode(kernelNode),
+  cuGraphMemcpyNodeSetParams: changeNode(copyNode),
+  cuGraphMemsetNodeSetParams: changeNode(fillNode),
+  cuGraphEventRecordNodeSetEvent: changeNode(recordNode),
+  cuGraphEventWaitNodeSetEvent: changeNode(waitNode),
+  cuGraphNodeSetParams: changeNode(anyNode),
+  cuGraphExecKernelNodeSetParams: changeInExec(kernelNode),
+  cuGraphExecMemcpyNodeSetParams: changeInExec(copyNode),
+  cuGraphExecMemsetNodeSetParams: changeInExec(fillNode),
+  cuGraphExecChildGraphNodeSetParams: changeInExec(graphNode),
+  cuGraphExecEventRecordNodeSetEvent: changeInExec(recordNode),
+  cuGraphExecEventWaitNodeSetEvent: changeInExec(waitNode),
+  cuGraphExecNodeSetParams: changeInExec(anyNode),
+  cuGraphNodeSetEnabled: (_, v, { graphs }) => graphs.enabled(at(v, 0), at(v, 1), at(v, 2) !== 0),
 }
