@@ -119,9 +119,12 @@ export class CapturedGraph<
   end(): readonly CapturedNode<Work>[] {
     this.#over = true
     const nodes = this.#nodes
-    const followed = new Set(nodes.flatMap(({ after }) => after))
-    for (const [place, node] of this.frontierOf(this.origin).entries()) {
-      if (!followed.has(node)) nodes[node.index] = { ...node, rank: nodes.length + place }
+    const frontier = this.frontierOf(this.origin)
+    const last = new Set(frontier)
+    // A graph to which many captures add one node each has many nodes at each end: no list of what they come after is made.
+    for (const { after } of nodes) for (const node of after) last.delete(node)
+    for (const [place, node] of frontier.entries()) {
+      if (last.has(node)) nodes[node.index] = { ...node, rank: nodes.length + place }
     }
     for (const stream of this.#frontiers.keys()) stream.capture = undefined
     this.#frontiers.clear()

@@ -501,8 +501,8 @@ function sideLines(which: string, side: ReportedOperation): string[] {
   const part = (title: string, stack: readonly string[]): void => {
     if (stack.length > 0) lines.push(`    ${title}`, ...stack.map((line) => `      ${line}`))
   }
-  part(isInHostFunction ? 'in a host function captured' : 'captured', side.capturedAt)
-  part('in a graph launched within the capture of another', side.withinAt)
+  part(isInHostFunction ? 'in a host function captured' : 'its node was made', side.capturedAt)
+  part('in a child graph, whose node was made', side.withinAt)
   part(side.capturedAt.length > 0 ? 'whose graph was launched' : 'in a host function queued', side.queuedAt)
   const [made] = side.streamMadeAt
   if (made !== undefined && side.stream !== undefined && UNNAMED.test(side.stream)) {
@@ -619,7 +619,11 @@ function adviceInLanguage(
   const [earlier, later] = places
   const [one, other] = [nounAt(earlier, first), nounAt(later, second)]
   if (earlier.capture !== later.capture) {
-    return `Let the node of this ${other} depend on that of that ${one} (\`cudaGraphAddDependencies\`).`
+    const [before, after] = [
+      earlier === first.captured ? one : 'child graph',
+      later === second.captured ? other : 'child graph',
+    ]
+    return `Let the node of this ${after} depend on that of that ${before} (\`cudaGraphAddDependencies\`).`
   }
   return waitInLanguage(
     language,

@@ -289,8 +289,9 @@ export class HappensBefore implements LaunchOrder {
    * them is not known.
    */
   captureBegins(handle: StreamHandle, before: CapturedNodes = [], after: readonly NodeHandle[] = []): void {
-    const named = before.filter(({ work }) => work.kind === 'work' && after.some((node) => node === work.node))
-    new Capture(this.streams.at(handle), true, before, named.length < after.length ? before : named)
+    const nodes = new Set<NodeHandle | undefined>(after)
+    const named = nodes.size === 0 ? [] : before.filter(({ work }) => work.kind === 'work' && nodes.has(work.node))
+    new Capture(this.streams.at(handle), true, before, named.length < nodes.size ? before : named)
   }
 
   /** Returns the nodes of the capture; undefined if some of them are older than the sanitizer. */

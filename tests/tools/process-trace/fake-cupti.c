@@ -17,7 +17,13 @@ static void (*callback)(void *, int, uint32_t, const void *);
 static const char *const NAMES[] = {
     "cuMemAlloc_v2", "cuStreamCreate", "cuEventCreate", "cuLaunchKernel", "cuEventRecord", "cuStreamWaitEvent_ptsz",
     "cuMemcpyDtoHAsync_v2", "cuMemAllocHost_v2", "cuStreamQuery", "cuMemFree_v2", "cuLaunchKernelEx", "cuDeviceGetCount",
-    "cuMemcpyHtoDAsync_v2", "cuStreamSynchronize", "cuMemcpyBatchAsync_v2", "cuMemFreeHost", "cuLaunchHostFunc", "cuMemcpy2DAsync_v2"};
+    "cuMemcpyHtoDAsync_v2", "cuStreamSynchronize", "cuMemcpyBatchAsync_v2", "cuMemFreeHost", "cuLaunchHostFunc", "cuMemcpy2DAsync_v2",
+    "cuGraphCreate", "cuGraphClone", "cuGraphNodeFindInClone", "cuGraphAddKernelNode_v2", "cuGraphAddMemcpyNode", "cuGraphAddMemsetNode", "cuGraphAddHostNode",
+    "cuGraphAddEmptyNode", "cuGraphAddChildGraphNode", "cuGraphAddEventRecordNode", "cuGraphAddEventWaitNode", "cuGraphAddMemAllocNode",
+    "cuGraphAddMemFreeNode", "cuGraphAddNode_v2", "cuGraphDestroyNode", "cuGraphAddDependencies_v2", "cuGraphRemoveDependencies", "cuGraphKernelNodeSetParams_v2",
+    "cuGraphExecKernelNodeSetParams_v2", "cuGraphExecMemsetNodeSetParams", "cuGraphExecMemcpyNodeSetParams", "cuGraphNodeSetEnabled", "cuGraphInstantiateWithFlags",
+    "cuGraphExecUpdate_v2", "cuGraphLaunch", "cuGraphDestroy", "cuGraphExecDestroy", "cuStreamBeginCapture_v2", "cuStreamBeginCaptureToGraph", "cuStreamEndCapture",
+    "cuMemFreeAsync"};
 static int enabled[64];
 
 __attribute__((visibility("default"))) int cuptiSubscribe(void **out, void *called, void *user) {
@@ -183,6 +189,352 @@ static const struct { const char *name; void (*run)(int); } HOST[] = {
     {"unseen", unseen}, {"neighbour", neighbour}, {"rows", rows}, {"inBatch", inBatch}, {"inAnyOrder", inAnyOrder}, {"duringCall", duringCall},
     {"reused", reused}, {"child", child}, {"told", told}, {"large", large}, {"answered", answered}};
 
+/* ---- Graphs whose nodes are added one by one ---------------------------------------------------------------------------- */
+
+static void (*site)(const char *);
+static uint64_t y = 0x7f0000100000, z = 0x7f0000200000, graph = 0x6100000000, exec = 0x6200000000, lastHandle = 0x6000000000;
+enum { SET = 77, READ = 78 };
+
+/* Nodes, with their number first. */
+typedef struct { uint64_t count, of[3]; } Nodes;
+#define AFTER(...) ((Nodes){sizeof((uint64_t[]){__VA_ARGS__}) / 8, {__VA_ARGS__}})
+static const Nodes NONE = {0, {0}};
+/* The nodes, without the last one where the program lacks a wait. */
+static Nodes needs(int isRight, Nodes nodes) { nodes.count -= !isRight; return nodes; }
+
+/* A node is added by the line of its name. */
+static uint64_t add(const char *function, const char *line, uint64_t to, Nodes after, const void *parameters) {
+  uint64_t node = lastHandle += 16;
+  char lines[64];
+  snprintf(lines, sizeof lines, "at %s (/app/nodes.c:1)", line);
+  site(lines);
+  if (strcmp(function, "cuGraphAddNode_v2") == 0)
+    call(function, &(struct { uint64_t *out, graph, *after, edges, count; const void *parameters; }){&node, to, after.of, 0, after.count, parameters}, 0, NULL);
+  else
+    call(function, &(struct { uint64_t *out, graph, *after, count; const void *parameters; uint64_t context; }){&node, to, after.of, after.count, parameters, 1}, 0, NULL);
+  site(NULL);
+  return node;
+}
+typedef struct { uint64_t function; uint32_t shape[7]; void **arguments, **extra; uint64_t kernel, context; } Kernel;
+static Kernel kernelOf(uint64_t function, uint64_t *pointer) {
+  static void *arguments[4][1];
+  static int used;
+  arguments[used = (used + 1) % 4][0] = pointer;
+  return (Kernel){function, {1, 1, 1, 32, 1, 1, 0}, arguments[used], NULL, 0, 1};
+}
+static uint64_t kernel(const char *line, uint64_t function, uint64_t *pointer, Nodes after) {
+  Kernel parameters = kernelOf(function, pointer);
+  return add("cuGraphAddKernelNode_v2", line, graph, after, &parameters);
+}
+typedef struct { uint64_t to, pitch; uint32_t value, width; uint64_t columns, rows; } Fill;
+static uint64_t fill(const char *line, Fill parameters, Nodes after) { return add("cuGraphAddMemsetNode", line, graph, after, &parameters); }
+typedef struct { uint64_t words[25]; } Copy;
+static Copy copyOf(uint64_t to, uint64_t from, uint64_t bytes, uint64_t rows, uint64_t pitch) {
+  /* The halves of words behind the types of memory are gaps. */
+  return (Copy){{0, 0, 0, 0, 2 | 7ull << 32, 0, from, 0, 0, pitch, rows, 0, 0, 0, 0, 2 | 7ull << 32, 0, to, 0, 0, pitch, rows, bytes, rows, 1}};
+}
+static uint64_t copy(const char *line, Copy parameters, Nodes after) { return add("cuGraphAddMemcpyNode", line, graph, after, &parameters); }
+static uint64_t value(const char *function, const char *line, uint64_t of, Nodes after) { return add(function, line, graph, after, (void *)(uintptr_t)of); }
+static uint64_t empty(Nodes after) { return value("cuGraphAddEmptyNode", "empty", 0, after); }
+static void create(uint64_t handle) { graph = handle; call("cuGraphCreate", &(struct { uint64_t *out; uint32_t flags; }){&graph, 0}, 0, NULL); }
+static void destroyGraph(uint64_t handle) { call("cuGraphDestroy", &handle, 0, NULL); }
+static void instantiate(uint64_t from) { call("cuGraphInstantiateWithFlags", &(struct { uint64_t *out, graph, flags; }){&exec, from, 0}, 0, NULL); }
+static void launchOn(uint64_t stream) { call("cuGraphLaunch", &(struct { uint64_t exec, stream; }){exec, stream}, 0, NULL); }
+static void launchGraph(void) { instantiate(graph); launchOn(one); }
+static void edges(const char *function, uint64_t from, uint64_t to) {
+  if (strcmp(function, "cuGraphRemoveDependencies") == 0) call(function, &(struct { uint64_t graph, *from, *to, count; }){graph, &from, &to, 1}, 0, NULL);
+  else call(function, &(struct { uint64_t graph, *from, *to, data, count; }){graph, &from, &to, 0, 1}, 0, NULL);
+}
+static void join(uint64_t from, uint64_t to) { edges("cuGraphAddDependencies_v2", from, to); }
+static void orderStreams(int isRight) {
+  if (!isRight) return;
+  call("cuEventRecord", &(struct { uint64_t event, stream; }){event, one}, 0, NULL);
+  call("cuStreamWaitEvent_ptsz", &(struct { uint64_t stream, event; uint32_t flags; }){two, event, 0}, 0, NULL);
+}
+static void capture(uint64_t stream, uint64_t function, uint64_t *pointer) {
+  void *arguments[] = {pointer};
+  call("cuLaunchKernel", &(struct { uint64_t f; uint32_t shape[7]; uint64_t stream; void **arguments, **extra; }){function, {1, 1, 1, 32, 1, 1, 0}, stream, arguments, NULL}, 0,
+       function == SET ? "_Z3setPfi" : "_Z4readPKfi");
+}
+static void begin(uint64_t stream) { call("cuStreamBeginCapture_v2", &(struct { uint64_t stream; uint32_t mode; }){stream, 0}, 0, NULL); }
+static void beginInto(uint64_t stream, uint64_t into, Nodes after) {
+  call("cuStreamBeginCaptureToGraph", &(struct { uint64_t stream, graph, *after, edges, count; uint32_t mode; }){stream, into, after.of, 0, after.count, 0}, 0, NULL);
+}
+static void end(uint64_t stream, uint64_t captured) { call("cuStreamEndCapture", &(struct { uint64_t stream, *out; }){stream, &captured}, 0, NULL); }
+
+static void forkJoin(int isRight) {
+  const uint64_t root = kernel("first", SET, &x, NONE), left = kernel("left", READ, &x, AFTER(root)), right = kernel("right", READ, &x, AFTER(root));
+  kernel("last", SET, &x, needs(isRight, AFTER(left, right)));
+  launchGraph();
+}
+static void diamond(int isRight) {
+  const uint64_t root = kernel("first", SET, &x, NONE), left = copy("left", copyOf(y, x, 4096, 1, 0), AFTER(root));
+  const uint64_t right = fill("right", (Fill){z, 0, 0, 4, 1024, 1}, AFTER(root));
+  const uint64_t bottom = copy("bottom", copyOf(x, y, 4096, 1, 0), AFTER(left));
+  copy("last", copyOf(y, z, 4096, 1, 0), needs(isRight, AFTER(bottom, right)));
+  launchGraph();
+}
+/* The edges are added later, and against the order in which the nodes were. */
+static void throughEmpty(int isRight) {
+  const uint64_t last = kernel("last", READ, &x, NONE), between = empty(NONE), first = kernel("first", SET, &x, NONE);
+  join(between, last);
+  if (isRight) join(first, between);
+  launchGraph();
+}
+static void removed(int isRight) {
+  const uint64_t first = kernel("first", SET, &x, NONE), last = kernel("last", READ, &x, AFTER(first));
+  if (!isRight) edges("cuGraphRemoveDependencies", first, last);
+  launchGraph();
+}
+/* A node takes its edges with it. */
+static void destroyed(int isRight) {
+  const uint64_t first = kernel("first", SET, &x, NONE), between = empty(AFTER(first));
+  kernel("last", READ, &x, AFTER(between));
+  if (!isRight) call("cuGraphDestroyNode", &between, 0, NULL);
+  launchGraph();
+}
+/* Columns of one matrix: the rows of both lie between each other, and meet where one begins too early. */
+static void rowsOfNodes(int isRight) {
+  fill("first", (Fill){x, 64, 0, 4, 8, 10}, NONE);
+  copy("last", copyOf(x + (isRight ? 32 : 28), y, 32, 10, 64), NONE);
+  launchGraph();
+}
+static void inChild(int isRight) {
+  const uint64_t parent = graph, child = 0x6100000010;
+  create(child);
+  kernel("first", SET, &x, NONE);
+  graph = parent;
+  const uint64_t node = value("cuGraphAddChildGraphNode", "child", child, NONE);
+  /* The parent has a copy of what the graph was. */
+  graph = child;
+  kernel("later", SET, &y, NONE);
+  destroyGraph(child);
+  graph = parent;
+  kernel("beside", READ, &y, NONE);
+  kernel("last", READ, &x, needs(isRight, AFTER(node)));
+  launchGraph();
+}
+static void capturedChild(int isRight) {
+  const uint64_t child = 0x6100000010;
+  begin(one);
+  capture(one, SET, &x);
+  end(one, child);
+  const uint64_t node = value("cuGraphAddChildGraphNode", "child", child, NONE);
+  destroyGraph(child);
+  kernel("last", READ, &x, needs(isRight, AFTER(node)));
+  launchGraph();
+}
+static void changedKernel(int isRight) {
+  kernel("first", SET, &x, NONE);
+  const uint64_t last = kernel("before", SET, &y, NONE);
+  launchGraph();
+  const Kernel parameters = kernelOf(READ, isRight ? &z : &x);
+  site("at last (/app/nodes.c:1)");
+  call("cuGraphExecKernelNodeSetParams_v2", &(struct { uint64_t exec, node; const void *parameters; }){exec, last, &parameters}, 0, NULL);
+  site(NULL);
+  launchOn(one);
+}
+static void changedFill(int isRight) {
+  kernel("first", SET, &x, NONE);
+  const uint64_t last = fill("before", (Fill){y, 0, 0, 1, 64, 1}, NONE);
+  instantiate(graph);
+  const Fill parameters = {isRight ? z : x, 0, 0, 1, 64, 1};
+  site("at last (/app/nodes.c:1)");
+  call("cuGraphExecMemsetNodeSetParams", &(struct { uint64_t exec, node; const void *parameters; uint64_t context; }){exec, last, &parameters, 1}, 0, NULL);
+  site(NULL);
+  launchOn(one);
+}
+static void changedCopy(int isRight) {
+  kernel("first", SET, &x, NONE);
+  const uint64_t last = copy("before", copyOf(y, z, 64, 1, 0), NONE);
+  instantiate(graph);
+  const Copy parameters = copyOf(y, isRight ? y + 1024 : x, 64, 1, 0);
+  site("at last (/app/nodes.c:1)");
+  call("cuGraphExecMemcpyNodeSetParams", &(struct { uint64_t exec, node; const void *parameters; uint64_t context; }){exec, last, &parameters, 1}, 0, NULL);
+  site(NULL);
+  launchOn(one);
+}
+/* The change comes before the instance. */
+static void changedNode(int isRight) {
+  kernel("first", SET, &x, NONE);
+  const uint64_t last = kernel("before", READ, &y, NONE);
+  const Kernel parameters = kernelOf(READ, isRight ? &z : &x);
+  site("at last (/app/nodes.c:1)");
+  call("cuGraphKernelNodeSetParams_v2", &(struct { uint64_t node; const void *parameters; }){last, &parameters}, 0, NULL);
+  site(NULL);
+  launchGraph();
+}
+static void updatedExec(int isRight) {
+  const uint64_t first = kernel("before", SET, &x, NONE);
+  kernel("before", READ, &x, AFTER(first));
+  launchGraph();
+  create(0x6100000010);
+  const uint64_t other = kernel("first", SET, &x, NONE);
+  kernel("last", READ, &x, needs(isRight, AFTER(other)));
+  call("cuGraphExecUpdate_v2", &(struct { uint64_t exec, graph; void *result; }){exec, graph, NULL}, 0, NULL);
+  launchOn(one);
+}
+static void switchedOff(int isRight) {
+  kernel("first", SET, &x, NONE);
+  const uint64_t last = kernel("last", READ, &x, NONE);
+  instantiate(graph);
+  call("cuGraphNodeSetEnabled", &(struct { uint64_t exec, node; uint32_t isEnabled; }){exec, last, !isRight}, 0, NULL);
+  launchOn(one);
+}
+static void inClone(int isRight) {
+  const uint64_t first = kernel("first", SET, &x, NONE), original = graph;
+  uint64_t clone = 0x6100000010, found = lastHandle += 16;
+  call("cuGraphClone", &(struct { uint64_t *out, graph; }){&clone, original}, 0, NULL);
+  destroyGraph(original);
+  call("cuGraphNodeFindInClone", &(struct { uint64_t *out, original, clone; }){&found, first, clone}, 0, NULL);
+  graph = clone;
+  kernel("last", READ, &x, needs(isRight, AFTER(found)));
+  launchGraph();
+}
+static void ofAnyType(int isRight) {
+  struct { uint32_t type, reserved[3]; union { Kernel kernel; struct { uint64_t flags, context; Copy copy; } copy; uint64_t words[29]; }; uint64_t end; } node = {.type = 0, .kernel = kernelOf(SET, &x)};
+  const uint64_t first = add("cuGraphAddNode_v2", "first", graph, NONE, &node);
+  node.type = 5;
+  const uint64_t between = add("cuGraphAddNode_v2", "empty", graph, AFTER(first), &node);
+  node.type = 1;
+  node.copy.copy = copyOf(y, x, 64, 1, 0);
+  add("cuGraphAddNode_v2", "last", graph, needs(isRight, AFTER(between)), &node);
+  launchGraph();
+}
+static void twoStreams(int isRight) {
+  kernel("first", SET, &x, NONE);
+  launchGraph();
+  create(0x6100000010);
+  exec += 16;
+  kernel("last", READ, &x, NONE);
+  orderStreams(isRight);
+  instantiate(graph);
+  launchOn(two);
+}
+/* The launches of one instance wait for each other. */
+static void twoLaunches(int isRight) {
+  kernel("first", SET, &x, NONE);
+  launchGraph();
+  launchOn(two);
+  if (!isRight) capture(one, SET, &x);
+}
+static void eventNodes(int isRight) {
+  const uint64_t first = kernel("first", SET, &x, NONE);
+  value("cuGraphAddEventRecordNode", "record", event, AFTER(first));
+  launchGraph();
+  create(0x6100000010);
+  exec += 16;
+  const uint64_t wait = value("cuGraphAddEventWaitNode", "wait", event, NONE);
+  kernel("last", READ, &x, needs(isRight, AFTER(wait)));
+  instantiate(graph);
+  launchOn(two);
+}
+static void allocationNode(int isRight) {
+  uint64_t parameters[15] = {0};
+  const uint64_t memory = 0x7f0000300000;
+  parameters[13] = 4096;
+  parameters[14] = memory;
+  const uint64_t allocation = add("cuGraphAddMemAllocNode", "first", graph, NONE, parameters);
+  const uint64_t used = kernel("last", SET, &(uint64_t){memory}, needs(isRight, AFTER(allocation)));
+  if (isRight) value("cuGraphAddMemFreeNode", "free", memory, AFTER(used));
+  launchGraph();
+  launchOn(one);
+}
+/* The free comes after each launch, in its stream; what the next launch uses is not gone. */
+static void freedOutside(int isRight) {
+  uint64_t parameters[15] = {0};
+  const uint64_t memory = 0x7f0000300000;
+  parameters[13] = 4096;
+  parameters[14] = memory;
+  const uint64_t allocation = add("cuGraphAddMemAllocNode", "allocation", graph, NONE, parameters);
+  kernel("first", SET, &(uint64_t){memory}, AFTER(allocation));
+  instantiate(graph);
+  for (int time = 0; time < 2; time++) {
+    launchOn(one);
+    orderStreams(isRight);
+    call("cuMemFreeAsync", &(struct { uint64_t pointer, stream; }){memory, two}, 0, NULL);
+    if (!isRight) break;
+    call("cuEventRecord", &(struct { uint64_t event, stream; }){event, two}, 0, NULL);
+    call("cuStreamWaitEvent_ptsz", &(struct { uint64_t stream, event; uint32_t flags; }){one, event, 0}, 0, NULL);
+  }
+}
+static void capturedInto(int isRight) {
+  const uint64_t first = kernel("first", SET, &x, NONE);
+  beginInto(one, graph, needs(isRight, AFTER(first)));
+  site("at last (/app/nodes.c:1)");
+  capture(one, READ, &x);
+  site(NULL);
+  end(one, graph);
+  launchGraph();
+}
+/* The handles of captured nodes are not known: a node after one of them comes after all. */
+static void afterCaptured(int isRight) {
+  begin(one);
+  site("at first (/app/nodes.c:1)");
+  capture(one, SET, &x);
+  site(NULL);
+  end(one, graph);
+  kernel("last", READ, &x, needs(isRight, AFTER(12345)));
+  launchGraph();
+}
+/* Nothing is concluded from a graph or an instance of which a node is not known. */
+static void unknownNode(int isRight) {
+  kernel("first", SET, &x, NONE);
+  const uint64_t last = kernel("last", READ, &x, NONE);
+  if (isRight) join(12345, last);
+  launchGraph();
+}
+static void unknownChange(int isRight) {
+  kernel("first", SET, &x, NONE);
+  kernel("last", READ, &x, NONE);
+  instantiate(graph);
+  const Kernel parameters = kernelOf(READ, &x);
+  if (isRight) call("cuGraphExecKernelNodeSetParams_v2", &(struct { uint64_t exec, node; const void *parameters; }){exec, 12345, &parameters}, 0, NULL);
+  launchOn(one);
+}
+/* More nodes than values have room. */
+static void manyNodes(int isRight) {
+  enum { MANY = 500 };
+  uint64_t all[MANY], node = 0;
+  all[0] = kernel("first", SET, &x, NONE);
+  for (int at = 1; at < MANY; at++) all[at] = empty(AFTER(all[at == MANY - 1 && isRight ? 0 : at - 1]));
+  /* Only the last of the list has an order, of which the racy program has none. */
+  node = lastHandle += 16;
+  Kernel parameters = kernelOf(READ, &x);
+  uint64_t tail[MANY];
+  for (int at = 0; at < MANY; at++) tail[at] = at == 0 ? kernel("beside", READ, &y, NONE) : empty(AFTER(tail[0]));
+  tail[MANY - 1] = isRight ? all[MANY - 1] : tail[MANY - 1];
+  site("at last (/app/nodes.c:1)");
+  call("cuGraphAddKernelNode_v2", &(struct { uint64_t *out, graph, *after, count; const void *parameters; }){&node, graph, tail, MANY, &parameters}, 0, NULL);
+  site(NULL);
+  launchGraph();
+}
+
+static const struct { const char *name; void (*run)(int); } NODES[] = {
+    {"forkJoin", forkJoin}, {"diamond", diamond}, {"throughEmpty", throughEmpty}, {"removed", removed}, {"destroyed", destroyed}, {"rowsOfNodes", rowsOfNodes},
+    {"inChild", inChild}, {"capturedChild", capturedChild}, {"changedKernel", changedKernel}, {"changedFill", changedFill}, {"changedCopy", changedCopy},
+    {"changedNode", changedNode}, {"updatedExec", updatedExec}, {"switchedOff", switchedOff}, {"inClone", inClone}, {"ofAnyType", ofAnyType},
+    {"twoStreams", twoStreams}, {"twoLaunches", twoLaunches}, {"eventNodes", eventNodes}, {"allocationNode", allocationNode}, {"freedOutside", freedOutside},
+    {"capturedInto", capturedInto}, {"afterCaptured", afterCaptured}, {"unknownNode", unknownNode}, {"unknownChange", unknownChange}, {"manyNodes", manyNodes}};
+
+static int playNodes(const char *name, int isRight) {
+  call("cuMemAlloc_v2", &(struct { uint64_t *out; uint64_t bytes; }){&x, 4096}, 0, NULL);
+  call("cuMemAlloc_v2", &(struct { uint64_t *out; uint64_t bytes; }){&y, 4096}, 0, NULL);
+  call("cuMemAlloc_v2", &(struct { uint64_t *out; uint64_t bytes; }){&z, 4096}, 0, NULL);
+  call("cuStreamCreate", &(struct { uint64_t *out; uint32_t flags; }){&one, 1}, 0, NULL);
+  call("cuStreamCreate", &(struct { uint64_t *out; uint32_t flags; }){&two, 1}, 0, NULL);
+  call("cuEventCreate", &(struct { uint64_t *out; uint32_t flags; }){&event, 2}, 0, NULL);
+  for (size_t at = 0; at < sizeof NODES / sizeof *NODES; at++)
+    if (strcmp(NODES[at].name, name) == 0) {
+      if (strcmp(name, "afterCaptured") != 0) create(graph);
+      NODES[at].run(isRight);
+      call("cuGraphExecDestroy", &exec, 0, NULL);
+      destroyGraph(graph);
+      return 0;
+    }
+  return 2;
+}
+
 static int playHost(const char *name, int isRight) {
   static char *memory;
   memory = mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -206,6 +558,8 @@ __attribute__((visibility("default"))) int play(int count, char **arguments) {
   *(void **)&initialize = library == NULL ? NULL : dlsym(library, "InitializeInjection");
   if (initialize == NULL || initialize() != 1) return 1;
   call("cuDeviceGetCount", &x, 0, NULL);
+  *(void **)&site = dlsym(library, "cuda_streams_site");
+  if (count > 4 && strcmp(arguments[3], "nodes") == 0) return playNodes(arguments[4], strcmp(arguments[2], "right") == 0);
   if (count > 4 && strcmp(arguments[3], "host") == 0) return playHost(arguments[4], strcmp(arguments[2], "right") == 0);
   call("cuMemAlloc_v2", &(struct { uint64_t *out; uint64_t bytes; }){&x, 4096}, 0, NULL);
   call("cuMemAllocHost_v2", &(struct { uint64_t *out; uint64_t bytes; }){&host, 4096}, 0, NULL);
@@ -225,7 +579,11 @@ __attribute__((visibility("default"))) int play(int count, char **arguments) {
   call("cuMemAlloc_v2", &(struct { uint64_t *out; uint64_t bytes; }){&x, 1 << 20}, 2, NULL);
   return 0;
 }
-/* What the traced library asks the driver for: the parameters of the kernel, and the device of a context. */
+/* What the traced library asks the driver for: the parameters of the kernel and its name, and the device of a context. */
+__attribute__((visibility("default"))) int cuFuncGetName(const char **name, void *f) {
+  *name = f == (void *)SET ? "_Z3setPfi" : "_Z4readPKfi";
+  return 0;
+}
 __attribute__((visibility("default"))) int cuFuncGetParamInfo(void *f, size_t index, size_t *offset, size_t *size) {
   (void)f;
   *offset = 8 * index;

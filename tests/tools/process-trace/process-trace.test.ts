@@ -340,6 +340,88 @@ describe('the library that CUDA loads', () => {
     )
   })
 
+  /** What is found where the nodes of a graph are added one by one, in a process of its own. */
+  async function foundInGraph(name: string, how: 'racy' | 'right'): Promise<readonly string[]> {
+    const traces = mkdtempSync(join(folder, `${name}-`))
+    const { status, signal, stderr } = spawnSync(program, [injectionFile(), how, 'nodes', name], {
+      encoding: 'utf8',
+      env: { ...process.env, CUDA_STREAMS_TRACE: traces, CUDA_STREAMS_CUPTI: join(folder, 'libfake-cupti.so') },
+    })
+    assert.equal(status ?? signal, 0, stderr)
+    const [trace = ''] = readdirSync(traces)
+    return messagesIn(join(traces, trace))
+  }
+
+  const graphs = [
+    ['forkJoin', 'right', /kernel 'read' reads[\s\S]*kernel 'set' writes/],
+    ['diamond', 'right', /fill writes[\s\S]*copy reads/],
+    ['throughEmpty', /kernel 'set' writes|kernel 'read' reads/],
+    ['removed', /kernel 'set' writes[\s\S]*kernel 'read' reads/],
+    ['destroyed', /kernel 'set' writes[\s\S]*kernel 'read' reads/],
+    ['rowsOfNodes', /fill writes[\s\S]*copy writes/],
+    ['inChild', /kernel 'set' writes[\s\S]*kernel 'read' reads/],
+    ['changedKernel', /kernel 'set' writes[\s\S]*kernel 'read' reads/],
+    ['changedFill', /kernel 'set' writes[\s\S]*fill writes/],
+    ['changedCopy', /kernel 'set' writes[\s\S]*copy reads/],
+    ['changedNode', /kernel 'set' writes[\s\S]*kernel 'read' reads/],
+    ['updatedExec', /kernel 'set' writes[\s\S]*kernel 'read' reads/],
+    ['switchedOff', /kernel 'set' writes[\s\S]*kernel 'read' reads/],
+    ['inClone', /kernel 'set' writes[\s\S]*kernel 'read' reads/],
+    ['ofAnyType', /kernel 'set' writes[\s\S]*copy reads/],
+    ['allocationNode', /allocation writes[\s\S]*kernel 'set' writes/],
+    ['capturedInto', /kernel 'set' writes[\s\S]*kernel 'read' reads/],
+    ['afterCaptured', /kernel 'set' writes[\s\S]*kernel 'read' reads/],
+    ['manyNodes', /kernel 'set' writes[\s\S]*kernel 'read' reads/],
+  ] as const
+  for (const [name, ...more] of graphs) {
+    it(`finds two nodes that no path of dependencies orders, with the lines that added them: ${name}`, async () => {
+      const [message = 'nothing is found', ...others] = await foundInGraph(name, 'racy')
+      const [first, says] = more.length === 2 ? more : ['first', ...more]
+      assert.match(message, says)
+      for (const line of [first, 'last']) {
+        assert.ok(message.includes(`    its node was made\n      at ${line} (/app/nodes.c:1)`), message)
+      }
+      assert.match(message, /^ {2}Let the node of this [\s\S]* \(`cudaGraphAddDependencies`\)\.$/m)
+      assert.deepEqual(others, [])
+      assert.deepEqual(await foundInGraph(name, 'right'), [])
+    })
+  }
+
+  it('orders launches on several streams, and what stands beside graphs, as those of captured graphs', async () => {
+    for (const [name, says] of [
+      ['twoStreams', /at first \(\/app[\s\S]*at last \(\/app[\s\S]*cudaStreamWaitEvent\(stream2, event\)/],
+      ['twoLaunches', /at first \(\/app[\s\S]*kernel 'set' writes on stream 1/],
+      ['eventNodes', /at first \(\/app[\s\S]*at last \(\/app/],
+      [
+        'capturedChild',
+        /in a child graph, whose node was made\n {6}at child \(\/app[\s\S]*at last \(\/app[\s\S]*depend on that of that child graph/,
+      ],
+    ] as const) {
+      const [message = `nothing is found in ${name}`, ...others] = await foundInGraph(name, 'racy')
+      assert.match(message, says)
+      assert.deepEqual(others, [])
+      assert.deepEqual(await foundInGraph(name, 'right'), [], name)
+    }
+  })
+
+  it('takes memory that a node allocates for memory of each launch, also where a stream frees it', async () => {
+    const messages = await foundInGraph('freedOutside', 'racy')
+    for (const says of [
+      /kernel 'set' writes[\s\S]*at first \(\/app/,
+      /allocation writes[\s\S]*at allocation \(\/app/,
+    ]) {
+      assert.ok(messages.some((message) => says.test(message) && /then, free writes on stream 2/.test(message)))
+    }
+    assert.deepEqual(await foundInGraph('freedOutside', 'right'), [])
+  })
+
+  it('concludes nothing from a graph or an instance of which a node is not known', async () => {
+    for (const name of ['unknownNode', 'unknownChange']) {
+      assert.equal((await foundInGraph(name, 'racy')).length, 1, name)
+      assert.deepEqual(await foundInGraph(name, 'right'), [], name)
+    }
+  })
+
   it('is read for `sanitize`, which writes the findings as text, as a page and for continuous integration', () => {
     const command = join(root, 'dist', 'src', 'tools', 'cli', 'main.js')
     const [text, html, junit] = ['text', 'html', 'xml'].map((name) => join(folder, `findings.${name}`))

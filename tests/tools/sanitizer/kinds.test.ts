@@ -804,7 +804,7 @@ onEveryBackend('sanitizer', (bench) => {
           assert.notEqual(capturedAt[0], withinAt[0])
         }
         assert.notEqual(twice.first?.withinAt[0], twice.second.withinAt[0])
-        assert.match(twice.message, /^ {4}in a graph launched within the capture of another\n {6}at /m)
+        assert.match(twice.message, /^ {4}in a child graph, whose node was made\n {6}at /m)
         const one = await onlyReportOf(bench, program(inner, 'a graph and a fill', false))
         assert.equal(one.advice, 'Add `main.wait(side)` before this fill, inside the capture.')
         assert.deepEqual([one.first?.withinAt.length === 0, one.second.withinAt.length], [false, 0])
