@@ -42,6 +42,28 @@ function unpacked(name: string): string {
   return path
 }
 
+/** Reads a trace that is damaged in a few bytes, or ends early, many times: it is read, or said to be damaged. */
+async function readDamaged(whole: Uint8Array): Promise<void> {
+  const path = join(folder, 'mutant.trace')
+  for (let seed = 0; seed < MUTANTS; seed += 1) {
+    const random = new Random(seed)
+    const below = (count: number): number => Math.floor(random.next() * count)
+    const mutant = Uint8Array.from(whole)
+    for (let changes = 1 + below(8); changes > 0; changes -= 1) {
+      // Lengths, kinds and counts are small numbers: they are met more often by these than by any byte.
+      mutant[below(mutant.length)] = [0, 1, 8, 127, 255, below(256)][below(6)] ?? 0
+    }
+    writeFileSync(path, below(4) === 0 ? mutant.subarray(0, 8 * below(mutant.length / 8)) : mutant)
+    try {
+      await messagesIn(path, below(2) === 0)
+    } catch (error) {
+      const what = `mutant ${seed}: ${error instanceof Error ? error.stack : error}`
+      assert.equal(error instanceof Error && Reflect.get(error, 'code'), 'ERR_INVALID_ARG_VALUE', what)
+      assert.match(String(error), /damaged at (?:byte|call) \d+|is no trace/, what)
+    }
+  }
+}
+
 describe('traces of programs on an H100', () => {
   /** The functions of a program, each of which has one missing wait. */
   const functionsOf = (file: string, pattern: RegExp): readonly string[] =>
@@ -190,27 +212,8 @@ describe('traces of programs on an H100', () => {
     }
   })
 
-  it('a damaged trace is read, or said to be damaged, and so is what its recording holds', async () => {
-    const whole = gunzipSync(readFileSync(join(home, 'traces', 'plain-racy.trace.gz')))
-    const path = join(folder, 'mutant.trace')
-    for (let seed = 0; seed < MUTANTS; seed += 1) {
-      const random = new Random(seed)
-      const below = (count: number): number => Math.floor(random.next() * count)
-      const mutant = Uint8Array.from(whole)
-      for (let changes = 1 + below(8); changes > 0; changes -= 1) {
-        // Lengths, kinds and counts are small numbers: they are met more often by these than by any byte.
-        mutant[below(mutant.length)] = [0, 1, 8, 127, 255, below(256)][below(6)] ?? 0
-      }
-      writeFileSync(path, below(4) === 0 ? mutant.subarray(0, 8 * below(mutant.length / 8)) : mutant)
-      try {
-        await messagesIn(path, below(2) === 0)
-      } catch (error) {
-        const what = `mutant ${seed}: ${error instanceof Error ? error.stack : error}`
-        assert.equal(error instanceof Error && Reflect.get(error, 'code'), 'ERR_INVALID_ARG_VALUE', what)
-        assert.match(String(error), /damaged at (?:byte|call) \d+|is no trace/, what)
-      }
-    }
-  })
+  it('a damaged trace is read, or said to be damaged, and so is what its recording holds', () =>
+    readDamaged(gunzipSync(readFileSync(join(home, 'traces', 'plain-racy.trace.gz')))))
 
   it('a file that is no trace is said to be none', () => {
     const path = join(folder, 'no.trace')
@@ -341,7 +344,10 @@ describe('the library that CUDA loads', () => {
   })
 
   /** What is found where the nodes of a graph are added one by one, in a process of its own. */
-  async function foundInGraph(name: string, how: 'racy' | 'right'): Promise<readonly string[]> {
+  const foundInGraph = async (name: string, how: 'racy' | 'right'): Promise<readonly string[]> =>
+    messagesIn(traceOfGraph(name, how))
+
+  function traceOfGraph(name: string, how: 'racy' | 'right'): string {
     const traces = mkdtempSync(join(folder, `${name}-`))
     const { status, signal, stderr } = spawnSync(program, [injectionFile(), how, 'nodes', name], {
       encoding: 'utf8',
@@ -349,8 +355,14 @@ describe('the library that CUDA loads', () => {
     })
     assert.equal(status ?? signal, 0, stderr)
     const [trace = ''] = readdirSync(traces)
-    return messagesIn(join(traces, trace))
+    return join(traces, trace)
   }
+
+  it('a damaged trace of graphs is read, or said to be damaged', async () => {
+    for (const name of ['throughEmpty', 'inChild', 'inClone', 'capturedInto']) {
+      await readDamaged(readFileSync(traceOfGraph(name, 'racy')))
+    }
+  })
 
   const graphs = [
     ['forkJoin', 'right', /kernel 'read' reads[\s\S]*kernel 'set' writes/],
