@@ -23,13 +23,13 @@ const home = join(root, 'tests', 'tools', 'process-trace')
 const folder = mkdtempSync(join(tmpdir(), 'cuda-streams-process-trace-'))
 after(() => rmSync(folder, { recursive: true }))
 
-async function messagesIn(trace: string, possible = false, source?: string): Promise<readonly string[]> {
+async function messagesIn(trace: string, possible = false, source?: string, at = home): Promise<readonly string[]> {
   const recording = join(folder, 'run.rec')
   recordTrace(trace, recording, { possible })
   // As on the machine of the run, where the lines of Python are in their files.
   if (source !== undefined) {
     const there = new RegExp(`[^" ]+(?=/${source}:)`, 'g')
-    writeFileSync(recording, readFileSync(recording, 'utf8').replace(there, `(${home}`))
+    writeFileSync(recording, readFileSync(recording, 'utf8').replace(there, `(${at}`))
   }
   const { reports, isComplete } = await checkRecording(new Reader(recording))
   assert.ok(isComplete)
@@ -145,6 +145,12 @@ describe('traces of programs on an H100', () => {
       assert.ok(message.includes(part ?? '') && message.includes(note), `${name}: ${message}`)
     }
     for (const message of [...programs, ...libraries]) assert.doesNotMatch(message, /\.wait\(|Stream\.null/)
+  })
+
+  it('a folder of the program that is called as a library is none', async () => {
+    const messages = await messagesIn(unpacked('programs-racy.trace'), false, 'programs.py', '/app/torch')
+    const message = messages.find((each) => each.includes('at cupy_kernels (/app/torch/programs.py')) ?? ''
+    assert.match(message, /Add `stream131\.wait_event\(stream130\.record\(\)\)` before this kernel/)
   })
 
   it('without the source a stream of Python is called by its number, with the place where it was made or used', async () => {
