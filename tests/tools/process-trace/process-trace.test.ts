@@ -172,8 +172,10 @@ describe('traces of programs on an H100', () => {
       const says =
         kernel || message.includes('launch of the graph') ? /from 0x\w+ on: of what a kernel/ : /\d{2,} bytes from/
       assert.match(message, says)
-      assert.match(message, /buffer of \d+ bytes, allocated at/)
+      // A tensor of a later line may be in what PyTorch has allocated for another one.
+      assert.match(message, /buffer of \d+ bytes, allocated at .* and perhaps divided since, as PyTorch and CuPy do$/m)
     }
+    for (const message of await messagesIn(unpacked('plain-racy.trace'))) assert.doesNotMatch(message, /divided since/)
   })
 
   it('a damaged trace is read, or said to be damaged, and so is what its recording holds', async () => {
