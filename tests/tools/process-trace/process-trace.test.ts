@@ -312,6 +312,7 @@ describe('the library that CUDA loads', () => {
     ['reused', /then, the host writes/],
     ['child', /then, the host writes/],
     ['large', /then, the host writes/],
+    ['rowsFromFile', /then, the host, by a call of the system such as read\(2\), writes/],
   ] as const
   for (const [name, says] of scenarios) {
     for (const level of ['exact', 'sampled'] as const) {
@@ -325,6 +326,12 @@ describe('the library that CUDA loads', () => {
       })
     }
   }
+
+  it('finds the uses of several copies, and nothing once one wait was for all of them', async () => {
+    assert.equal((await usesOf('several', 'racy', 'exact')).length, 1, 'all are of one line')
+    for (const level of ['exact', 'sampled'] as const)
+      assert.deepEqual(await usesOf('several', 'right', level, { possible: true }), [])
+  })
 
   it('says nothing of a source that was read during the call', async () => {
     assert.deepEqual(await usesOf('duringCall', 'racy', 'exact', { possible: true }), [])
