@@ -73,7 +73,7 @@ static bool take_lock(_Atomic(int32_t) *word) {
 /** Has a thread that runs a capture under way? Those of others are nobody's, and end with their streams. The caller has the lock for captures. */
 static bool has_capture(void) {
   for (int i = 0; i < registry->captures.used; i++) {
-    const int32_t thread = abs(registry->captures.threads[i]);
+    const int32_t given = registry->captures.threads[i], thread = abs(given);
     if (registry->captures.streams[i] != 0 && thread > 0 && thread <= SLOTS && registry->slots[thread - 1].owner != 0) return true;
   }
   return false;

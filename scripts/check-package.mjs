@@ -22,7 +22,7 @@ const TOOLS = [
 
 const PNPM = '12.21.0'
 /** Bytes of the tarball of a release, and what the native layers that a build for one machine lacks take of them. */
-const LIMIT = 1_700_000
+const LIMIT = 1_820_000
 const OTHER_LAYERS = 130_000
 
 // `--all`: as a release has it.

@@ -21,7 +21,10 @@
 
 #include "trace.h"
 
-/* How the host used memory, as process-trace.ts reads it: a write, or else a read; once the copy was over, with another way to have learned of it; found by comparing, after it happened; by a call of the system. */
+/*
+ * How the host used memory, as process-trace.ts reads it: a write, or else a read; once the copy was over, with another way to have
+ * learned of it; found by comparing, after it happened; by a call of the system.
+ */
 enum { WRITES = 1, MAY_KNOW = 2, COMPARED = 4, BY_SYSTEM = 8 };
 enum { OFF, SAMPLED, EXACT };
 enum { PENDING = 512, LOCKED = 1 << 14, SAMPLES = 32, COUNTED_LINES = 1 << 12, STEPPED_PAGES = 4, AT_ONCE = 4 };
@@ -66,7 +69,10 @@ static struct {
   int (*registerMemory)(void *, size_t, unsigned);
 } cuda;
 
-/* The code between touches no memory of the program's but sources, of which a page may be a destination's, too: then the thread has the guard in the handler. */
+/*
+ * The code between touches no memory of the program's but sources, of which a page may be a destination's, too: then the thread has the
+ * guard in the handler.
+ */
 static __thread int hasGuard;
 static void enter(void) {
   while (atomic_flag_test_and_set_explicit(&guard, memory_order_acquire)) continue;
@@ -76,8 +82,6 @@ static void leave(void) {
   hasGuard = 0;
   atomic_flag_clear_explicit(&guard, memory_order_release);
 }
-
-int host_is_on(void) { return level != OFF; }
 
 /* ---- Permissions ------------------------------------------------------------------------------------------------------ */
 
@@ -113,7 +117,10 @@ static void drop(Pending *p) {
 
 static int has(const Pending *p, uintptr_t from, uintptr_t to) {
   if (from >= p->end || to <= p->start) return 0;
-  return p->pitch == 0 || to - from > 1 || (from - p->start) % p->pitch < p->width;
+  if (p->pitch == 0 || from < p->start) return 1;
+  const size_t inRow = (from - p->start) % p->pitch;
+  /* Between two rows, the next one begins so much later. */
+  return inRow < p->width || from + (p->pitch - inRow) < to;
 }
 
 static int isOver(const Pending *p) { return marks[p - pending] == p->value; }
@@ -150,9 +157,10 @@ static void compare(int hostKnows) {
   struct { uint64_t start, bytes; uint32_t uses; } found[8];
   int count = 0;
   enter();
-  for (int each = 0; each < pendingEnd && left > 0; each++) {
-    const int at = hostKnows ? pendingEnd - 1 - each : next++ % pendingEnd;
-    if (at >= pendingEnd) continue;
+  /* The end may come nearer while copies are forgotten. */
+  const int end = pendingEnd;
+  for (int each = 0; each < end && left > 0; each++) {
+    const int at = hostKnows ? end - 1 - each : (next++ & INT32_MAX) % end;
     Pending *p = &pending[at];
     if (!p->isUsed) continue;
     const int ends = hostKnows && isOver(p);

@@ -27,8 +27,6 @@ enum Role {
   LAUNCHES  /* a kernel, whose arguments may be such a channel */
 };
 
-/* Whether there is anything to do for calls. */
-int host_is_on(void);
 /* Called in InitializeInjection. `level`: "exact", "sampled", or nothing. `driver`: libcuda, as dlopen gave it. NULL, or why that level cannot be. */
 const char *host_begin(const char *level, void *driver);
 /* Called before a call is made. */

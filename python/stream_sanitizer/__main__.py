@@ -37,6 +37,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--possible", action="store_true", help="also pairs that race if a kernel writes where it is only known to read or write")
     for name, what in FILES.items():
         made.add_argument(f"--{name}", metavar="FILE", help=what)
+    made.add_argument("--host", choices=("exact", "sampled", "off"), help="how closely the host is watched, which touches page-locked memory while copies are pending: each copy, the first copies of each line (the default), none")
     made.add_argument("--keep", metavar="DIR", help="where the recordings of the processes are left, PID.rec")
     made.add_argument("--version", action="version", version=version("stream-sanitizer"))
     return made
@@ -46,7 +47,7 @@ def split(args: Sequence[str]) -> tuple[list[str], list[str]]:
     """The options of the tool, and the program with its arguments: the first word that is no option begins it."""
     at = 0
     while at < len(args) and args[at].startswith("--") and args[at] != "--":
-        takes_value = args[at][2:] in (*FILES, "keep")
+        takes_value = args[at][2:] in (*FILES, "host", "keep")
         at += 2 if takes_value else 1
     return list(args[:at]), list(args[at:])
 
@@ -64,7 +65,7 @@ def main() -> None:
     given = read.parse_args(options)
     if not program or program == ["--"]:
         read.error("there is no program to run: name a file of Python, a module behind -m, or a command behind --")
-    values = {**{name: getattr(given, name) for name in FILES}, "keep": given.keep}
+    values = {**{name: getattr(given, name) for name in FILES}, "host": given.host, "keep": given.keep}
     own = ["--possible"] if given.possible else []
     own += [f"--{name}={value}" for name, value in values.items() if value is not None]
     _tool.become(own, command(program))

@@ -83,7 +83,7 @@ const linesOf = (message: string): string => message.split('\n').map(escaped).jo
 const STYLE = `:root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif }
 body { margin: 2rem auto; max-width: 72rem; padding: 0 1rem }
 h2 { font-size: 1.1rem; margin: 2rem 0 0.5rem }
-pre { overflow-x: auto; padding: 1rem; border: 1px solid; border-left-width: 0.4rem; border-radius: 0.3rem; font-size: 0.85rem }
+pre { white-space: pre-wrap; overflow-wrap: anywhere; padding: 1rem; border: 1px solid; border-left-width: 0.4rem; border-radius: 0.3rem; font-size: 0.85rem }
 pre.error { border-color: #c0392b }
 pre.warning { border-color: #b7791f }`
 

@@ -8,6 +8,7 @@ import { process } from '../../foundation/base/node-modules.js'
 import type { Pointer } from '../../foundation/driver/handle-types.js'
 import type { MemoryRows, TouchedMemory } from '../../foundation/driver/touched-memory.js'
 import { COPY_DURING_CALL, COPY_IN_ANY_ORDER } from '../sanitizer/findings.js'
+import { IN_PYTORCH } from '../sanitizer/waits-of-libraries.js'
 import { type AddedWork, BuiltGraphs, type GraphRecording, NOTHING } from './built-graphs.js'
 import { type ForeignAccess, ForeignKernel, type KernelPointer, usesInPtx } from './foreign-kernels.js'
 import { Journal } from './journal.js'
@@ -481,7 +482,7 @@ export class Conversion {
    * nothing of the others.
    */
   #siteOfStream(site: string): string {
-    const inPyTorch = site.split('\n').filter((line) => /\/torch\//.test(line))
+    const inPyTorch = site.split('\n').filter((line) => IN_PYTORCH.test(line))
     if (inPyTorch.length === 0) return site
     if (!this.#pooled.has(site)) {
       this.#pooled.add(site)

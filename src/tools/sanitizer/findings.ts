@@ -390,7 +390,7 @@ function reportOf(finding: Finding): SanitizerReport {
   const buffer = region?.made === undefined ? undefined : bufferOf(region)
   const severity = isWarning(kind) ? 'warning' : 'error'
   const report = { kind, severity, first, second, memory, buffer, advice: adviceFor(finding), fixed } as const
-  return { ...report, message: textOf(report, isBeginning(finding)) }
+  return { ...report, message: textOf(report, isBeginning(finding), languageOf(finding.second.operation) === 'Python') }
 }
 
 /** Whether only the first byte of what a kernel touches is known: the trace of a whole process has no more than the kernel's arguments. */
@@ -457,20 +457,27 @@ const headingOf = (kind: ReportKind, { what }: ReportedOperation): string =>
 function textOf(
   { kind, first, second, memory, buffer, advice, fixed }: Omit<SanitizerReport, 'message'>,
   isOnlyBeginning: boolean,
+  isPython: boolean,
 ): string {
   const bytes = memory && (isOnlyBeginning ? beginningOf(memory.pointer) : bytesOf(memory.pointer, memory.byteLength))
   const where = bytes === undefined ? '' : ` (${bytes})`
-  const within = memory === undefined || buffer === undefined ? [] : bufferLines(buffer, memory.pointer)
+  const within = memory === undefined || buffer === undefined ? [] : bufferLines(buffer, memory.pointer, isPython)
   const sides =
     first === undefined ? sideLines('', second) : [...sideLines('first, ', first), ...sideLines('then, ', second)]
   const end = fixed === undefined ? [] : [fixed ? '  Fixed: the library has queued that wait.' : '  Not fixed.']
   return [`${headingOf(kind, second)}${where}`, ...within, ...sides, `  ${advice}`, ...end].join('\n')
 }
 
-function bufferLines({ pointer, byteLength, allocatedAt: [line] }: ReportedBuffer, from: bigint): string[] {
+function bufferLines(
+  { pointer, byteLength, allocatedAt: [line] }: ReportedBuffer,
+  from: bigint,
+  isPython: boolean,
+): string[] {
   const offset = from - pointer
+  // What their allocators have from CUDA holds tensors of later lines, too.
+  const since = isPython ? ' and perhaps divided since, as PyTorch and CuPy do' : ''
   const place = offset === 0n ? 'at the beginning' : `from byte ${offset} on`
-  return [`  ${place} of a buffer of ${byteLength} bytes${line === undefined ? '' : `, allocated ${line}`}`]
+  return [`  ${place} of a buffer of ${byteLength} bytes${line === undefined ? '' : `, allocated ${line}${since}`}`]
 }
 
 function bytesOf(pointer: bigint, byteLength: number): string {

@@ -158,8 +158,9 @@ function variableOf(
   return { known, usable: isOneCall ? known : undefined }
 }
 
-const IN_PYTORCH = /\/(?:torch|triton)\//
-const IN_CUPY = /\/cupy(?:x|_backends)?\//
+/** A line of PyTorch, which a folder of the program with that name is not, and of Triton, whose kernels run on PyTorch's streams. */
+export const IN_PYTORCH = /-packages\/(?:torch|triton)\/|\/torch\/cuda\/streams\.py:/
+const IN_CUPY = /-packages\/cupy(?:x|_backends)?\//
 /** The line that makes a stream of CuPy, which compiled code without lines of its own does. */
 const MAKES_STREAM_OF_CUPY = /\b(?:cupy|cp)\.cuda\.(?:External)?Stream\(/
 

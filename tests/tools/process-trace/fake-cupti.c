@@ -174,6 +174,24 @@ static void told(int isRight) {
   if (isRight) finish();
   bytes[5] = 1;
 }
+static void several(int isRight) {
+  for (int at = 0; at < 8; at++) upload((char *)bytes + 8192 * at, 4096);
+  order(isRight);
+  for (int at = 0; at < 8; at++) bytes[8192 * at] = 1;
+}
+/* A file is read to the bytes between two rows, and then to a row. */
+static void rowsFromFile(int isRight) {
+  uint64_t words[17] = {0, 0, 1, (uint64_t)(uintptr_t)bytes, 0, 0, 128, 0, 0, 2, 0, x, 0, 64, 64, 10, one};
+  const void *pointer = words;
+  struct { const void *words; uint64_t stream; } arguments = {pointer, one};
+  char text[80] = {1};
+  int ends[2];
+  if (pipe(ends) != 0 || write(ends[1], text, 80) != 80) exit(8);
+  call("cuMemcpy2DAsync_v2", &arguments, 0, NULL);
+  if (read(ends[0], (char *)bytes + 64, 64) != 64) exit(9);
+  order(isRight);
+  if (read(ends[0], (char *)bytes + 120, 16) != 16) exit(9);
+}
 /* The GPU writes to what it has read, in the order of the stream: the host has not. This is played where no page has lost a permission. */
 static void answered(int isRight) {
   (void)isRight;
@@ -187,7 +205,7 @@ static void large(int isRight) { upload((char *)bytes, 1 << 20); order(isRight);
 static const struct { const char *name; void (*run)(int); } HOST[] = {
     {"source", source}, {"destination", destination}, {"overwritten", overwritten}, {"thread", thread}, {"fromFile", fromFile}, {"toFile", toFile},
     {"unseen", unseen}, {"neighbour", neighbour}, {"rows", rows}, {"inBatch", inBatch}, {"inAnyOrder", inAnyOrder}, {"duringCall", duringCall},
-    {"reused", reused}, {"child", child}, {"told", told}, {"large", large}, {"answered", answered}};
+    {"reused", reused}, {"child", child}, {"told", told}, {"large", large}, {"answered", answered}, {"several", several}, {"rowsFromFile", rowsFromFile}};
 
 /* ---- Graphs whose nodes are added one by one ---------------------------------------------------------------------------- */
 
