@@ -20,13 +20,19 @@ typedef struct {
   uint64_t accesses, accessCount, bytes, pointer;
 } AllocationNode;
 typedef struct {
+  uint64_t handle;
+  uint32_t type, count;
+  const uint64_t *bodies; /* The driver has made them. */
+} ConditionalNode;
+typedef struct {
   uint32_t type, reserved[3];
   char parameters[232];
 } AnyNode;
 
 enum { WORDS_OF_COPY = 25, SOURCE_TYPE = 4, TARGET_TYPE = 15 };
 /* CUgraphNodeType. A copy's parameters begin behind its flags and its context there. */
-enum { IS_KERNEL, IS_COPY, IS_FILL, IS_GRAPH = 4, IS_WAIT = 6, IS_RECORD, IS_ALLOCATION = 10, IS_FREE, BEFORE_COPY = 16 };
+enum { IS_KERNEL, IS_COPY, IS_FILL, IS_GRAPH = 4, IS_WAIT = 6, IS_RECORD, IS_ALLOCATION = 10, IS_FREE, IS_CONDITIONAL = 13 };
+enum { BEFORE_COPY = 16, MOST_BODIES = 64 };
 
 static int kernel_values(const KernelNode *node, uint64_t *values, int count, NodeKernel *kernel) {
   /* The first version ends before its kernel, and always has a function. */
@@ -60,6 +66,11 @@ static int allocation_values(const AllocationNode *node, uint64_t *values, int c
   return count;
 }
 
+static int conditional_values(const ConditionalNode *node, uint64_t *values, int count) {
+  for (uint32_t at = 0; node->bodies != NULL && at < node->count && at < MOST_BODIES; at++) values[count++] = node->bodies[at];
+  return count;
+}
+
 static int any_values(const AnyNode *node, uint64_t *values, int count, NodeKernel *kernel) {
   const char *parameters = node->parameters;
   values[count++] = node->type;
@@ -72,6 +83,8 @@ static int any_values(const AnyNode *node, uint64_t *values, int count, NodeKern
       return fill_values((const FillNode *)parameters, values, count);
     case IS_ALLOCATION:
       return allocation_values((const AllocationNode *)parameters, values, count);
+    case IS_CONDITIONAL:
+      return conditional_values((const ConditionalNode *)parameters, values, count);
     case IS_GRAPH:
     case IS_WAIT:
     case IS_RECORD:

@@ -11,6 +11,8 @@ export type AddedWork =
   | { readonly kind: 'touches'; readonly name: string; readonly memory: readonly TouchedMemory[] }
   | { readonly kind: 'record' | 'wait'; readonly event: number }
   | { readonly kind: 'graph'; readonly graph: number }
+  /** A conditional node. Each launch is taken to run all bodies once, one after the other. */
+  | { readonly kind: 'bodies'; readonly bodies: readonly number[] }
   | { readonly kind: 'nothing' }
 
 /** What an empty node does, and one of which nothing is known but its place in the order. */
@@ -29,7 +31,8 @@ export interface GraphRecording {
 interface BuiltNode {
   /** The handles of the nodes that this one comes after. */
   readonly after: ReadonlySet<number>
-  readonly work: AddedWork | { readonly kind: 'built'; readonly graph: BuiltGraph }
+  /** A child graph whose nodes are known is a copy; a body is the graph itself, to which the program adds more. */
+  readonly work: AddedWork | { readonly kind: 'built'; readonly graphs: readonly BuiltGraph[] }
   readonly site: string
   readonly isOff: boolean
   /** Whether captures have made the node, which stands for several whose handles are not known. */
@@ -40,12 +43,29 @@ class BuiltGraph {
   readonly nodes = new Map<number, BuiltNode>()
   /** The handles in the graph that this one is a clone of; keys are the handles here. */
   readonly #originals = new Map<number, number>()
+  #isWritten = false
+
+  /** @param isBody Whether a conditional node refers to the graph */
+  constructor(readonly isBody = false) {}
+
   /** Whether the recording has the graph as it is now. */
-  isWritten = false
+  get isWritten(): boolean {
+    return (
+      this.#isWritten && [...this.nodes.values()].every(({ work }) => within(work).every((graph) => graph.isWritten))
+    )
+  }
+
+  set isWritten(isWritten: boolean) {
+    this.#isWritten = isWritten
+  }
 
   copy(): BuiltGraph {
     const copy = new BuiltGraph()
-    for (const [handle, node] of this.nodes) copy.nodes.set(handle, node)
+    copy.#isWritten = this.#isWritten
+    for (const [handle, node] of this.nodes) {
+      const graphs = within(node.work).map((graph) => graph.copy())
+      copy.nodes.set(handle, graphs.length === 0 ? node : { ...node, work: { kind: 'built', graphs } })
+    }
     for (const [handle, original] of this.#originals) copy.#originals.set(handle, original)
     return copy
   }
@@ -115,6 +135,8 @@ class BuiltGraph {
   }
 }
 
+const within = (work: BuiltNode['work']): readonly BuiltGraph[] => (work.kind === 'built' ? work.graphs : [])
+
 const without = (all: ReadonlySet<number>, some: readonly number[]): ReadonlySet<number> => {
   return new Set([...all].filter((each) => !some.includes(each)))
 }
@@ -159,7 +181,8 @@ export class BuiltGraphs {
   captureEnded(stream: number, graph: number): number {
     const into = this.#into.get(stream)
     this.#into.delete(stream)
-    if (into === undefined) {
+    if (into === undefined || (into.graph.nodes.size === 0 && !into.graph.isBody)) {
+      this.#graphs.delete(graph)
       this.#captured.add(graph)
       return graph
     }
@@ -219,7 +242,10 @@ export class BuiltGraphs {
 
   cloned(clone: number, graph: number): void {
     const built = this.#built(graph)
-    if (built !== undefined) this.#graphs.set(clone, built.copy())
+    if (built === undefined) return
+    const copy = built.copy()
+    copy.isWritten = false
+    this.#graphs.set(clone, copy)
   }
 
   foundInClone(node: number, original: number, clone: number): void {
@@ -279,6 +305,8 @@ export class BuiltGraphs {
     const built = this.#graphs.get(graph)
     this.#graphs.delete(graph)
     if (built !== undefined) for (const [node, owner] of this.#owners) if (owner === built) this.#owners.delete(node)
+    const bodies = [...(built?.nodes.values() ?? [])].flatMap(({ work }) => within(work))
+    if (bodies.length > 0) for (const [body, other] of this.#graphs) if (bodies.includes(other)) this.#forget(body)
     this.#put({ call: 'destroyGraph', graph })
   }
 
@@ -287,9 +315,7 @@ export class BuiltGraphs {
     this.#execs.delete(exec)
     if (built === undefined) return
     if (!built.isWritten) this.#write(graph, built)
-    const copy = built.copy()
-    copy.isWritten = true
-    this.#execs.set(exec, copy)
+    this.#execs.set(exec, built.copy())
   }
 
   /** The graph as one to which nodes can be added. What was captured becomes one node of it. */
@@ -309,9 +335,17 @@ export class BuiltGraphs {
 
   /** The work with the child graph as it is now: the program may change it, or end it. */
   #placed(work: AddedWork): BuiltNode['work'] {
+    if (work.kind === 'bodies') {
+      const graphs = work.bodies.map((body) => {
+        const made = new BuiltGraph(true)
+        this.#graphs.set(body, made)
+        return made
+      })
+      return { kind: 'built', graphs }
+    }
     if (work.kind !== 'graph') return work
     const built = this.#graphs.get(work.graph)
-    if (built !== undefined) return { kind: 'built', graph: built.copy() }
+    if (built !== undefined) return { kind: 'built', graphs: [built.copy()] }
     return this.#captured.has(work.graph) ? { kind: 'graph', graph: this.#copyOf(work.graph) } : NOTHING
   }
 
@@ -335,18 +369,22 @@ export class BuiltGraphs {
       const put = (call: RecordedCall, number?: number): void => this.recording.put(call, site, number)
       const number = this.#number()
       numbers.set(handle, number)
-      const child = work.kind === 'built' ? this.#number() : undefined
-      if (work.kind === 'built' && child !== undefined) this.#write(child, work.graph)
+      const children = within(work).map((child) => {
+        const its = this.#number()
+        this.#write(its, child)
+        return its
+      })
       put({ call: 'beginCaptureInto', stream, graph, after: [...after].map((before) => numbers.get(before) ?? 0) })
       if (work.kind === 'record') put({ call: 'record', event: work.event, stream, external: 1 })
       else if (work.kind === 'wait') put({ call: 'wait', stream, event: work.event, external: 1 })
-      const added = work.kind === 'graph' ? work.graph : child
-      if (added !== undefined) put({ call: 'queue', work: { kind: 'childGraph', stream, graph: added } })
+      for (const added of work.kind === 'graph' ? [work.graph] : children) {
+        put({ call: 'queue', work: { kind: 'childGraph', stream, graph: added } })
+      }
       const touches = work.kind === 'touches' && !isOff && work.memory.length > 0 ? work : undefined
       const { name = 'node', memory = NO_MEMORY } = touches ?? {}
       put({ call: 'queue', work: { kind: 'library', calls: [{ name, stream, memory }] } }, number)
       put({ call: 'endCapture', stream, graph })
-      if (child !== undefined) put({ call: 'destroyGraph', graph: child })
+      for (const child of children) put({ call: 'destroyGraph', graph: child })
     }
     built.isWritten = true
   }
@@ -358,7 +396,7 @@ export class BuiltGraphs {
     const use = ({ nodes }: BuiltGraph): void => {
       for (const { work } of nodes.values()) {
         if (work.kind === 'graph') used.add(work.graph)
-        else if (work.kind === 'built') use(work.graph)
+        for (const graph of within(work)) use(graph)
       }
     }
     for (const built of [...this.#graphs.values(), ...this.#execs.values()]) use(built)

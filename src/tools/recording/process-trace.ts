@@ -695,6 +695,7 @@ const freeNode: ReadNode = (v, works) => touches(works.freed(at(v, 0)))
 const graphNode: ReadNode = (v) => ({ kind: 'graph', graph: at(v, 0) })
 const waitNode: ReadNode = (v) => ({ kind: 'wait', event: at(v, 0) })
 const recordNode: ReadNode = (v) => ({ kind: 'record', event: at(v, 0) })
+const conditionalNode: ReadNode = (v) => ({ kind: 'bodies', bodies: v })
 const emptyNode: ReadNode = () => NOTHING
 
 /** The readers of nodes by their CUgraphNodeType; others, such as host functions, have a place in the order alone. */
@@ -707,6 +708,7 @@ const NODES: Readonly<Record<number, ReadNode>> = {
   7: recordNode,
   10: allocationNode,
   11: freeNode,
+  13: conditionalNode,
 }
 const anyNode: ReadNode = (v, works) => (NODES[at(v, 0)] ?? emptyNode)(v.slice(1), works)
 

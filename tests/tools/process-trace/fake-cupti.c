@@ -400,13 +400,17 @@ static void switchedOff(int isRight) {
   launchOn(one);
 }
 static void inClone(int isRight) {
-  const uint64_t first = kernel("first", SET, &x, NONE), original = graph;
-  uint64_t clone = 0x6100000010, found = lastHandle += 16;
+  const uint64_t originals[] = {kernel("first", SET, &x, NONE), kernel("last", READ, &x, NONE)}, original = graph;
+  uint64_t clone = 0x6100000010, found[2];
+  instantiate(original);
   call("cuGraphClone", &(struct { uint64_t *out, graph; }){&clone, original}, 0, NULL);
   destroyGraph(original);
-  call("cuGraphNodeFindInClone", &(struct { uint64_t *out, original, clone; }){&found, first, clone}, 0, NULL);
+  for (int at = 0; at < 2; at++) {
+    found[at] = lastHandle += 16;
+    call("cuGraphNodeFindInClone", &(struct { uint64_t *out, original, clone; }){&found[at], originals[at], clone}, 0, NULL);
+  }
   graph = clone;
-  kernel("last", READ, &x, needs(isRight, AFTER(found)));
+  if (isRight) join(found[0], found[1]);
   launchGraph();
 }
 static void ofAnyType(int isRight) {
@@ -417,6 +421,26 @@ static void ofAnyType(int isRight) {
   node.type = 1;
   node.copy.copy = copyOf(y, x, 64, 1, 0);
   add("cuGraphAddNode_v2", "last", graph, needs(isRight, AFTER(between)), &node);
+  launchGraph();
+}
+/* The driver makes the bodies, to which the program adds nodes, or a stream what it captures. */
+static void inBody(int isRight) {
+  const uint64_t outer = graph, bodies[2] = {0x6100000010, 0x6100000020};
+  struct { uint32_t type, reserved[3]; uint64_t handle; uint32_t kind, count; const uint64_t *bodies; uint64_t context, rest[26]; } node = {13, {0}, 1, 0, 2, bodies, 1, {0}};
+  const uint64_t first = kernel("before", SET, &x, NONE), branch = add("cuGraphAddNode_v2", "branch", graph, AFTER(first), &node);
+  graph = bodies[0];
+  kernel("first", SET, &x, NONE);
+  beginInto(one, bodies[1], NONE);
+  capture(one, SET, &x);
+  end(one, bodies[1]);
+  graph = outer;
+  /* One behind the other: the captured body of the racy program is beside the last node, too. */
+  kernel("last", READ, isRight ? &x : &y, AFTER(isRight ? branch : first));
+  if (!isRight) {
+    graph = bodies[0];
+    kernel("last", READ, &x, NONE);
+    graph = outer;
+  }
   launchGraph();
 }
 static void twoStreams(int isRight) {
@@ -531,7 +555,7 @@ static void manyNodes(int isRight) {
 static const struct { const char *name; void (*run)(int); } NODES[] = {
     {"forkJoin", forkJoin}, {"diamond", diamond}, {"throughEmpty", throughEmpty}, {"removed", removed}, {"destroyed", destroyed}, {"rowsOfNodes", rowsOfNodes},
     {"inChild", inChild}, {"capturedChild", capturedChild}, {"changedKernel", changedKernel}, {"changedFill", changedFill}, {"changedCopy", changedCopy},
-    {"changedNode", changedNode}, {"updatedExec", updatedExec}, {"switchedOff", switchedOff}, {"inClone", inClone}, {"ofAnyType", ofAnyType},
+    {"changedNode", changedNode}, {"updatedExec", updatedExec}, {"switchedOff", switchedOff}, {"inClone", inClone}, {"ofAnyType", ofAnyType}, {"inBody", inBody},
     {"twoStreams", twoStreams}, {"twoLaunches", twoLaunches}, {"eventNodes", eventNodes}, {"allocationNode", allocationNode}, {"freedOutside", freedOutside},
     {"capturedInto", capturedInto}, {"afterCaptured", afterCaptured}, {"unknownNode", unknownNode}, {"unknownChange", unknownChange}, {"manyNodes", manyNodes}};
 
