@@ -53,7 +53,10 @@ export class TraceTimes {
     } finally {
       reader.close()
     }
-    if (clock === undefined) throw invalidValue(`${path} has no times: npx cuda-streams record makes a trace with them`)
+    if (clock === undefined)
+      throw invalidValue(
+        `${path} has no times: the process has printed why, or npx cuda-streams record did not start it`,
+      )
     checkCuptiVersion(clock.version)
     this.epoch = Number(clock.epoch)
     this.#origin = new ClockOrigin(clock.origin)

@@ -91,7 +91,7 @@ static void run(void) {
   nexts = 0;
 }
 #define API __attribute__((visibility("default")))
-API int cuptiGetTimestamp(uint64_t *time) { *time = now += LOOK; return 0; }
+API int cuptiGetTimestamp(uint64_t *time) { const char *took = getenv("FAKE_CUPTI_LOOK"); *time = now += took ? (uint64_t)atoi(took) : LOOK; return 0; }
 API int cuptiGetVersion(uint32_t *version) { const char *said = getenv("FAKE_CUPTI_VERSION"); *version = said ? (uint32_t)atoi(said) : 130001; return 0; }
 API int cuptiActivityEnable(int kind) { active[kind] = 1; return getenv("FAKE_CUPTI_REFUSES") ? 35 : 0; }
 API int cuptiActivityRegisterCallbacks(void *request, void *complete) {
@@ -157,7 +157,20 @@ static void playTimed(const char *how) {
     until = *untilOf(two);
     call("cuStreamSynchronize", &two, 0, NULL);
   }
+  /* Waits for work of which no memory is known. */
+  line("at last (/app/train.py:21)");
+  call("cuEventRecord", &(struct { uint64_t event, stream; }){event, one}, 0, NULL);
+  call("cuStreamWaitEvent_ptsz", &(struct { uint64_t stream, event; uint32_t flags; }){two, event, 0}, 0, NULL);
+  *untilOf(two) = *untilOf(one);
+  spin.stream = two;
+  gpu(KERNEL, millisecond / 2, two, 0);
+  call("cuLaunchKernel", &spin, 0, "_Z4spinv");
   line(NULL);
+  gpu(MEMCPY, 100000, one, 4096), gpu(MEMCPY, 50000, one, 64);
+  uint64_t to[2] = {x, x + 64}, from[2] = {host, host + 64}, lengths[2] = {64, 128}, firsts[1] = {0};
+  uint32_t attributes[6] = {1};
+  struct { void *to, *from, *lengths; uint64_t count; void *attributes, *firsts; uint64_t groups, stream; } copies = {to, from, lengths, 2, attributes, firsts, 1, one};
+  call("cuMemcpyBatchAsync_v2", &copies, 0, NULL);
   gpu(MEMSET, millisecond / 8, one, 4096);
   call("cuMemsetD32Async", &(struct { uint64_t to; uint32_t value; uint64_t count, stream; }){x, 0, 1024, one}, 0, NULL);
   gpu(KERNEL, millisecond / 10, one, 0), gpu(KERNEL, millisecond / 10, one, 0);
