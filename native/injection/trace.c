@@ -656,7 +656,7 @@ static void contextSeen(uint32_t uid) {
   if (out == NULL) return;
   memcpy(out, &uid, 4);
   memcpy(out + 4, &device, 4);
-  if (times_now() != 0) put_device(device);
+  if (times_are_on()) put_device(device);
 }
 
 /* The handle of a stream that means the same in each function of the driver. */
@@ -689,6 +689,7 @@ static void called(void *user, int domain, uint32_t id, const void *info) {
   uint64_t values[WORDS + 32];
   if (!begins && role == ANSWERS && !hasFailed) host_called(role, values, read_values(index, data, values), site);
   if (begins == isBefore && !hasFailed) {
+    const uint64_t began = begins ? times_now() : 0;
     pthread_mutex_lock(&trace.lock);
     if (thread == 0) thread = ++threads;
     define(index);
@@ -703,7 +704,6 @@ static void called(void *user, int domain, uint32_t id, const void *info) {
       const uint64_t known = *data->correlationData;
       if (!begins) put_times(known == 0 ? entered : known, entered);
       else {
-        const uint64_t began = times_now();
         aside += began - entered;
         *data->correlationData = put_times(began, 0);
       }
@@ -771,9 +771,9 @@ static void exiting(void) {
 
 /* The first moment by CUPTI's clock, and the same since 1970. */
 static void put_clock(void) {
-  struct timespec wall;
-  clock_gettime(CLOCK_REALTIME, &wall);
-  const uint64_t clock[3] = {times_version(), times_now(), (uint64_t)wall.tv_sec * 1000000000u + (uint64_t)wall.tv_nsec};
+  struct timespec since;
+  clock_gettime(CLOCK_REALTIME, &since);
+  const uint64_t clock[3] = {times_version(), times_now(), (uint64_t)since.tv_sec * 1000000000u + (uint64_t)since.tv_nsec};
   char *out = record(IS_CLOCK, sizeof clock);
   if (out != NULL) memcpy(out, clock, sizeof clock);
 }

@@ -240,7 +240,8 @@ export class Journal {
   #take(): number {
     this.#taken += 1
     const text = this.lines === undefined ? takeStack(FRAMES, this.call) : this.lines()
-    if (text === '') return 0
+    // A call without lines must not seem to have those of an earlier call like it, as is possible where all stacks are taken.
+    if (text === '' && this.header.stacks !== 'all') return 0
     let number = this.#stacks.get(text)
     if (number === undefined) {
       number = this.#stacks.size + 1

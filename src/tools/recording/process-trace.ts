@@ -99,8 +99,9 @@ export function recordTimedTrace(path: string, recording: string): TimedRecordin
   } finally {
     conversion.close()
   }
-  const { timed, unknown } = times
-  return { calls: conversion.calls, timed, untimed: conversion.operations - timed, unknown }
+  const { calls, operations } = conversion
+  const timed = times.operations().length
+  return { calls, timed, untimed: operations - timed, unknown: times.unknown }
 }
 
 /** Makes a recording of a trace, also of one that grows meanwhile. */
@@ -526,9 +527,9 @@ export class Conversion {
 /** What work of another library is called in reports, and what it touches. */
 type LibraryCall = Extract<RecordedWork, { readonly kind: 'library' }>['calls'][number]
 
-/** Where memory is. The host uses managed memory, too. */
+/** The place of memory. The host uses managed memory, too. */
 type Place = 'device' | 'host' | 'managed'
-/** From where to where a copy is: between the host and a device, or between two places on either side. */
+/** The way of a copy: between the host and a device, or between two places on either side. */
 type Way = 'toDevice' | 'toHost' | 'within'
 
 /** The way of a copy by the types of memory; undefined if these leave it to the addresses. */
@@ -592,7 +593,7 @@ class Allocations {
     return this.placeOf(pointer) !== undefined
   }
 
-  /** Where memory is; undefined if it is not allocated. */
+  /** The place of memory; undefined if it is not allocated. */
   placeOf(pointer: number): Place | undefined {
     const start = this.#starts[this.#after(pointer) - 1]
     const known = start === undefined ? undefined : this.#known.get(start)

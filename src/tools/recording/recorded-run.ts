@@ -136,6 +136,8 @@ class RunBuilder {
   /** The step at which each promise began; keys are the calls that made them. */
   readonly #promises = new Map<number, number>()
   #current: TimedCall | undefined
+  /** Whether kernels in graphs are those of the trace of a process. */
+  #hasTracedGraphs = false
 
   constructor(private readonly reader: Reader) {}
 
@@ -426,7 +428,7 @@ class RunBuilder {
     const engine = this.#engineOf(work)
     const share = work.kind === 'kernel' ? this.#shareOf(work, stream) : 0
     const instance = work.kind === 'graph' ? work.exec : undefined
-    const known = { isPartlyKnown: false, sharesWithHost: false }
+    const known = { isPartlyKnown: work.kind === 'graph' && this.#hasTracedGraphs, sharesWithHost: false }
     const operation = this.#operation({ stream, kind: work.kind, name, memory, engine, share, instance, ...known })
     this.#byCall.set(operation.number, operation)
   }
@@ -441,6 +443,7 @@ class RunBuilder {
     const memory = operation.possible ? known.map((each): TouchedMemory => ({ ...each, access: 'inout' })) : known
     if (captured) {
       this.#capturing.get(stream)?.add(memory)
+      this.#hasTracedGraphs = true
       this.#host()
       return
     }

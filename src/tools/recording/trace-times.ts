@@ -17,22 +17,20 @@ export interface CallTimes {
 export const NO_TIMES: CallTimes = { began: 0, ended: 0, own: 0 }
 
 interface Span {
-  start: number
-  end: number
+  readonly start: number
+  readonly end: number
 }
 
 export class TraceTimes {
   /** The nanoseconds from 1970 to the beginning of the trace. */
   readonly epoch: number
   readonly devices: readonly RecordedDevice[]
-  /** The number of operations of calls that are not in the trace. */
-  unknown = 0
   readonly #origin: ClockOrigin
   #latest: { readonly correlation: number; readonly times: CallTimes } | undefined
-  /** The calls in the recording whose operations have no times yet, by CUPTI's number of the program's call; the last one takes all that is left. */
+  /** The calls in the recording that queued operations; keys are CUPTI's numbers of the program's calls. */
   readonly #queued = new Map<number, number[]>()
-  /** The times of operations, by the calls in the recording that queued them. */
-  readonly #spans = new Map<number, Span>()
+  /** The times of operations by the same numbers. CUPTI may tell them before the call that waits for the operation has returned. */
+  readonly #spans = new Map<number, Span[]>()
 
   /**
    * Reads in a trace what clock it has, and which devices.
@@ -88,29 +86,33 @@ export class TraceTimes {
   ran({ view, at }: TraceRecord): void {
     const span = spanAt(view, at, this.#origin)
     if (span === undefined || Number.isNaN(span.start) || Number.isNaN(span.end)) return
-    const calls = this.#queued.get(span.correlation)
-    const [call] = calls ?? []
-    if (calls === undefined || call === undefined) {
-      this.unknown += 1
-      return
-    }
-    if (calls.length > 1) calls.shift()
     const { start, end } = span
-    const known = this.#spans.get(call)
-    this.#spans.set(
-      call,
-      known === undefined ? span : { start: Math.min(known.start, start), end: Math.max(known.end, end) },
-    )
+    const others = this.#spans.get(span.correlation)
+    if (others === undefined) this.#spans.set(span.correlation, [{ start, end }])
+    else others.push({ start, end })
   }
 
-  /** The number of operations that have times. */
-  get timed(): number {
-    return this.#spans.size
+  /**
+   * The times of all operations that have ended: the call in the recording that queued each, its beginning, its end. The copies of a batch have a
+   * time each; a graph, or a copy that CUDA makes in parts, has that from the first beginning to the last end.
+   */
+  operations(): readonly (readonly [call: number, start: number, end: number])[] {
+    return [...this.#queued].flatMap(([correlation, calls]) => {
+      const spans = [...(this.#spans.get(correlation) ?? [])].sort((a, b) => a.start - b.start)
+      return calls.flatMap((call, at) => {
+        const own = at === calls.length - 1 ? spans.slice(at) : spans.slice(at, at + 1)
+        const [first] = own
+        if (first === undefined) return []
+        return [[call, first.start, own.reduce((latest, { end }) => Math.max(latest, end), first.end)] as const]
+      })
+    })
   }
 
-  /** The times of all operations that have ended: the call that queued each, its beginning, its end. */
-  *operations(): Generator<readonly [call: number, start: number, end: number]> {
-    for (const [call, { start, end }] of this.#spans) yield [call, start, end]
+  /** The number of operations of calls that are not in the trace. */
+  get unknown(): number {
+    let count = 0
+    for (const [correlation, spans] of this.#spans) if (!this.#queued.has(correlation)) count += spans.length
+    return count
   }
 }
 
