@@ -14,11 +14,13 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "callback-data.h"
 #include "batches.h"
 #include "graphs.h"
+#include "times.h"
 #include "trace.h"
 
 #ifdef __GLIBC__
@@ -168,7 +170,7 @@ static const struct {
 enum { FUNCTIONS = sizeof KNOWN / sizeof *KNOWN, IDS = 4096, WORDS = 128, FRAMES = 12, SITES = 1 << 16, TEXT = 4096 };
 
 /* What a record is. Each begins with its length in bytes and its kind, and is a multiple of eight bytes long. */
-enum { IS_FUNCTION = 1, IS_SITE, IS_CALL, IS_KERNEL, IS_PTX, IS_CONTEXT, IS_HOST_USE };
+enum { IS_FUNCTION = 1, IS_SITE, IS_CALL, IS_KERNEL, IS_PTX, IS_CONTEXT, IS_HOST_USE, IS_CLOCK, IS_CALL_TIMES, IS_ACTIVITY, IS_DEVICE };
 
 static struct {
   int file;
@@ -441,6 +443,8 @@ static struct {
   int (*contextDevice)(int *);
   int (*functionName)(const char **, void *);
   int (*kernelName)(const char **, void *);
+  int (*deviceAttribute)(int *, int, int);
+  int (*deviceName)(char *, int, int);
   char *(*demangle)(const char *, char *, size_t *, int *);
 } cuda;
 
@@ -600,12 +604,43 @@ static int read_values(int index, const CallbackData *data, uint64_t *values, No
   return count;
 }
 
+/* The call under way as CUPTI numbers it, also in the records of what it queues; 0 where no times are written. */
+static __thread uint32_t correlation;
+/* The nanoseconds that this library has taken of the thread since its latest call that was written. */
+static __thread uint64_t aside;
+
+/*
+ * Writes when the call that follows began and ended. Returns where in the file the time of its end is, which is 0 in a
+ * call that is not over. The lock is held.
+ */
+static uint64_t put_times(uint64_t began, uint64_t ended) {
+  char *out = record(IS_CALL_TIMES, 32);
+  if (out == NULL) return 0;
+  const uint64_t times[4] = {correlation, began, ended, aside};
+  memcpy(out, times, sizeof times);
+  aside = 0;
+  return trace.used - 32 + 16;
+}
+
+/* The mapping may be elsewhere in the file by now. */
+static void put_end(uint64_t place, uint64_t ended) {
+  if (place == 0 || pwrite(trace.file, &ended, sizeof ended, (off_t)place) == (ssize_t)sizeof ended) return;
+  trace.isOpen = 0;
+}
+
+void trace_activity(const void *from, size_t bytes) {
+  pthread_mutex_lock(&trace.lock);
+  char *out = record(IS_ACTIVITY, bytes);
+  if (out != NULL) memcpy(out, from, bytes);
+  pthread_mutex_unlock(&trace.lock);
+}
+
 /* Writes a call, with its lists behind its values. The lock is held. */
 static void put_call(int index, uint32_t context, const uint64_t *values, int count, NodeLists lists) {
   const size_t own = 8 * (size_t)count, listed = 8 * (size_t)lists.length;
   char *out = record(IS_CALL, 24 + own + listed * (size_t)lists.count);
   if (out == NULL) return;
-  uint32_t head[6] = {(uint32_t)index, thread, site, context, (uint32_t)(count + lists.count * (int)lists.length), 0};
+  uint32_t head[6] = {(uint32_t)index, thread, site, context, (uint32_t)(count + lists.count * (int)lists.length), correlation};
   memcpy(out, head, 24);
   memcpy(out + 24, values, own);
   for (int at = 0; at < lists.count && listed > 0; at++) memcpy(out + 24 + own + listed * (size_t)at, lists.at[at], listed);
@@ -658,6 +693,24 @@ static void define(int index) {
   text(IS_FUNCTION, (uint64_t)index, KNOWN[index].name, strlen(KNOWN[index].name));
 }
 
+/* What a device is, by which it is known how much of it a kernel occupies. Written where times are. */
+static void put_device(int device) {
+  enum { MULTIPROCESSORS = 16, THREADS_OF_MULTIPROCESSOR = 39 };
+  int facts[2] = {0, 0};
+  char name[256] = "";
+  if (cuda.deviceAttribute == NULL || cuda.deviceName == NULL) return;
+  if (cuda.deviceAttribute(&facts[0], MULTIPROCESSORS, device) != 0) return;
+  if (cuda.deviceAttribute(&facts[1], THREADS_OF_MULTIPROCESSOR, device) != 0) return;
+  if (cuda.deviceName(name, sizeof name, device) != 0) return;
+  const size_t length = strnlen(name, sizeof name - 1);
+  char *out = record(IS_DEVICE, 12 + length + 1);
+  if (out == NULL) return;
+  memcpy(out, &device, 4);
+  memcpy(out + 4, facts, 8);
+  memcpy(out + 12, name, length);
+  out[12 + length] = 0;
+}
+
 static void contextSeen(uint32_t uid) {
   static uint32_t seen[64];
   static int count;
@@ -670,6 +723,7 @@ static void contextSeen(uint32_t uid) {
   if (out == NULL) return;
   memcpy(out, &uid, 4);
   memcpy(out + 4, &device, 4);
+  if (times_are_on()) put_device(device);
 }
 
 /* The handle of a stream that means the same in each function of the driver. */
@@ -687,6 +741,7 @@ static void called(void *user, int domain, uint32_t id, const void *info) {
   }
   if (state < 0) return;
   busy = 1;
+  const uint64_t entered = times_now();
   const int index = (state - 1) >> 1;
   const char *types = KNOWN[index].types;
   const enum Role role = KNOWN[index].role;
@@ -702,6 +757,7 @@ static void called(void *user, int domain, uint32_t id, const void *info) {
   NodeLists lists = {0};
   if (!begins && role == ANSWERS && !hasFailed) host_called(role, values, read_values(index, data, values, &lists), site);
   if (begins == isBefore && !hasFailed) {
+    const uint64_t began = begins ? times_now() : 0;
     pthread_mutex_lock(&trace.lock);
     if (thread == 0) thread = ++threads;
     define(index);
@@ -710,6 +766,16 @@ static void called(void *user, int domain, uint32_t id, const void *info) {
     /* The null stream of a thread: told with the call, by its highest bit. */
     const int isOfThread = (state - 1) & 1;
     if (isOfThread) thread |= 1u << 31;
+    if (entered != 0) {
+      correlation = data->correlationId;
+      /* 0: the call began before it was to be traced. */
+      const uint64_t known = *data->correlationData;
+      if (!begins) put_times(known == 0 ? entered : known, entered);
+      else {
+        aside += began - entered;
+        *data->correlationData = put_times(began, 0);
+      }
+    }
     const int count = read_values(index, data, values, &lists);
     const int isBatch = role == BATCHES || role == BATCHES_3D;
     Batch batch = {0};
@@ -723,6 +789,12 @@ static void called(void *user, int domain, uint32_t id, const void *info) {
       if (stream != NULL) *stream = streamOf(*stream, isOfThread);
       host_called(role, values, count, site);
     }
+  }
+  if (entered != 0) {
+    if (isBefore && !begins) put_end(*data->correlationData, entered);
+    const uint64_t left = times_now();
+    if (!isBefore && begins) *data->correlationData = left;
+    if (!isBefore || !begins) aside += left - entered;
   }
   busy = 0;
 }
@@ -760,6 +832,19 @@ void trace_host_use(uint64_t address, uint64_t bytes, uint32_t uses) {
 }
 
 static void forked(void) { trace.isOpen = 0; }
+
+static void exiting(void) {
+  if (trace.isOpen) times_flush();
+}
+
+/* The first moment by CUPTI's clock, and the same since 1970. */
+static void put_clock(void) {
+  struct timespec since;
+  clock_gettime(CLOCK_REALTIME, &since);
+  const uint64_t clock[3] = {times_version(), times_now(), (uint64_t)since.tv_sec * 1000000000u + (uint64_t)since.tv_nsec};
+  char *out = record(IS_CLOCK, sizeof clock);
+  if (out != NULL) memcpy(out, clock, sizeof clock);
+}
 
 static void *openCupti(void) {
   const char *chosen = getenv("CUDA_STREAMS_CUPTI");
@@ -812,6 +897,8 @@ EXPORT int InitializeInjection(void) {
   *(void **)&cuda.contextDevice = dlsym(driver, "cuCtxGetDevice");
   *(void **)&cuda.functionName = dlsym(driver, "cuFuncGetName");
   *(void **)&cuda.kernelName = dlsym(driver, "cuKernelGetName");
+  *(void **)&cuda.deviceAttribute = dlsym(driver, "cuDeviceGetAttribute");
+  *(void **)&cuda.deviceName = dlsym(driver, "cuDeviceGetName");
   void *runtime = dlopen("libstdc++.so.6", RTLD_NOW);
   *(void **)&cuda.demangle = runtime == NULL ? NULL : dlsym(runtime, "__cxa_demangle");
   trace.isOpen = 1;
@@ -821,6 +908,18 @@ EXPORT int InitializeInjection(void) {
   void *subscriber;
   int result = subscribe(&subscriber, called, NULL);
   if (result != 0) return failed("another tool uses CUPTI, a profiler perhaps: cuptiSubscribe", result);
+  const char *times = getenv("CUDA_STREAMS_TRACE_TIMES");
+  if (times != NULL && strcmp(times, "1") == 0) {
+    int number = 0;
+    const char *what = times_begin(library, &number);
+    if (what != NULL) {
+      char text[128];
+      snprintf(text, sizeof text, "CUPTI gives no times: %s %s", what, number == 0 ? "is missing" : "failed");
+      return failed(text, number);
+    }
+    put_clock();
+    atexit(exiting);
+  }
   /* A call that is not written costs nothing. */
   int count = 0;
   for (uint32_t id = 1; id < IDS; id++) {

@@ -7,6 +7,8 @@
 void trace_host_use(uint64_t address, uint64_t bytes, uint32_t uses);
 /* trace.c: whether this thread is in a callback, where it touches memory for itself. */
 int trace_is_busy(void);
+/* trace.c: writes a record of CUPTI's, as it is. */
+void trace_activity(const void *record, size_t bytes);
 /* trace.c: the number of the line that the thread is in. */
 uint32_t trace_line(void);
 

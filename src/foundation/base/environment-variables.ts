@@ -243,6 +243,13 @@ export const VARIABLES = {
     parse: text,
     doc: 'how closely [what the host does](../guides/whole-process.md#the-host) is watched there; `npx cuda-streams sanitize --host` sets it',
   }),
+  traceTimes: new EnvironmentVariable('CUDA_STREAMS_TRACE_TIMES', {
+    values: '0 or 1',
+    default: false,
+    defaultText: '0',
+    parse: flag,
+    doc: '1: with [times](../guides/whole-process.md#times) there; `npx cuda-streams record` sets it',
+  }),
   timeline: new EnvironmentVariable('CUDA_STREAMS_TIMELINE', {
     values: "a file ending in '.html', '.json', '.json.gz', '.svg' or '.txt', or 0",
     default: '',

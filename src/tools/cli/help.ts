@@ -103,6 +103,20 @@ Examples:
   CUDA_STREAMS_RECORD=run.rec node program.js && cuda-streams what-if run.rec
   cuda-streams what-if run.rec --without-wait video.js:41 --faster blur=20`,
     },
+    record: {
+      usage: 'record [--out FILE.rec|DIR] -- COMMAND [ARGUMENTS]',
+      does: 'records what a program does with CUDA and when, in any language',
+      options: ['out'],
+      help: `Runs a program that uses CUDA, in any language, and records what all of its libraries do and when the GPU does it, for
+timeline, why, what-if and check. It needs a GPU and CUPTI. The exit code is the program's, or 1 if nothing was recorded.
+
+  --out FILE.rec     the recording (default run.rec); of several processes each has its own, FILE.PID.rec
+  --out DIR          a folder for the recordings of all processes, PID.rec
+
+Examples:
+  cuda-streams record -- python train.py && cuda-streams why run.rec
+  cuda-streams record --out traces -- torchrun --nproc-per-node 2 train.py`,
+    },
     sanitize: {
       usage:
         'sanitize [--possible] [--host LEVEL] [--text FILE] [--html FILE] [--junit FILE] [--keep DIR] -- COMMAND [ARGUMENTS]',
@@ -135,8 +149,8 @@ ${[...COMMANDS].map(([name, { does }]) => `  ${name.padEnd(WIDTH)}  ${does}`).jo
 
 cuda-streams COMMAND --help says what a command takes, cuda-streams --version which version this is.
 
-check, timeline, why and what-if read a recording. It, timelines and the sanitizer of programs of this library are no commands,
-but variables of their environment:
+check, timeline, why and what-if read a recording, which record makes of a program. Recordings, timelines and the sanitizer of
+programs of this library are variables of their environment, and need no GPU:
 
   CUDA_STREAMS_RECORD=run.rec node program.js      records what the commands read (docs/guides/recording.md)
   CUDA_STREAMS_TIMELINE=run.html node program.js   records what ran when (docs/guides/timeline.md)

@@ -12,6 +12,7 @@ import { printError } from '../../foundation/base/standard-error.js'
 import type { CompileRequest } from './compile.js'
 import { examine } from './doctor.js'
 import { COMMANDS, helpOf } from './help.js'
+import type { RecordRequest } from './record.js'
 import type { RecordingRequest } from './recordings.js'
 import { textOf } from './report.js'
 import type { HostLevel, SanitizeRequest } from './sanitize.js'
@@ -48,6 +49,7 @@ type Wanted =
   | { readonly what: 'compile'; readonly request: CompileRequest }
   | { readonly what: 'recording'; readonly request: RecordingRequest }
   | { readonly what: 'sanitize'; readonly request: SanitizeRequest }
+  | { readonly what: 'record'; readonly request: RecordRequest }
 
 /**
  * Reads the arguments.
@@ -83,10 +85,11 @@ async function read(): Promise<Wanted> {
     if (files.length === 0) throw new Error('compile needs a file of CUDA C++')
     return { what: 'compile', request: { files, out, arch, cubins, types, ptx, watch, options } }
   }
-  if (command === 'sanitize') {
+  if (command === 'sanitize' || command === 'record') {
     const [program, ...its] = options
     if (program === undefined || files.length > 0)
-      throw new Error('sanitize needs a program behind --, as in: cuda-streams sanitize -- python train.py')
+      throw new Error(`${command} needs a program behind --, as in: cuda-streams ${command} -- python train.py`)
+    if (command === 'record') return { what: 'record', request: { program, args: its, out: out ?? 'run.rec' } }
     return {
       what: 'sanitize',
       request: { program, args: its, possible, host: hostLevel(host), keep, files: { text, html, junit } },
@@ -97,7 +100,9 @@ async function read(): Promise<Wanted> {
   if (command !== 'doctor') {
     const [file, ...others] = files
     if (file === undefined || others.length > 0)
-      throw new Error(`${command} needs one recording, which CUDA_STREAMS_RECORD=run.rec writes for a program`)
+      throw new Error(
+        `${command} needs one recording, which cuda-streams record writes, or CUDA_STREAMS_RECORD=run.rec for a program of this library`,
+      )
     if (command === 'check') return { what: 'recording', request: { what: command, file, possible } }
     if (command === 'why') return { what: 'recording', request: { what: command, file } }
     if (command === 'timeline') {
@@ -112,10 +117,7 @@ async function read(): Promise<Wanted> {
   return { what: 'doctor', json, seconds, files }
 }
 
-const VARIABLES_INSTEAD = new Map([
-  ['record', 'set CUDA_STREAMS_RECORD=run.rec for the program'],
-  ['sanitizer', 'set CUDA_STREAMS_SANITIZER=1 for the program'],
-])
+const VARIABLES_INSTEAD = new Map([['sanitizer', 'set CUDA_STREAMS_SANITIZER=1 for the program']])
 
 const HOST_LEVELS: readonly HostLevel[] = ['exact', 'sampled', 'off']
 
@@ -150,6 +152,10 @@ async function main(): Promise<number> {
     if (wanted.what === 'sanitize') {
       const { sanitizeProgram } = await import('./sanitize.js')
       return await sanitizeProgram(wanted.request)
+    }
+    if (wanted.what === 'record') {
+      const { recordProgram } = await import('./record.js')
+      return await recordProgram(wanted.request)
     }
     if (wanted.what === 'compile') {
       const { compileFiles } = await import('./compile.js')

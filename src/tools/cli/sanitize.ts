@@ -1,7 +1,6 @@
 /** Runs a program of any language under the trace of its process, and looks for missing waits in what it did. */
-import { spawn } from 'node:child_process'
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
-import { constants, tmpdir } from 'node:os'
+import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { VARIABLES } from '../../foundation/base/environment-variables.js'
 import { checkWritableFolder } from '../../foundation/base/file-of-process.js'
@@ -11,6 +10,7 @@ import { checkRecording } from '../recording/check.js'
 import { recordTrace } from '../recording/process-trace.js'
 import { Reader } from '../recording/reader.js'
 import { checkReportFiles, type ProcessFindings, type ReportFiles, sumOf, writeReports } from './finding-reports.js'
+import { NOTHING_TRACED, type Program, runTraced, tracedProcesses } from './traced-program.js'
 import { possibleFile, watchedFile, watchedFindings } from './watched.js'
 
 /**
@@ -18,9 +18,7 @@ import { possibleFile, watchedFile, watchedFindings } from './watched.js'
  */
 export type HostLevel = 'exact' | 'sampled' | 'off'
 
-export interface SanitizeRequest {
-  readonly program: string
-  readonly args: readonly string[]
+export interface SanitizeRequest extends Program {
   readonly possible: boolean
   /** How closely the host is watched. */
   readonly host: HostLevel
@@ -30,14 +28,8 @@ export interface SanitizeRequest {
 }
 
 /** Runs a program. Returns the exit code. The program has the terminal to itself; the findings are printed to standard error when it has ended. */
-export async function sanitizeProgram({
-  program,
-  args,
-  possible,
-  host,
-  keep,
-  files,
-}: SanitizeRequest): Promise<number> {
+export async function sanitizeProgram(request: SanitizeRequest): Promise<number> {
+  const { program, args, possible, host, keep, files } = request
   const folder = mkdtempSync(join(tmpdir(), 'cuda-streams-trace-'))
   const recordings = keep ?? folder
   try {
@@ -47,12 +39,8 @@ export async function sanitizeProgram({
       checkWritableFolder(keep, `A recording in ${keep}`)
     }
     if (possible) writeFileSync(possibleFile(folder), '')
-    const code = await run(program, args, {
-      ...process.env,
-      CUDA_INJECTION64_PATH: injectionFile(),
-      CUDA_STREAMS_TRACE: folder,
-      ...(host === 'off' ? {} : { [VARIABLES.traceHost.name]: host, LD_PRELOAD: preloaded(injectionFile()) }),
-    })
+    const watching = { [VARIABLES.traceHost.name]: host, LD_PRELOAD: preloaded(injectionFile()) }
+    const code = await runTraced(request, folder, host === 'off' ? {} : watching)
     const processes = await checkTraces(folder, recordings, possible)
     writeReports(files, processes, [program, ...args].join(' '))
     const errors = errorsOf(processes)
@@ -75,11 +63,10 @@ export async function checkTraces(
   possible: boolean,
 ): Promise<readonly ProcessFindings[]> {
   const processes: ProcessFindings[] = []
-  const traces = readdirSync(folder).filter((name) => name.endsWith('.trace'))
-  for (const trace of traces) {
-    const recording = join(recordings, trace.replace('.trace', '.rec'))
-    const calls = recordTrace(join(folder, trace), recording, { possible })
-    const number = trace.replace('.trace', '')
+  const traces = tracedProcesses(folder)
+  for (const number of traces) {
+    const recording = join(recordings, `${number}.rec`)
+    const calls = recordTrace(join(folder, `${number}.trace`), recording, { possible })
     const name = `process ${number}`
     const watched = watchedFile(folder, number)
     const isWatched = existsSync(watched)
@@ -91,8 +78,7 @@ export async function checkTraces(
     printError(`cuda-streams: ${traces.length > 1 ? `Process ${number}: ` : ''}${sumOf(one)}`)
     processes.push(one)
   }
-  if (traces.length === 0)
-    printError('cuda-streams: nothing was traced: the program did not use CUDA, or did before it was to be traced')
+  if (traces.length === 0) printError(NOTHING_TRACED)
   return processes
 }
 
@@ -114,15 +100,4 @@ export async function checkOne(recording: string): Promise<number> {
 
 function printMessages({ findings }: ProcessFindings, print: (text: string) => void): void {
   for (const { message } of findings) print(`${message}\n`)
-}
-
-function run(program: string, args: readonly string[], env: NodeJS.ProcessEnv): Promise<number> {
-  const child = spawn(program, args, { stdio: 'inherit', env })
-  // The program decides what a Ctrl+C means.
-  const ignore = (): void => {}
-  process.on('SIGINT', ignore)
-  return new Promise<number>((resolve, reject) => {
-    child.on('error', reject)
-    child.on('close', (code, signal) => resolve(code ?? 128 + (signal === null ? 0 : constants.signals[signal])))
-  }).finally(() => process.off('SIGINT', ignore))
 }

@@ -14,8 +14,6 @@ const ROWS = 65_536
 const MOST_WAITING = 8
 const NO_CALL = -1
 const NO_ROW = -1
-/** The most triples in one line. */
-const MOST_IN_LINE = 256
 
 /** A table, and the calls that its rows belong to. */
 class Part {
@@ -126,26 +124,19 @@ export class Durations {
     return to === table.length
   }
 
-  #writeRows({ calls, writer, began }: Part, from: number, to: number): void {
-    const { kind, start, end } = writer.table
-    let times: number[] = []
-    let lastCall = 0
-    let lastStart = 0
-    for (let row = from; row < to; row += 1) {
-      const call = calls[row] ?? NO_CALL
-      if (call === NO_CALL || !isTimed(kind[row] ?? 0)) continue
-      const [first, last] = [Math.round((start[row] ?? 0) + began), Math.round((end[row] ?? 0) + began)]
-      if (Number.isNaN(first) || Number.isNaN(last)) continue
-      times.push(call - lastCall, first - lastStart, last - first)
-      lastCall = call
-      lastStart = first
-      if (times.length < 3 * MOST_IN_LINE) continue
-      this.journal.object({ times })
-      times = []
-      lastCall = 0
-      lastStart = 0
-    }
-    if (times.length > 0) this.journal.object({ times })
+  #writeRows(part: Part, from: number, to: number): void {
+    this.journal.times(timesOf(part, from, to))
+  }
+}
+
+/** The calls of rows with the times of their work, as far as these are known. */
+function* timesOf({ calls, writer, began }: Part, from: number, to: number): Generator<[number, number, number]> {
+  const { kind, start, end } = writer.table
+  for (let row = from; row < to; row += 1) {
+    const call = calls[row] ?? NO_CALL
+    if (call === NO_CALL || !isTimed(kind[row] ?? 0)) continue
+    const [first, last] = [(start[row] ?? 0) + began, (end[row] ?? 0) + began]
+    if (!Number.isNaN(first) && !Number.isNaN(last)) yield [call, first, last]
   }
 }
 

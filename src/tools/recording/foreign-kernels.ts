@@ -42,6 +42,8 @@ const KNOWN: readonly KnownKernels[] = [
 export class ForeignKernel {
   /** The name in reports, without what is in angle brackets and parentheses, and without its middle if it is long. */
   readonly title: string
+  /** The same without the library and quotes. */
+  readonly called: string
   readonly #types: readonly string[]
   readonly #known: KnownKernels | undefined
 
@@ -54,7 +56,8 @@ export class ForeignKernel {
   ) {
     const whole = nameIn(readable) || nameOfMangled(name)
     this.#known = KNOWN.find((known) => known.name.test(whole))
-    const quoted = `'${shortened(whole)}'`
+    this.called = shortened(whole)
+    const quoted = `'${this.called}'`
     this.title = this.#known === undefined ? quoted : `${quoted} of ${this.#known.library}`
     this.#types = typesIn(readable)
   }

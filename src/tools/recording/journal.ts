@@ -13,6 +13,8 @@ const MOST_STACKS = 4096
 
 /** The nanoseconds of its own below which the recorder does not write them. */
 const LEAST_OWN = 1000
+/** The most triples in one line of times. */
+const MOST_IN_LINE = 256
 /**
  * The frames that are taken of a stack: those of this library between the program's call and the place where the stack is taken, and of the program.
  */
@@ -94,9 +96,9 @@ export class Journal {
 
   /**
    * Writes a call that began and ended at these nanoseconds since the recording began. Returns its number. `stacked` says whether the program's lines
-   * that led to it are of interest.
+   * that led to it are of interest. A part of the gap before it, in nanoseconds, may be known to have been a recorder's.
    */
-  call(call: RecordedCall, began: number, ended: number, more?: CallDetails, stacked = true): number {
+  call(call: RecordedCall, began: number, ended: number, more?: CallDetails, stacked = true, recorders = 0): number {
     // A host function may run, and a promise settle, after the recording has ended.
     if (this.#ended) return this.#calls
     const started = this.clock()
@@ -106,7 +108,7 @@ export class Journal {
     const length = Math.max(0, Math.round(ended - began))
     // The times are rounded to whole nanoseconds, so that a reader, which adds them up, gets these times.
     this.#last += gap + length
-    const own = Math.min(gap, Math.round(this.#own))
+    const own = Math.min(gap, Math.round(this.#own + recorders))
     const rest = own < LEAST_OWN ? more : { ...more, own }
     if (rest !== undefined) this.#add(`[${definition.number},${gap},${length},${stack},${JSON.stringify(rest)}]\n`)
     else if (stack !== 0) this.#add(`[${definition.number},${gap},${length},${stack}]\n`)
@@ -114,6 +116,25 @@ export class Journal {
     this.#calls += 1
     this.#own = this.clock() - started
     return this.#calls - 1
+  }
+
+  /** Writes when operations began and ended: each with the number of the call that queued it, in nanoseconds since the recording began. */
+  times(operations: Iterable<readonly [call: number, start: number, end: number]>): void {
+    let times: number[] = []
+    let lastCall = 0
+    let lastStart = 0
+    for (const [call, start, end] of operations) {
+      const [first, last] = [Math.round(start), Math.round(end)]
+      times.push(call - lastCall, first - lastStart, last - first)
+      lastCall = call
+      lastStart = first
+      if (times.length < 3 * MOST_IN_LINE) continue
+      this.#line({ times })
+      times = []
+      lastCall = 0
+      lastStart = 0
+    }
+    if (times.length > 0) this.#line({ times })
   }
 
   /** Runs work of the recorder, whose time is not the program's. */
@@ -219,7 +240,8 @@ export class Journal {
   #take(): number {
     this.#taken += 1
     const text = this.lines === undefined ? takeStack(FRAMES, this.call) : this.lines()
-    if (text === '') return 0
+    // A call without lines must not seem to have those of an earlier call like it, as is possible where all stacks are taken.
+    if (text === '' && this.header.stacks !== 'all') return 0
     let number = this.#stacks.get(text)
     if (number === undefined) {
       number = this.#stacks.size + 1

@@ -2,9 +2,7 @@
  * Makes a recording of the trace of a whole process: of all calls of the CUDA driver that any library made in it, which native/injection/trace.c has
  * written.
  */
-import { invalidValue } from '../../foundation/base/errors.js'
 import { upperBound } from '../../foundation/base/interval-map.js'
-import { process } from '../../foundation/base/node-modules.js'
 import type { Pointer } from '../../foundation/driver/handle-types.js'
 import type { MemoryRows, TouchedMemory } from '../../foundation/driver/touched-memory.js'
 import { COPY_DURING_CALL, COPY_IN_ANY_ORDER } from '../sanitizer/findings.js'
@@ -12,19 +10,11 @@ import { IN_PYTORCH } from '../sanitizer/waits-of-libraries.js'
 import { type AddedWork, BuiltGraphs, type GraphRecording, NOTHING } from './built-graphs.js'
 import { type ForeignAccess, ForeignKernel, type KernelPointer, usesInPtx } from './foreign-kernels.js'
 import { Journal } from './journal.js'
-import { orDamaged } from './line-checks.js'
 import type { RecordedCall, StreamFacts } from './lines.js'
 import { VERSION } from './lines.js'
-import type { RecordedWork } from './work-table.js'
-
-/** The kinds of records, as in trace.c. */
-const FUNCTION = 1
-const SITE = 2
-const CALL = 3
-const KERNEL = 4
-const PTX = 5
-const CONTEXT = 6
-const HOST_USE = 7
+import { TraceKind, TraceReader, type TraceRecord, textIn } from './trace-reader.js'
+import { NO_TIMES, placeholder, TraceTimes } from './trace-times.js'
+import type { RecordedOperation, RecordedWork } from './work-table.js'
 
 /** How the host used memory: the bits of a HOST_USE, as in host.c. */
 const [WRITES, MAY_KNOW, COMPARED, BY_SYSTEM, AFTER_CALL] = [1, 2, 4, 8, 16]
@@ -83,8 +73,8 @@ const IN_3D: RowsLayout = {
   height: 23,
   depth: 24,
 }
-/** The values of CU_MEMORYTYPE_HOST and CU_MEMORYTYPE_ARRAY. */
-const [ON_HOST, IN_ARRAY] = [1, 3]
+/** The values of CU_MEMORYTYPE_HOST, CU_MEMORYTYPE_ARRAY and CU_MEMORYTYPE_UNIFIED. */
+const [ON_HOST, IN_ARRAY, UNIFIED] = [1, 3, 4]
 
 export interface TraceOptions {
   /** Whether memory of which it is not known whether a kernel reads or writes it is taken to be written. */
@@ -105,10 +95,32 @@ export function recordTrace(path: string, recording: string, options: TraceOptio
   return conversion.calls
 }
 
-/** The bytes that are read at one time; more, where a record is longer. */
-const READ = 2 ** 20
-/** The most bytes of a record: trace.c writes none that is longer. */
-const LONGEST = 2 ** 24
+/** What is in the recording of a trace with times. */
+export interface TimedRecording {
+  readonly calls: number
+  /** The operations that have times, and those that have none, as where the process ended before they did. */
+  readonly timed: number
+  readonly untimed: number
+  /** The operations of which the trace does not have the call. They are not in the recording. */
+  readonly unknown: number
+}
+
+/**
+ * Writes the recording of a trace with times, as `npx cuda-streams record` makes it.
+ * @throws {Error} ERR_INVALID_ARG_VALUE for a file that is no trace, or has no times; ERR_UNSUPPORTED for those of a CUPTI that is not known
+ */
+export function recordTimedTrace(path: string, recording: string): TimedRecording {
+  const times = new TraceTimes(path)
+  const conversion = new Conversion(path, recording, { possible: false }, times)
+  try {
+    conversion.more()
+  } finally {
+    conversion.close()
+  }
+  const { calls, operations } = conversion
+  const timed = times.operations().length
+  return { calls, timed, untimed: operations - timed, unknown: times.unknown }
+}
 
 /** Makes a recording of a trace, also of one that grows meanwhile. */
 export class Conversion {
@@ -137,31 +149,29 @@ export class Conversion {
   #thread = 0
   #device = 0
   #captures = 0
-
-  readonly #file: number
-  /** What is read of the trace, and the place of its first byte there. */
-  #bytes = new Uint8Array(READ)
-  #view = new DataView(this.#bytes.buffer)
-  #begin = 0
+  /** CUPTI's number of the call that is read, and its times. */
+  #correlation = 0
+  #times = NO_TIMES
+  /** The number of operations that take a device time, where times are recorded. */
+  operations = 0
+  readonly #reader: TraceReader
 
   /** @throws {Error} of the file system, if the trace cannot be read or the recording not be written */
   constructor(
-    private readonly path: string,
+    path: string,
     recording: string,
     private readonly options: TraceOptions,
+    /** The times of the trace, if they are recorded. */
+    private readonly timing?: TraceTimes,
   ) {
-    this.#file = process.getBuiltinModule('node:fs').openSync(path, 'r')
+    this.#reader = new TraceReader(path)
     const header = {
       recording: VERSION,
       driver: 'cuda',
       clock: 'host',
       stacks: 'all',
-      epoch: 0,
-      devices: Array.from({ length: 16 }, (_, device) => ({
-        name: `GPU ${device}`,
-        multiprocessors: 1,
-        threads: 2048,
-      })),
+      epoch: timing?.epoch ?? 0,
+      devices: timing?.devices ?? Array.from({ length: 16 }, (_, device) => placeholder(device)),
     } as const
     this.#journal = new Journal(
       recording,
@@ -180,99 +190,54 @@ export class Conversion {
    * @throws {Error} ERR_INVALID_ARG_VALUE if the file is no trace
    */
   more(): void {
-    let at = this.#begin
-    const damaged = (): Error => invalidValue(`${this.path} is no trace, or damaged at byte ${at}`)
-    // A record may be shorter than its head says, or contain numbers which no process has.
-    orDamaged(() => {
-      for (;;) {
-        const read = this.#read()
-        let needed = 0
-        let isLast = read < this.#bytes.length
-        while (at + 8 <= this.#begin + read) {
-          const place = at - this.#begin
-          const length = this.#view.getUint32(place, true)
-          if (length === 0) {
-            isLast = true
-            break
-          }
-          if (length % 8 !== 0 || length > LONGEST) throw damaged()
-          if (place + length > read) {
-            needed = length
-            break
-          }
-          this.#record(this.#view.getUint32(place + 4, true), place + 8, place + length)
-          at += length
-        }
-        if (needed > 0 && isLast) throw damaged()
-        this.#begin = at
-        if (isLast) break
-        if (needed > this.#bytes.length) this.#reserve(needed)
-      }
-    }, damaged)
+    this.#reader.more((record) => this.#record(record))
     this.#journal.flush()
   }
 
   /** Ends the recording, which is complete then. */
   close(): void {
-    process.getBuiltinModule('node:fs').closeSync(this.#file)
+    this.#reader.close()
+    if (this.timing !== undefined) this.#journal.times(this.timing.operations())
     this.#journal.close()
   }
 
-  #reserve(byteLength: number): void {
-    this.#bytes = new Uint8Array(byteLength)
-    this.#view = new DataView(this.#bytes.buffer)
-  }
-
-  /** Reads from the first record on that was not read yet. A thread may be writing one: it is whole once a second reading finds the same. */
-  #read(): number {
-    const { readSync } = process.getBuiltinModule('node:fs')
-    const read = (into: Uint8Array): number => readSync(this.#file, into, 0, into.length, this.#begin)
-    const again = new Uint8Array(this.#bytes.length)
-    for (;;) {
-      const length = read(this.#bytes)
-      if (read(again) === length && isSame(this.#bytes, again, length)) return length
-    }
-  }
-
-  #record(kind: number, at: number, end: number): void {
-    const view = this.#view
-    if (kind === CALL) this.#called(at, end)
-    else if (kind === HOST_USE) this.#usedByHost(at)
-    else if (kind === CONTEXT) this.#devices.set(view.getUint32(at, true), view.getUint32(at + 4, true))
-    else {
+  #record(record: TraceRecord): void {
+    const { kind, view, at } = record
+    if (kind === TraceKind.CALL) this.#called(record)
+    else if (kind === TraceKind.HOST_USE) this.#usedByHost(record)
+    else if (kind === TraceKind.CONTEXT) this.#devices.set(view.getUint32(at, true), view.getUint32(at + 4, true))
+    else if (kind === TraceKind.CALL_TIMES) this.timing?.called(record)
+    else if (kind === TraceKind.ACTIVITY) this.timing?.ran(record)
+    else if (kind !== TraceKind.CLOCK && kind !== TraceKind.DEVICE) {
       const number = Number(view.getBigUint64(at, true))
-      const text = this.#text(at + 8, end)
-      if (kind === FUNCTION) this.#functions[number] = text
-      else if (kind === SITE) this.#sites[number] = text
-      else if (kind === PTX) for (const [name, uses] of usesInPtx(text)) this.#ptx.set(name, uses)
-      else if (kind === KERNEL) {
+      const text = textIn(record, at + 8)
+      if (kind === TraceKind.FUNCTION) this.#functions[number] = text
+      else if (kind === TraceKind.SITE) this.#sites[number] = text
+      else if (kind === TraceKind.PTX) for (const [name, uses] of usesInPtx(text)) this.#ptx.set(name, uses)
+      else if (kind === TraceKind.KERNEL) {
         const [name = '', readable = ''] = text.split('\n')
         this.#kernels.set(number, new ForeignKernel(name, readable, this.#ptx.get(name)))
       }
     }
   }
 
-  #text(at: number, end: number): string {
-    const bytes = this.#bytes.subarray(at, end)
-    const zero = bytes.indexOf(0)
-    return new TextDecoder().decode(zero < 0 ? bytes : bytes.subarray(0, zero))
-  }
-
-  #called(at: number, end: number): void {
-    const view = this.#view
+  #called({ view, at, end }: TraceRecord): void {
     const word = (index: number): number => view.getUint32(at + 4 * index, true)
     if (at + HEAD + 8 * word(4) > end) throw new RangeError('The record ends before its values do')
     const values = Array.from({ length: word(4) }, (_, index) => Number(view.getBigUint64(at + HEAD + 8 * index, true)))
     this.#thread = word(1)
     this.#site = this.#sites[word(2)] ?? ''
     this.#device = this.#devices.get(word(3)) ?? 0
+    this.#correlation = word(5)
+    // The process was killed during a call whose times are missing.
+    const unknown = { began: this.#journal.last, ended: this.#journal.last, own: 0 }
+    if (this.timing !== undefined) this.#times = this.timing.of(word(5)) ?? unknown
     const name = (this.#functions[word(0)] ?? '').replace(/_v\d+$/, '')
     READERS[name]?.(this.steps, values, this)
   }
 
   /** Notes what the host did with page-locked memory. Where it may have learned otherwise that the copy was over, it is possible only. */
-  #usedByHost(at: number): void {
-    const view = this.#view
+  #usedByHost({ view, at }: TraceRecord): void {
     const [pointer, byteLength] = [Number(view.getBigUint64(at, true)), Number(view.getBigUint64(at + 8, true))]
     const uses = view.getUint32(at + 24, true)
     this.#site = this.#sites[view.getUint32(at + 16, true)] ?? ''
@@ -291,10 +256,10 @@ export class Conversion {
 
   /** The effects of the calls of the driver. */
   readonly steps = {
-    allocated: (pointer: number, byteLength: number): void => {
+    allocated: (pointer: number, byteLength: number, place: Place = 'device'): void => {
       if (byteLength === 0) return
       this.#ofGraphs.delete(pointer)
-      this.#memory.add(pointer, byteLength)
+      this.#memory.add(pointer, byteLength, place)
       this.#put({ call: 'allocateShared', pointer, byteLength })
     },
     /** Notes that memory is freed. The call waits for the device if `waits`. */
@@ -306,7 +271,7 @@ export class Conversion {
     },
     queuedAllocation: (pointer: number, byteLength: number, handle: number): void => {
       this.#ofGraphs.delete(pointer)
-      this.#memory.add(pointer, byteLength)
+      this.#memory.add(pointer, byteLength, 'device')
       this.#queue({ kind: 'allocate', stream: this.#stream(handle), pointer, byteLength })
     },
     queuedFree: (pointer: number, handle: number): void => {
@@ -314,16 +279,18 @@ export class Conversion {
       if (this.#ofGraphs.has(pointer)) this.#touch(this.works.freed(pointer), stream)
       else if (this.#memory.remove(pointer)) this.#queue({ kind: 'free', stream, pointer })
     },
-    /** Notes a copy. `waits` is for a copy to or from memory that is not page-locked. */
-    copied: (destination: number, source: number, byteLength: number, handle: number, waits: boolean): void => {
+    /** Notes a copy. `waits` is for a copy to or from memory that is not page-locked. `way`: where the call itself says from where to where. */
+    copied: (copy: Copied, handle: number, waits: boolean, way?: Way): void => {
+      const { to, from, byteLength } = copy
       const stream = this.#stream(handle)
-      const [to, from] = [this.#memory.has(destination), this.#memory.has(source)]
+      const isKnown = this.#memory.has(to)
       const memory = [
-        ...(from ? [touched(source, byteLength, 'in')] : []),
-        ...(to ? [touched(destination, byteLength, 'out')] : []),
+        ...(this.#memory.has(from) ? [touched(from, byteLength, 'in')] : []),
+        ...(isKnown ? [touched(to, byteLength, 'out')] : []),
       ]
-      if (byteLength > 0) this.#touch({ name: 'copy', memory }, stream)
-      if (waits || !to) this.steps.streamDone(handle)
+      const isWait = waits || !isKnown
+      if (byteLength > 0) this.#work({ name: 'copy', stream, memory }, this.#copy(copy, way), isWait)
+      if (isWait) this.steps.streamDone(handle)
     },
     /** Notes a copy of a batch, whose source may be read outside of the order of its stream: then a stream of its own stands for the read. */
     batchCopied: (copy: BatchedCopy, handle: number): void => {
@@ -340,19 +307,40 @@ export class Conversion {
         else this.#put({ call: 'waitStream', stream, other, context: 0 })
       }
       const memory = isApart ? writes : [...reads, ...writes]
-      if (memory.length > 0) this.#queue({ kind: 'library', calls: [{ name: 'copy of a batch', stream, memory }] })
+      this.#work({ name: 'copy of a batch', stream, memory }, this.#copy({ to, from, byteLength: copy.toBytes }))
     },
     filled: (pointer: number, byteLength: number, handle: number): void => {
-      if (!this.#memory.has(pointer) || byteLength === 0) return
-      this.#touch({ name: 'fill', memory: [touched(pointer, byteLength, 'out')] }, this.#stream(handle))
+      if (byteLength === 0 || !this.#isOfInterest(this.#memory.has(pointer))) return
+      const memory = this.#memory.has(pointer) ? [touched(pointer, byteLength, 'out')] : []
+      const host = this.#isOfHost(pointer)
+      this.#work(
+        { name: 'fill', stream: this.#stream(handle), memory },
+        { kind: 'fill', name: 'fill', byteLength, host },
+      )
     },
     rows: (words: readonly number[], handle: number, waits: boolean): void => {
-      this.#touch(this.works.copied(words, IN_2D), this.#stream(handle))
+      const { source, target, width, height } = IN_2D
+      const word = (index: number): number => words[index] ?? 0
+      const addressOf = (side: SideOfRows): number => word(word(side.type) === ON_HOST ? side.host : side.device)
+      const copy = { to: addressOf(target), from: addressOf(source), byteLength: word(width) * word(height) }
+      const way = wayOf(word(source.type), word(target.type))
+      const call = { ...this.works.copied(words, IN_2D), stream: this.#stream(handle) }
+      if (copy.byteLength > 0) this.#work(call, this.#copy(copy, way), waits)
       if (waits) this.steps.streamDone(handle)
     },
-    launched: (handle: number, stream: number, words: readonly number[]): void => {
-      const work = this.works.launched(handle, words)
-      if (work.memory.length > 0) this.#touch(work, this.#stream(stream))
+    launched: (handle: number, stream: number, shape: readonly number[], words: readonly number[]): void => {
+      const { name, memory, ...kernel } = this.works.launched(handle, words)
+      if (!this.#isOfInterest(memory.length > 0)) return
+      const [x = 1, y = 1, z = 1, width = 1, height = 1, depth = 1] = shape
+      const call = { name, stream: this.#stream(stream), memory }
+      this.#work(call, {
+        kind: 'kernel',
+        name: kernel.called,
+        grid: [x, y, z],
+        block: [width, height, depth],
+        host: kernel.host,
+        possible: kernel.possible,
+      })
     },
     streamMade: (stream: number, flags: number): void => {
       this.#streams.delete(stream)
@@ -431,7 +419,7 @@ export class Conversion {
 
   /** What calls and nodes of graphs touch. */
   readonly works = {
-    launched: (handle: number, words: readonly number[]): TouchingWork => {
+    launched: (handle: number, words: readonly number[]): KernelWork => {
       const kernel = this.#kernels.get(handle) ?? new ForeignKernel('?', '', undefined)
       const pointers: KernelPointer[] = []
       for (let at = 0; at + 1 < words.length; at += 2) {
@@ -441,7 +429,13 @@ export class Conversion {
       }
       const accesses = kernel.accesses(pointers)
       const memory = pointers.map(({ pointer }, at) => touched(pointer, 1, this.#accessOf(accesses[at] ?? 'either')))
-      return { name: `kernel ${kernel.title}`, memory: merged(memory) }
+      return {
+        name: `kernel ${kernel.title}`,
+        memory: merged(memory),
+        called: kernel.called,
+        host: pointers.some(({ pointer }) => this.#isOfHost(pointer)),
+        possible: accesses.includes('either'),
+      }
     },
     copied: (words: readonly number[], layout: RowsLayout): TouchingWork => {
       const get = (index: number | undefined, otherwise: number): number =>
@@ -500,17 +494,73 @@ export class Conversion {
     if (memory.length > 0) this.#queue({ kind: 'library', calls: [{ name, stream, memory }] })
   }
 
-  #queue(work: RecordedWork): void {
-    this.#put({ call: 'queue', work })
+  #queue(work: RecordedWork, isAwaited = false): void {
+    const number = this.#write({ call: 'queue', work }, isAwaited)
+    const isOperation = work.kind === 'graph' || (work.kind === 'library' && work.operation !== undefined)
+    if (this.timing === undefined || this.#captures > 0 || !isOperation) return
+    this.timing.queued(this.#correlation, number)
+    this.operations += 1
+  }
+
+  /** Without times only what touches known memory is of interest. */
+  #isOfInterest(touchesKnownMemory: boolean): boolean {
+    return this.timing !== undefined || touchesKnownMemory
+  }
+
+  /** Notes a call that queues an operation. */
+  #work(
+    call: LibraryCall,
+    operation: Pick<RecordedOperation, 'kind' | 'name' | 'host'> & Partial<RecordedOperation>,
+    isAwaited = false,
+  ): void {
+    if (!this.#isOfInterest(call.memory.length > 0)) return
+    if (this.timing === undefined) {
+      this.#queue({ kind: 'library', calls: [call] })
+      return
+    }
+    const none = { byteLength: undefined, engine: undefined, grid: undefined, block: undefined, possible: false }
+    this.#queue({ kind: 'library', calls: [call], operation: { ...none, ...operation } }, isAwaited)
+  }
+
+  #copy(
+    { to, from, byteLength }: Copied,
+    way = this.#wayOf(to, from),
+  ): Pick<RecordedOperation, 'kind' | 'name' | 'byteLength' | 'engine' | 'host'> {
+    const engine = way === 'within' ? undefined : way
+    const name = engine === 'toDevice' ? 'upload' : engine === 'toHost' ? 'download' : 'copy'
+    const host = engine !== undefined || this.#isOfHost(to) || this.#isOfHost(from)
+    return { kind: 'copy', name, byteLength, engine, host }
+  }
+
+  /** The way of a copy by its memory. Memory that is not allocated by CUDA is the host's. */
+  #wayOf(to: number, from: number): Way {
+    const [isTo, isFrom] = [to, from].map((pointer) => (this.#memory.placeOf(pointer) ?? 'host') === 'host')
+    return isTo === isFrom ? 'within' : isTo === true ? 'toHost' : 'toDevice'
+  }
+
+  /** Whether the host may use memory without a call. */
+  #isOfHost(pointer: number): boolean {
+    return this.#memory.placeOf(pointer) !== 'device'
   }
 
   #put(call: RecordedCall): void {
-    this.#journal.call(call, 0, 0, this.#captures > 0 && call.call === 'queue' ? { captured: true } : undefined)
+    this.#write(call)
+  }
+
+  /** Writes a call, and returns its number. `isAwaited`: it lasts until the wait that is written next is over. */
+  #write(call: RecordedCall, isAwaited = false): number {
+    const { began, ended, own } = this.#times
+    const from = Math.max(began, this.#journal.last)
+    const to = isAwaited ? from : Math.max(ended, from)
+    this.#times = { began, ended, own: 0 }
+    const isCaptured = this.#captures > 0 && call.call === 'queue'
+    return this.#journal.call(call, from, to, isCaptured ? { captured: true } : undefined, true, own)
   }
 
   #waited(call: RecordedCall): void {
-    this.#put(call)
-    this.#journal.call({ call: 'return' }, 0, 0, undefined, false)
+    this.#write(call, true)
+    const ended = Math.max(this.#times.ended, this.#journal.last)
+    this.#journal.call({ call: 'return' }, ended, ended, undefined, false)
   }
 
   /** The number by which reports name a stream. A read order has that of its stream. */
@@ -567,15 +617,40 @@ export class Conversion {
   }
 }
 
-function isSame(one: Uint8Array, other: Uint8Array, length: number): boolean {
-  for (let at = 0; at < length; at += 1) if (one[at] !== other[at]) return false
-  return true
+/** What work of another library is called in reports, and what it touches. */
+type LibraryCall = Extract<RecordedWork, { readonly kind: 'library' }>['calls'][number]
+
+/** The place of memory. The host uses managed memory, too. */
+type Place = 'device' | 'host' | 'managed'
+/** The way of a copy: between the host and a device, or between two places on either side. */
+type Way = 'toDevice' | 'toHost' | 'within'
+
+/** The way of a copy by the types of memory; undefined if these leave it to the addresses. */
+function wayOf(from: number, to: number): Way | undefined {
+  if (from === UNIFIED || to === UNIFIED) return undefined
+  if ((from === ON_HOST) === (to === ON_HOST)) return 'within'
+  return to === ON_HOST ? 'toHost' : 'toDevice'
+}
+
+interface Copied {
+  readonly to: number
+  readonly from: number
+  readonly byteLength: number
 }
 
 /** Work and what it touches; nothing, where that is no memory that is known. */
 interface TouchingWork {
   readonly name: string
   readonly memory: readonly TouchedMemory[]
+}
+
+interface KernelWork extends TouchingWork {
+  /** The name of the kernel alone. */
+  readonly called: string
+  /** Whether one of its arguments is memory that the host may use without a call. */
+  readonly host: boolean
+  /** Whether it is not known of an argument whether it is read or written. */
+  readonly possible: boolean
 }
 
 interface BatchedCopy {
@@ -625,27 +700,33 @@ function merged(memory: readonly TouchedMemory[]): readonly TouchedMemory[] {
 /** The memory that is allocated, by its addresses. */
 class Allocations {
   readonly #starts: number[] = []
-  readonly #lengths = new Map<number, number>()
+  readonly #known = new Map<number, { readonly byteLength: number; readonly place: Place }>()
 
-  add(pointer: number, byteLength: number): void {
-    if (!this.#lengths.has(pointer)) this.#starts.splice(this.#after(pointer), 0, pointer)
-    this.#lengths.set(pointer, byteLength)
+  add(pointer: number, byteLength: number, place: Place): void {
+    if (!this.#known.has(pointer)) this.#starts.splice(this.#after(pointer), 0, pointer)
+    this.#known.set(pointer, { byteLength, place })
   }
 
   remove(pointer: number): boolean {
-    if (!this.#lengths.delete(pointer)) return false
+    if (!this.#known.delete(pointer)) return false
     this.#starts.splice(this.#after(pointer) - 1, 1)
     return true
   }
 
   has(pointer: number): boolean {
+    return this.placeOf(pointer) !== undefined
+  }
+
+  /** The place of memory; undefined if it is not allocated. */
+  placeOf(pointer: number): Place | undefined {
     const start = this.#starts[this.#after(pointer) - 1]
-    return start !== undefined && pointer < start + (this.#lengths.get(start) ?? 0)
+    const known = start === undefined ? undefined : this.#known.get(start)
+    return start !== undefined && known !== undefined && pointer < start + known.byteLength ? known.place : undefined
   }
 
   /** The length of what was allocated at this address; 0 if nothing was. */
   bytesAt(pointer: number): number {
-    return this.#lengths.get(pointer) ?? 0
+    return this.#known.get(pointer)?.byteLength ?? 0
   }
 
   /** The number of allocations that begin at this address or before it. */
@@ -660,10 +741,12 @@ type Read = (steps: Steps, values: readonly number[], trace: Conversion) => void
 /** The words of a call, with zeros for those that are missing. */
 const at = (values: readonly number[], index: number): number => values[index] ?? 0
 
+/** The copy of a call whose words are the destination, the source and the length. */
+const copied = (v: readonly number[]): Copied => ({ to: at(v, 0), from: at(v, 1), byteLength: at(v, 2) })
 const copy =
-  (waits: boolean): Read =>
+  (waits: boolean, way?: Way): Read =>
   (steps, v) =>
-    steps.copied(at(v, 0), at(v, 1), at(v, 2), waits ? 0 : at(v, 3), waits)
+    steps.copied(copied(v), waits ? 0 : at(v, 3), waits, way)
 const fill =
   (width: number, isQueued: boolean): Read =>
   (steps, v) =>
@@ -679,7 +762,8 @@ const batch: Read = (steps, v) => {
     steps.batchCopied({ ...copy, order: at(v, index + 4) }, at(v, 0))
   }
 }
-const launch: Read = (steps, v) => steps.launched(at(v, 0), at(v, 8), v.slice(9))
+const launch: Read = (steps, v) => steps.launched(at(v, 0), at(v, 8), v.slice(1, 7), v.slice(9))
+const allocateOnHost: Read = (steps, v) => steps.allocated(at(v, 0), at(v, 1), 'host')
 const awaitValue: Read = (steps, v) => steps.valueAwaited(at(v, 0))
 const instantiate: Read = (_, v, { graphs }) => graphs.instantiated(at(v, 0), at(v, 1))
 
@@ -687,7 +771,10 @@ const instantiate: Read = (_, v, { graphs }) => graphs.instantiated(at(v, 0), at
 type ReadNode = (parameters: readonly number[], works: Conversion['works']) => AddedWork
 
 const touches = (work: TouchingWork): AddedWork => ({ kind: 'touches', ...work })
-const kernelNode: ReadNode = (v, works) => touches(works.launched(at(v, 0), v.slice(1)))
+const kernelNode: ReadNode = (v, works) => {
+  const { name, memory } = works.launched(at(v, 0), v.slice(1))
+  return touches({ name, memory })
+}
 const copyNode: ReadNode = (v, works) => touches(works.copied(v, IN_3D))
 const fillNode: ReadNode = (v, works) => touches(works.filled(at(v, 0), at(v, 1), at(v, 2) * at(v, 3), at(v, 4)))
 const allocationNode: ReadNode = (v, works) => touches(works.allocated(at(v, 0), at(v, 1)))
@@ -738,27 +825,28 @@ const changeInExec =
 const READERS: Readonly<Record<string, Read>> = {
   cuMemAlloc: (steps, v) => steps.allocated(at(v, 0), at(v, 1)),
   cuMemAllocPitch: (steps, v) => steps.allocated(at(v, 0), at(v, 1) * at(v, 3)),
-  cuMemAllocManaged: (steps, v) => steps.allocated(at(v, 0), at(v, 1)),
+  cuMemAllocManaged: (steps, v) => steps.allocated(at(v, 0), at(v, 1), 'managed'),
   cuMemMap: (steps, v) => steps.allocated(at(v, 0), at(v, 1)),
   cuMemUnmap: (steps, v) => steps.freed(at(v, 0), false),
   cuMemFree: (steps, v) => steps.freed(at(v, 0), true),
   cuMemAllocAsync: (steps, v) => steps.queuedAllocation(at(v, 0), at(v, 1), at(v, 2)),
   cuMemAllocFromPoolAsync: (steps, v) => steps.queuedAllocation(at(v, 0), at(v, 1), at(v, 3)),
   cuMemFreeAsync: (steps, v) => steps.queuedFree(at(v, 0), at(v, 1)),
-  cuMemAllocHost: (steps, v) => steps.allocated(at(v, 0), at(v, 1)),
-  cuMemHostAlloc: (steps, v) => steps.allocated(at(v, 0), at(v, 1)),
-  cuMemHostRegister: (steps, v) => steps.allocated(at(v, 0), at(v, 1)),
+  cuMemAllocHost: allocateOnHost,
+  cuMemHostAlloc: allocateOnHost,
+  cuMemHostRegister: allocateOnHost,
   cuMemFreeHost: (steps, v) => steps.freed(at(v, 0), true),
   cuMemHostUnregister: (steps, v) => steps.freed(at(v, 0), true),
   cuMemcpy: copy(true),
-  cuMemcpyHtoD: copy(true),
-  cuMemcpyDtoH: copy(true),
-  cuMemcpyDtoD: (steps, v) => steps.copied(at(v, 0), at(v, 1), at(v, 2), 0, false),
+  cuMemcpyHtoD: copy(true, 'toDevice'),
+  cuMemcpyDtoH: copy(true, 'toHost'),
+  cuMemcpyDtoD: (steps, v) => steps.copied(copied(v), 0, false, 'within'),
   cuMemcpyAsync: copy(false),
-  cuMemcpyHtoDAsync: copy(false),
-  cuMemcpyDtoHAsync: copy(false),
-  cuMemcpyDtoDAsync: copy(false),
-  cuMemcpyPeerAsync: (steps, v) => steps.copied(at(v, 0), at(v, 2), at(v, 4), at(v, 5), false),
+  cuMemcpyHtoDAsync: copy(false, 'toDevice'),
+  cuMemcpyDtoHAsync: copy(false, 'toHost'),
+  cuMemcpyDtoDAsync: copy(false, 'within'),
+  cuMemcpyPeerAsync: (steps, v) =>
+    steps.copied({ to: at(v, 0), from: at(v, 2), byteLength: at(v, 4) }, at(v, 5), false, 'within'),
   cuMemcpyBatchAsync: batch,
   cuMemcpy3DBatchAsync: batch,
   cuMemcpy2D: (steps, v) => steps.rows(v, 0, true),
@@ -776,7 +864,7 @@ const READERS: Readonly<Record<string, Read>> = {
   cuLaunchKernel: launch,
   cuLaunchCooperativeKernel: launch,
   // The configuration comes first: seven numbers and the stream.
-  cuLaunchKernelEx: (steps, v) => steps.launched(at(v, 8), at(v, 7), v.slice(9)),
+  cuLaunchKernelEx: (steps, v) => steps.launched(at(v, 8), at(v, 7), v.slice(0, 6), v.slice(9)),
   cuStreamCreate: (steps, v) => steps.streamMade(at(v, 0), at(v, 1)),
   cuStreamCreateWithPriority: (steps, v) => steps.streamMade(at(v, 0), at(v, 1)),
   cuStreamDestroy: (steps, v) => steps.streamEnded(at(v, 0)),

@@ -1,12 +1,13 @@
 /** A recording as a whole: the calls of the host in their order, and the work of the streams with its times. */
 
 import { IntervalMap } from '../../foundation/base/interval-map.js'
+import { isOfPackages, placeInPython } from '../../foundation/base/stack.js'
 import { isDefaultStream, isNullStream, type StreamHandle } from '../../foundation/driver/handle-types.js'
 import { memoryOf } from '../../foundation/driver/queued-work.js'
 import type { CopiedBytes, TouchedMemory } from '../../foundation/driver/touched-memory.js'
 import type { Header, RecordedDevice, StreamFacts } from './lines.js'
 import type { Reader, TimedCall } from './reader.js'
-import { type KnownMemory, type RecordedWork, touchedBy } from './work-table.js'
+import { type KnownMemory, type RecordedOperation, type RecordedWork, touchedBy } from './work-table.js'
 
 /** A stream, from its creation to its end. */
 export interface RecordedStream {
@@ -43,6 +44,10 @@ export interface Operation extends InRun {
   readonly share: number
   /** The instance of a graph that the operation launches: launches of one come one after another. */
   readonly instance: number | undefined
+  /** Whether only the beginnings of what it touches are known, as for kernels in the trace of a process. */
+  readonly isPartlyKnown: boolean
+  /** Whether it touches memory that the host uses without a call which would be recorded. */
+  readonly sharesWithHost: boolean
   /** The time at which the operation began; `end` is that at which it ended. NaN if they are not known. */
   start: number
   end: number
@@ -131,6 +136,8 @@ class RunBuilder {
   /** The step at which each promise began; keys are the calls that made them. */
   readonly #promises = new Map<number, number>()
   #current: TimedCall | undefined
+  /** Whether kernels in graphs are those of the trace of a process. */
+  #hasTracedGraphs = false
 
   constructor(private readonly reader: Reader) {}
 
@@ -374,7 +381,11 @@ class RunBuilder {
 
   #queue(work: RecordedWork, captured: boolean): void {
     if (work.kind === 'library') {
-      for (const { name, stream, memory } of work.calls) this.#add(this.#streamOf(stream), work, name, memory, captured)
+      const { operation } = work
+      for (const { name, stream, memory } of work.calls) {
+        if (operation === undefined) this.#add(this.#streamOf(stream), work, name, memory, captured)
+        else this.#addOfLibrary(this.#streamOf(stream), operation, memory, captured)
+      }
       if (work.calls.length === 0) this.#host()
       return
     }
@@ -417,15 +428,45 @@ class RunBuilder {
     const engine = this.#engineOf(work)
     const share = work.kind === 'kernel' ? this.#shareOf(work, stream) : 0
     const instance = work.kind === 'graph' ? work.exec : undefined
-    const operation = this.#operation({ stream, kind: work.kind, name, memory, engine, share, instance })
+    const known = { isPartlyKnown: work.kind === 'graph' && this.#hasTracedGraphs, sharesWithHost: false }
+    const operation = this.#operation({ stream, kind: work.kind, name, memory, engine, share, instance, ...known })
     this.#byCall.set(operation.number, operation)
+  }
+
+  /** Adds an operation that the trace of a process has timed. */
+  #addOfLibrary(
+    stream: RecordedStream,
+    operation: RecordedOperation,
+    known: readonly TouchedMemory[],
+    captured: boolean,
+  ): void {
+    const memory = operation.possible ? known.map((each): TouchedMemory => ({ ...each, access: 'inout' })) : known
+    if (captured) {
+      this.#capturing.get(stream)?.add(memory)
+      this.#hasTracedGraphs = true
+      this.#host()
+      return
+    }
+    const { kind, name, grid = ONE, block = ONE, host: sharesWithHost } = operation
+    const isKernel = kind === 'kernel'
+    const engine: Operation['engine'] = isKernel ? undefined : (operation.engine ?? 'memory')
+    const share = isKernel ? this.#shareOf({ grid, block }, stream) : 0
+    const made = { stream, kind, name, memory, engine, share, instance: undefined }
+    const added = this.#operation({ ...made, isPartlyKnown: isKernel, sharesWithHost })
+    this.#byCall.set(added.number, added)
   }
 
   #declared({ stream: handle, what, memory }: Extract<TimedCall['call'], { readonly call: 'declareAccess' }>): void {
     const stream = this.#streamOf(handle)
     const capture = this.#capturing.get(stream)
     if (capture === undefined) {
-      const unmeasured = { engine: undefined, share: 0, instance: undefined }
+      const unmeasured = {
+        engine: undefined,
+        share: 0,
+        instance: undefined,
+        isPartlyKnown: false,
+        sharesWithHost: false,
+      }
       this.#operation({ stream, kind: 'declared', name: what, memory, ...unmeasured })
     } else {
       capture.add(memory)
@@ -433,9 +474,7 @@ class RunBuilder {
     }
   }
 
-  #operation(
-    known: Pick<Operation, 'stream' | 'kind' | 'name' | 'memory' | 'engine' | 'share' | 'instance'>,
-  ): Operation {
+  #operation(known: Omit<Operation, keyof InRun | 'what' | 'start' | 'end'>): Operation {
     const times = { start: Number.NaN, end: Number.NaN }
     const operation: Operation = { what: 'operation', ...known, ...times, ...this.#inRun() }
     this.#steps.push(operation)
@@ -449,7 +488,7 @@ class RunBuilder {
   }
 
   /** The part of the device that a kernel occupies. The simulator runs kernels side by side whatever their size. */
-  #shareOf(work: Extract<RecordedWork, { readonly kind: 'kernel' }>, { device }: RecordedStream): number {
+  #shareOf(work: LaunchSize, { device }: RecordedStream): number {
     const { driver, devices } = this.reader.header
     const known = devices[device]
     return driver === 'sim' || known === undefined ? 0 : shareOf(work, known)
@@ -462,10 +501,16 @@ export const STAGING = 'staging'
 /** The kinds of work that a device takes time for. */
 const TIMED: readonly Operation['kind'][] = ['kernel', 'copy', 'copies', 'fill', 'graph']
 
-function shareOf(
-  { grid, block, blocksAtOnce = 0 }: Extract<RecordedWork, { readonly kind: 'kernel' }>,
-  { multiprocessors, threads }: RecordedDevice,
-): number {
+type Shape = readonly [number, number, number]
+/** The part of a launch that says how much of a device it occupies. */
+interface LaunchSize {
+  readonly grid: Shape
+  readonly block: Shape
+  readonly blocksAtOnce?: number | undefined
+}
+const ONE: Shape = [1, 1, 1]
+
+function shareOf({ grid, block, blocksAtOnce = 0 }: LaunchSize, { multiprocessors, threads }: RecordedDevice): number {
   const blocks = grid[0] * grid[1] * grid[2]
   const inBlock = block[0] * block[1] * block[2]
   const atOnce = multiprocessors * (blocksAtOnce > 0 ? blocksAtOnce : Math.max(1, Math.floor(threads / inBlock)))
@@ -481,15 +526,28 @@ function nameOf(work: Exclude<RecordedWork, { readonly kind: 'library' }>): stri
 
 const PLACE = /\(?(?:file:\/\/)?([^()\s]+):(\d+):(\d+)\)?$/
 
-/** The place of the innermost line of a stack that has one. */
-export function placeIn(
-  stack: string,
-): { readonly path: string; readonly row: string; readonly column: string } | undefined {
-  for (const line of stack.split('\n')) {
-    const [, path, row, column] = PLACE.exec(line.trim()) ?? []
+interface Place {
+  readonly path: string
+  readonly row: string
+  /** The column; undefined in Python. */
+  readonly column: string | undefined
+}
+
+/** The place of the innermost line of a stack that has one. In Python that is the program's, if there is one outside of packages. */
+export function placeIn(stack: string): Place | undefined {
+  let inPackage: Place | undefined
+  for (const each of stack.split('\n')) {
+    const line = each.trim()
+    const [, path, row, column] = PLACE.exec(line) ?? []
     if (path !== undefined && row !== undefined && column !== undefined) return { path, row, column }
+    const inPython = placeInPython(line)
+    // Row 0 stands for the compiled part of a package.
+    if (inPython === undefined || inPython.row === 0) continue
+    const place = { path: inPython.path, row: String(inPython.row), column: undefined }
+    if (!isOfPackages(`    ${line}`)) return place
+    inPackage ??= place
   }
-  return undefined
+  return inPackage
 }
 
 /** The place of the innermost line of a stack as 'path:row'; empty if there is none. */

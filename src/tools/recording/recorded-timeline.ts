@@ -1,6 +1,9 @@
 /** The timeline of a recording: the calls pass through the interceptor of timelines, and the times are those of the recording. */
+import type { Driver } from '../../foundation/driver/driver.js'
 import type { StreamHandle } from '../../foundation/driver/handle-types.js'
+import type { WorkDriver } from '../../foundation/driver/queued-work.js'
 import type { EventRecords, Meter } from '../timeline/event-records.js'
+import { EventKind } from '../timeline/kinds.js'
 import { type Timeline, timelineOf } from '../timeline/timeline.js'
 import { TimelineInterceptor } from '../timeline/timeline-interceptor.js'
 import { takeTrace } from '../timeline/trace.js'
@@ -84,6 +87,28 @@ class RecordedMeter implements Meter {
   close(): void {}
 }
 
+const KINDS = { kernel: EventKind.KERNEL, copy: EventKind.COPY, fill: EventKind.FILL } as const
+
+/** The work of an interceptor, with what calls of other libraries are for the device, where the trace of a process has timed them. */
+function workOf(interceptor: TimelineInterceptor, player: Player, next: Driver): Partial<WorkDriver> {
+  return {
+    ...interceptor.work,
+    queue(work) {
+      const { call } = player.current
+      const recorded = call.call === 'queue' && call.work.kind === 'library' ? call.work.operation : undefined
+      const [made] = work.kind === 'library' ? work.calls : []
+      if (recorded === undefined || made === undefined) {
+        interceptor.work.queue?.(work)
+        return
+      }
+      const { writer } = interceptor
+      const { kind, name, byteLength } = recorded
+      const row = writer.begin(KINDS[kind], made.stream, name, byteLength)
+      writer.during(row, made.stream, () => next.work.queue(work))
+    },
+  }
+}
+
 export async function timelineOfRecording(reader: Reader): Promise<Timeline> {
   let made: TimelineInterceptor | undefined
   const player = new Player(reader, (next, self) => {
@@ -99,10 +124,12 @@ export async function timelineOfRecording(reader: Reader): Promise<Timeline> {
     table.whenAdded = [
       (row) => {
         const place = placeIn(self.current.stack)
-        if (place !== undefined) table.site[row] = sites.of(`${place.path}:${place.row}:${place.column}`)
+        if (place === undefined) return
+        const { path, row: line, column } = place
+        table.site[row] = sites.of(column === undefined ? `${path}:${line}` : `${path}:${line}:${column}`)
       },
     ]
-    return { interceptor, ran: meter.ran.bind(meter) }
+    return { interceptor: { ...interceptor, work: workOf(interceptor, self, next) }, ran: meter.ran.bind(meter) }
   })
   await player.play()
   if (made === undefined) throw new RangeError('no timeline was made')

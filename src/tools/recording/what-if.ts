@@ -122,6 +122,10 @@ class Tries {
     if (!isAskedFor && gain > -LEAST) return undefined
     if (skipped !== undefined && ordersUnknown(this.run, skipped)) {
       if (proposal.kind === 'more-buffers' && !isAskedFor) return undefined
+      // What is known of a kernel in the trace of a process is enough to find a race, and not to exclude one.
+      const numbers = this.#isOfProcess ? this.#numbersOf(skipped) : undefined
+      if (numbers !== undefined && (await this.#isRacyWithout(numbers, proposal.kind)))
+        return { title, advice, nanoseconds, change: gain, isRacy: true, isNeedKnown: true }
       return { title, advice: NOT_KNOWN, nanoseconds, change: gain, isRacy: false, isNeedKnown: false }
     }
     const isRacy = skipped === undefined ? false : await this.#isRacyWithout(this.#numbersOf(skipped), proposal.kind)
@@ -187,9 +191,17 @@ class Tries {
     const parts = [
       waitsFor.size === 0 ? '' : `it has to wait for ${list(waitsFor)}`,
       waitedForBy.size === 0 ? '' : `${list(waitedForBy)} ${waitedForBy.size === 1 ? 'has' : 'have'} to wait for it`,
+      this.#isOfProcess
+        ? 'of a kernel only the beginning of what it touches is known, so there may be more to wait for'
+        : '',
     ]
     const title = `${shortLine(line)}: ${[...names].join(' and ')} on a stream of its own`
     return { change: { moved, data: crossing }, title, advice: parts.filter((part) => part !== '').join('; ') }
+  }
+
+  /** Whether the run is that of a whole process. */
+  get #isOfProcess(): boolean {
+    return this.run.steps.some((step) => step.what === 'operation' && step.isPartlyKnown)
   }
 
   /** The key of an operation: its line, on its stream. */
@@ -389,11 +401,12 @@ function note(places: Map<RecordedStream, number[]>, stream: RecordedStream, pla
 
 /** Whether the memory of an operation is not known. Frees come after all that uses the memory, and staging uses memory of the library's own. */
 const hasUnknownMemory = (operation: Operation): boolean =>
-  operation.memory === undefined && operation.kind !== 'free' && !isStaging(operation)
+  operation.isPartlyKnown || (operation.memory === undefined && operation.kind !== 'free' && !isStaging(operation))
 
 const isStaging = ({ kind, name }: Operation): boolean => kind === 'hostFunction' && name === STAGING
 
 const writesForHost = (operation: Operation, hostMemory: RecordedRun['hostMemory']): boolean =>
+  operation.sharesWithHost ||
   operation.engine === 'toHost' ||
   isStaging(operation) ||
   (operation.memory ?? []).some(

@@ -118,6 +118,21 @@ const COPIED = {
 }
 /** A word of memory: its value as decimal digits. */
 const WORD = { pointer: isNumber, bits: isOneOf(BITS), value: isDigits }
+/** What a call of another library is for its device, where the trace of a process has timed it. */
+const OPERATION = {
+  kind: isOneOf(['kernel', 'copy', 'fill'] as const),
+  name: isText,
+  byteLength: isOptional(isSize),
+  engine: isOptional(isOneOf(ENGINES)),
+  grid: isOptional(isShape),
+  block: isOptional(isShape),
+  /** Whether it touches memory that the host uses without a call. */
+  host: isFlag,
+  /** Whether it may write where `memory` says that it reads. */
+  possible: isFlag,
+}
+/** What the call of a library is for its device. */
+export type RecordedOperation = CheckedFields<typeof OPERATION>
 const FILL = {
   pointer: isNumber,
   value: isNumber,
@@ -235,7 +250,8 @@ const WORK = {
   library: row(
     'library',
     { calls: isList(has({ name: isText, stream: isNumber, memory: isMemory })) },
-    {},
+    /** What the only call is for its device. */
+    { operation: has(OPERATION) },
     {
       recorded: ({ calls }) => ({
         kind: 'library',

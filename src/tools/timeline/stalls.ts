@@ -266,7 +266,8 @@ export const describeStall = (kind: StallKind, facts: StallFacts): Description =
 function shortPlace(callSite: string): string {
   const here = `${process.cwd()}/`
   const path = callSite.startsWith(here) ? callSite.slice(here.length) : callSite
-  return path.replace(/:\d+$/, '')
+  // A line of Python has no column.
+  return path.replace(/(:\d+):\d+$/, '$1')
 }
 
 /** The advice for kernels that waited for room. A priority decides only among blocks that have not begun. */

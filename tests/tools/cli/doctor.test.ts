@@ -98,11 +98,15 @@ describe('the command', { concurrency: 2 }, () => {
     [
       ['nurse'],
       2,
-      /^There is no command 'nurse': there are 'doctor', 'compile', 'check', 'timeline', 'why', 'what-if', 'sanitize'\n/,
+      /^There is no command 'nurse': there are 'doctor', 'compile', 'check', 'timeline', 'why', 'what-if', 'record', 'sanitize'\n/,
     ],
     [['constructor'], 2, /^There is no command 'constructor': there are 'doctor', .*\n\nUsage: cuda-streams COMMAND/],
     [['doctr'], 2, /^There is no command 'doctr': did you mean 'doctor'\?\n/],
-    [['timeline'], 2, /^timeline needs one recording, which CUDA_STREAMS_RECORD=run.rec writes for a program\n/],
+    [
+      ['timeline'],
+      2,
+      /^timeline needs one recording, which cuda-streams record writes, or CUDA_STREAMS_RECORD=run.rec for a program of this library\n/,
+    ],
     [['doctor', 'me'], 2, /^doctor takes files with compiled kernels, \.js, \.ptx or \.cubin, not 'me'\n/],
     [['doctor', '--jason'], 2, /--jason/],
     [['doctor', '--timeout'], 2, /--timeout/],

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +24,7 @@ static const char *const NAMES[] = {
     "cuGraphAddMemFreeNode", "cuGraphAddNode_v2", "cuGraphDestroyNode", "cuGraphAddDependencies_v2", "cuGraphRemoveDependencies", "cuGraphKernelNodeSetParams_v2",
     "cuGraphExecKernelNodeSetParams_v2", "cuGraphExecMemsetNodeSetParams", "cuGraphExecMemcpyNodeSetParams", "cuGraphNodeSetEnabled", "cuGraphInstantiateWithFlags",
     "cuGraphExecUpdate_v2", "cuGraphLaunch", "cuGraphDestroy", "cuGraphExecDestroy", "cuStreamBeginCapture_v2", "cuStreamBeginCaptureToGraph", "cuStreamEndCapture",
-    "cuMemFreeAsync"};
+    "cuMemFreeAsync", "cuMemsetD32Async"};
 static int enabled[64];
 
 __attribute__((visibility("default"))) int cuptiSubscribe(void **out, void *called, void *user) {
@@ -44,24 +45,156 @@ __attribute__((visibility("default"))) int cuptiGetCallbackName(int domain, uint
   return 0;
 }
 
+/* ---- What the GPU does, and when: by a clock that goes on with each look and each call, and by nothing else --------------- */
+
+enum { MEMCPY = 1, MEMSET = 2, KERNEL = 10, COPY_BYTES = 136, KERNEL_BYTES = 248, LOOK = 10, CALL = 2000, BETWEEN = 3000, LATE = 700 };
+static uint64_t now = 1700000000000000000u;
+static int active[64];
+static void (*requested)(uint8_t **, size_t *, size_t *);
+static void (*completed)(void *, uint32_t, uint8_t *, size_t, size_t);
+/* The work that the next call queues, and when each stream is through. */
+static struct { uint32_t kind; uint64_t duration, stream, bytes; } next[8];
+static int nexts;
+static struct { uint64_t stream, until; } streams[8];
+static uint8_t pending[64][KERNEL_BYTES];
+static int waiting;
+static uint32_t correlation = 100;
+
+static uint64_t *untilOf(uint64_t stream) {
+  int at = 0;
+  while (streams[at].stream != stream && streams[at].stream != 0) at++;
+  streams[at].stream = stream;
+  return &streams[at].until;
+}
+static void gpu(uint32_t kind, uint64_t duration, uint64_t stream, uint64_t bytes) {
+  next[nexts].kind = kind, next[nexts].duration = duration, next[nexts].stream = stream, next[nexts++].bytes = bytes;
+}
+static size_t lengthOf(const uint8_t *record) { return *(const uint32_t *)record == KERNEL ? KERNEL_BYTES : COPY_BYTES; }
+static void deliver(void) {
+  uint8_t *buffer = NULL;
+  size_t size = 0, most = 0, used = 0;
+  if (waiting == 0) return;
+  requested(&buffer, &size, &most);
+  for (int at = 0; at < waiting; used += lengthOf(pending[at++])) memcpy(buffer + used, pending[at], lengthOf(pending[at]));
+  waiting = 0;
+  completed(NULL, 0, buffer, size, used);
+}
+/* The layouts are those of CUPTI 13. */
+static void run(void) {
+  for (int at = 0; at < nexts; at++) {
+    const uint32_t kind = next[at].kind;
+    uint64_t *until = untilOf(next[at].stream);
+    const uint64_t start = (*until > now ? *until : now) + LATE, end = start + next[at].duration;
+    *until = end;
+    if (!active[kind]) continue;
+    if (waiting == 4) deliver();
+    uint8_t *record = memset(pending[waiting++], 0, KERNEL_BYTES);
+    memcpy(record, &kind, 4), memcpy(record + 16, &start, 8), memcpy(record + 24, &end, 8);
+    memcpy(record + (kind == KERNEL ? 92 : 44), &correlation, 4);
+    if (kind != KERNEL) memcpy(record + 8, &next[at].bytes, 8);
+  }
+  nexts = 0;
+}
+#define API __attribute__((visibility("default")))
+API int cuptiGetTimestamp(uint64_t *time) { const char *took = getenv("FAKE_CUPTI_LOOK"); *time = now += took ? (uint64_t)atoi(took) : LOOK; return 0; }
+API int cuptiGetVersion(uint32_t *version) { const char *said = getenv("FAKE_CUPTI_VERSION"); *version = said ? (uint32_t)atoi(said) : 130001; return 0; }
+API int cuptiActivityEnable(int kind) { active[kind] = 1; return getenv("FAKE_CUPTI_REFUSES") ? 35 : 0; }
+API int cuptiActivityRegisterCallbacks(void *request, void *complete) {
+  memcpy(&requested, &request, sizeof requested), memcpy(&completed, &complete, sizeof completed);
+  return 0;
+}
+API int cuptiActivityGetNextRecord(uint8_t *buffer, size_t used, uint8_t **record) {
+  uint8_t *at = *record == NULL ? buffer : *record + lengthOf(*record);
+  if (at >= buffer + used) return 12;
+  *record = at;
+  return 0;
+}
+API int cuptiActivityFlushAll(uint32_t flag) { (void)flag; deliver(); return 0; }
+API int cuptiActivityFlushPeriod(uint32_t milliseconds) { (void)milliseconds; return 0; }
+API int cuptiActivityGetNumDroppedRecords(void *context, uint32_t stream, size_t *count) { *count = 0; return (void)context, (void)stream, 0; }
+
+/* What the next call does in the process besides: waits until then, or ends it. */
+static uint64_t until;
+static int isLast;
+
 static void call(const char *name, const void *params, int result, const char *symbol) {
   uint32_t id = 0;
   while (strcmp(NAMES[id], name) != 0) id++;
   id++;
-  if (!enabled[id]) return;
-  CallbackData data = {0, name, params, NULL, symbol, (void *)1, 1, NULL, 0};
-  callback(NULL, 1, id, &data);
+  correlation++;
+  now += BETWEEN;
+  uint64_t shared = 0;
+  CallbackData data = {0, name, params, NULL, symbol, (void *)1, 1, &shared, correlation};
+  if (enabled[id]) callback(NULL, 1, id, &data);
+  if (isLast) raise(SIGKILL);
+  run();
+  /* CUPTI may hand records back before the call that waits for their work returns. */
+  if (until > now) deliver();
+  now = (until > now ? until : now) + CALL;
+  until = 0;
   data.site = 1;
   data.functionReturnValue = &result;
-  callback(NULL, 1, id, &data);
+  if (enabled[id]) callback(NULL, 1, id, &data);
 }
 
 static uint64_t x = 0x7f0000000000, host = 0x7e0000000000, one = 0x5000000010, two = 0x5000000020, event = 0x5000000030;
+
+/* A training loop in small: a kernel, a copy of its result on another stream, and a kernel that touches no memory that is known. */
+static void playTimed(const char *how) {
+  const uint64_t millisecond = 1000000, none = 5;
+  void *pointers[] = {&x, NULL}, *numbers[] = {(void *)&none, NULL};
+  struct { uint64_t f; uint32_t shape[7]; uint64_t stream; void **arguments; void **extra; } set = {77, {66, 1, 1, 1024, 1, 1, 0}, one, pointers, NULL},
+    spin = {78, {1, 1, 1, 32, 1, 1, 0}, one, numbers, NULL};
+  void (*line)(const char *);
+  *(void **)&line = dlsym(RTLD_DEFAULT, "cuda_streams_site");
+  if (line == NULL) exit(8);
+  for (int step = 0; step < 3; step++) {
+    /* As Python has them: the innermost line is a package's. */
+    line("at set (/usr/lib/python3/dist-packages/kernels.py:5)\nat step (/app/train.py:12)\nat <module> (/app/train.py:40)");
+    gpu(KERNEL, millisecond, one, 0);
+    call("cuLaunchKernel", &set, 0, "_Z3setPfi");
+    call("cuEventRecord", &(struct { uint64_t event, stream; }){event, one}, 0, NULL);
+    call("cuStreamWaitEvent_ptsz", &(struct { uint64_t stream, event; uint32_t flags; }){two, event, 0}, 0, NULL);
+    *untilOf(two) = *untilOf(one);
+    gpu(MEMCPY, millisecond / 4, two, 4096);
+    call("cuMemcpyDtoHAsync_v2", &(struct { uint64_t to, from, bytes, stream; }){host, x, 4096, two}, 0, NULL);
+    gpu(KERNEL, millisecond / 2, one, 0);
+    call("cuLaunchKernel", &spin, 0, "_Z4spinv");
+    line("at step (/app/train.py:17)\nat <module> (/app/train.py:40)");
+    until = *untilOf(two);
+    call("cuStreamSynchronize", &two, 0, NULL);
+  }
+  /* Waits for work of which no memory is known. */
+  line("at last (/app/train.py:21)");
+  call("cuEventRecord", &(struct { uint64_t event, stream; }){event, one}, 0, NULL);
+  call("cuStreamWaitEvent_ptsz", &(struct { uint64_t stream, event; uint32_t flags; }){two, event, 0}, 0, NULL);
+  *untilOf(two) = *untilOf(one);
+  spin.stream = two;
+  gpu(KERNEL, millisecond / 2, two, 0);
+  call("cuLaunchKernel", &spin, 0, "_Z4spinv");
+  line(NULL);
+  gpu(MEMCPY, 100000, one, 4096), gpu(MEMCPY, 50000, one, 64);
+  uint64_t to[2] = {x, x + 64}, from[2] = {host, host + 64}, lengths[2] = {64, 128}, firsts[1] = {0};
+  uint32_t attributes[6] = {1};
+  struct { void *to, *from, *lengths; uint64_t count; void *attributes, *firsts; uint64_t groups, stream; } copies = {to, from, lengths, 2, attributes, firsts, 1, one};
+  call("cuMemcpyBatchAsync_v2", &copies, 0, NULL);
+  gpu(MEMSET, millisecond / 8, one, 4096);
+  call("cuMemsetD32Async", &(struct { uint64_t to; uint32_t value; uint64_t count, stream; }){x, 0, 1024, one}, 0, NULL);
+  gpu(KERNEL, millisecond / 10, one, 0), gpu(KERNEL, millisecond / 10, one, 0);
+  call("cuGraphLaunch", &(struct { uint64_t exec, stream; }){88, one}, 0, NULL);
+  /* CUPTI knows of work whose call is not traced. */
+  gpu(KERNEL, 1, one, 0);
+  call("cuDeviceGetCount", &x, 0, NULL);
+  isLast = strcmp(how, "killed") == 0;
+  until = now + 3 * millisecond;
+  call("cuMemFree_v2", &x, 0, NULL);
+}
 
 static void *copyThere(void *ordered) {
   if (ordered != NULL) call("cuStreamWaitEvent_ptsz", &(struct { uint64_t stream, event; uint32_t flags; }){two, event, 0}, 0, NULL);
   /* A query that is not answered with yes orders nothing. */
   call("cuStreamQuery", &one, 600, NULL);
+  gpu(MEMCPY, 250000, two, 4096);
   call("cuMemcpyDtoHAsync_v2", &(struct { uint64_t to, from, bytes, stream; }){host, x, 4096, two}, 0, NULL);
   return NULL;
 }
@@ -595,7 +728,7 @@ static int playHost(const char *name, int isRight) {
 }
 
 __attribute__((visibility("default"))) int play(int count, char **arguments) {
-  void *library = dlopen(arguments[1], RTLD_NOW);
+  void *library = dlopen(arguments[1], RTLD_NOW | RTLD_GLOBAL);
   int (*initialize)(void);
   *(void **)&initialize = library == NULL ? NULL : dlsym(library, "InitializeInjection");
   if (initialize == NULL || initialize() != 1) return 1;
@@ -608,10 +741,12 @@ __attribute__((visibility("default"))) int play(int count, char **arguments) {
   call("cuStreamCreate", &(struct { uint64_t *out; uint32_t flags; }){&one, 1}, 0, NULL);
   call("cuStreamCreate", &(struct { uint64_t *out; uint32_t flags; }){&two, 1}, 0, NULL);
   call("cuEventCreate", &(struct { uint64_t *out; uint32_t flags; }){&event, 2}, 0, NULL);
+  if (strcmp(arguments[2], "timed") == 0 || strcmp(arguments[2], "killed") == 0) return playTimed(arguments[2]), 0;
   void *pointers[] = {&x, NULL};
   struct { uint64_t f; uint32_t shape[7]; uint64_t stream; void **arguments; void **extra; } launch = {77, {1, 1, 1, 32, 1, 1, 0}, one, pointers, NULL};
   void *extra[] = {(void *)1, &x, (void *)2, &(size_t){8}, NULL};
   if (count > 3) { launch.arguments = NULL; launch.extra = extra; }
+  gpu(KERNEL, 1000000, one, 0);
   call("cuLaunchKernel", &launch, 0, "_Z3setPfi");
   call("cuEventRecord", &(struct { uint64_t event, stream; }){event, one}, 0, NULL);
   pthread_t thread;
@@ -633,3 +768,5 @@ __attribute__((visibility("default"))) int cuFuncGetParamInfo(void *f, size_t in
   return index == 0 ? 0 : 1;
 }
 __attribute__((visibility("default"))) int cuCtxGetDevice(int *device) { *device = 1; return 0; }
+API int cuDeviceGetAttribute(int *value, int attribute, int device) { *value = attribute == 16 ? 132 : 2048; return (void)device, 0; }
+API int cuDeviceGetName(char *name, int length, int device) { return snprintf(name, (size_t)length, "Fake %d", device) < 0; }

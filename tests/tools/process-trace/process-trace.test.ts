@@ -18,6 +18,7 @@ import { Reader } from '../../../src/tools/recording/reader.js'
 import { findHeader } from '../../helpers/cuda-toolkit.js'
 import { runs } from '../../helpers/effort.js'
 import { root } from '../../helpers/root.js'
+import { fakeProgram } from './fake-program.js'
 
 const MUTANTS = runs({ quick: 50, normal: 200, nightly: 3000 })
 const home = join(root, 'tests', 'tools', 'process-trace')
@@ -309,7 +310,7 @@ describe('the structures of nodes are read as cuda.h has them', () => {
 })
 
 describe('the library that CUDA loads', () => {
-  const program = compiled()
+  const program = fakeProgram(folder)
 
   for (const [how, ...more] of [['racy'], ['right'], ['racy', 'extra']] as const) {
     it(`writes what CUPTI tells it of two threads: ${[how, ...more].join(' ')}`, async () => {
@@ -528,33 +529,6 @@ describe('the library that CUDA loads', () => {
     assert.match(cases?.() ?? '', /tests="1" failures="0"[\s\S]*<testcase [^>]*name="No findings in \d+ calls"\/>/)
     assert.doesNotMatch(page?.() ?? '', /<pre/)
   })
-
-  function compiled(): string {
-    const [library, path] = [join(folder, 'libfake-cupti.so'), join(folder, 'program')]
-    const run = (args: readonly string[], input?: string): void => {
-      const { status, stderr } = spawnSync('cc', args, { encoding: 'utf8', input })
-      assert.equal(status, 0, stderr)
-    }
-    const source = join(home, 'fake-cupti.c')
-    run([
-      '-std=gnu11',
-      '-Wall',
-      '-Wextra',
-      '-Werror',
-      '-shared',
-      '-fPIC',
-      '-fvisibility=hidden',
-      `-I${join(root, 'native', 'injection')}`,
-      '-pthread',
-      '-o',
-      library,
-      source,
-      '-ldl',
-    ])
-    const main = 'int play(int, char **); int main(int count, char **arguments) { return play(count, arguments); }'
-    run(['-x', 'c', '-', '-o', path, '-x', 'none', library, `-Wl,-rpath,${folder}`], main)
-    return path
-  }
 })
 
 describe('what a kernel of another library touches', () => {

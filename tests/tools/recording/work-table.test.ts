@@ -35,7 +35,11 @@ const WORK: { readonly [K in RecordedWork['kind']]: object } = {
   childGraph: { kind: 'childGraph', stream, graph: 9 },
 }
 /** The fields that the table allows beside these: the recorder adds them to what the table writes. */
-const ADDED = { kernel: { blocksAtOnce: 2 }, copy: { engine: 'toHost' } }
+const ADDED = {
+  kernel: { blocksAtOnce: 2 },
+  copy: { engine: 'toHost' },
+  library: { operation: { kind: 'kernel', name: 'k', grid: [1, 2, 3], block: [4, 5, 6], host: false, possible: true } },
+}
 
 const asInFile = (value: object): unknown => JSON.parse(JSON.stringify(value))
 

@@ -1,8 +1,4 @@
-/**
- * The records of CUPTI: what the GPU did, and the calls that queued it. The offsets are those of CUpti_ActivityKernel9 to
- * 13, CUpti_ActivityMemcpy5 to 7, CUpti_ActivityMemcpyPtoP4, CUpti_ActivityMemset4 and 5, and CUpti_ActivityAPI: newer
- * ones add fields at their ends.
- */
+/** The records of CUPTI: what the GPU did, and the calls that queued it. */
 import { bindAll, type CFunction, declaration, own } from '../../../foundation/native/c-functions.js'
 import { layer } from '../../../foundation/native/layer.js'
 import { NativeMemory } from '../../../foundation/native/native-memory.js'
@@ -10,6 +6,7 @@ import { SharedLibrary } from '../../../foundation/native/shared-library.js'
 import { EventKind, KIND_NAMES } from '../kinds.js'
 import { ActivityKind, type CuptiLibrary } from './cupti-library.js'
 import type { RecordBuffer } from './record-buffers.js'
+import { ClockOrigin, spanAt } from './record-layouts.js'
 
 /** An operation of a GPU. Times are nanoseconds of CUPTI's clock since the origin; NaN if it was not over. */
 export interface Activity {
@@ -34,44 +31,19 @@ export interface ApiCall {
   readonly thread: number
 }
 
-/** The offsets in a record of the values that are read. */
-interface Layout {
-  readonly start: number
-  readonly end: number
-  readonly correlation: number
-  readonly device?: number
-  readonly stream?: number
-  readonly bytes?: number
-  readonly name?: number
-  readonly thread?: number
-}
-
-const COPY: Layout = { bytes: 8, start: 16, end: 24, device: 32, stream: 40, correlation: 44 }
-const CALL: Layout = { start: 8, end: 16, thread: 28, correlation: 32 }
-export const LAYOUTS: Readonly<Record<number, Layout>> = {
-  [ActivityKind.CONCURRENT_KERNEL]: { start: 16, end: 24, device: 40, stream: 48, correlation: 92, name: 104 },
-  [ActivityKind.MEMCPY]: COPY,
-  [ActivityKind.MEMCPY2]: { ...COPY, correlation: 60 },
-  [ActivityKind.MEMSET]: COPY,
-  [ActivityKind.DRIVER]: CALL,
-  [ActivityKind.RUNTIME]: CALL,
-}
-
 export class Records {
   readonly activities: Activity[] = []
   readonly calls = new Map<number, ApiCall>()
   readonly #next = new NativeMemory(8)
   readonly #names = new Map<bigint, string>()
-  readonly #originHigh: number
-  readonly #originLow: number
+  readonly #origin: ClockOrigin
 
-  /** @param origin A time in CUPTI's nanoseconds, which no double represents exactly */
+  /** @param origin A time in CUPTI's nanoseconds */
   constructor(
     private readonly library: CuptiLibrary,
     origin: bigint,
   ) {
-    this.#originHigh = Number(origin >> 32n)
-    this.#originLow = Number(origin & 0xffff_ffffn)
+    this.#origin = new ClockOrigin(origin)
   }
 
   read({ address, length }: RecordBuffer): void {
@@ -89,19 +61,16 @@ export class Records {
   }
 
   #readOne(view: DataView, at: number): void {
-    const number = view.getUint32(at, true)
-    const layout = LAYOUTS[number]
-    if (layout === undefined) return
-    const { device = 0, stream = 0, bytes, name, thread } = layout
-    const start = this.#timeAt(view, at + layout.start)
-    const end = this.#timeAt(view, at + layout.end)
-    const correlation = view.getUint32(at + layout.correlation, true)
+    const span = spanAt(view, at, this.#origin)
+    if (span === undefined) return
+    const { start, end, correlation } = span
+    const { device = 0, stream = 0, bytes, name, thread } = span.layout
     if (thread !== undefined) {
       this.calls.set(correlation, { start, end, thread: view.getUint32(at + thread, true) })
       return
     }
     const kind =
-      number === ActivityKind.MEMSET ? EventKind.FILL : name === undefined ? EventKind.COPY : EventKind.KERNEL
+      span.kind === ActivityKind.MEMSET ? EventKind.FILL : name === undefined ? EventKind.COPY : EventKind.KERNEL
     this.activities.push({
       kind,
       name: name === undefined ? (KIND_NAMES[kind] ?? '') : this.#nameAt(view.getBigUint64(at + name, true)),
@@ -112,12 +81,6 @@ export class Records {
       end,
       correlation,
     })
-  }
-
-  #timeAt(view: DataView, at: number): number {
-    const [low, high] = [view.getUint32(at, true), view.getUint32(at + 4, true)]
-    if (low === 0 && high === 0) return Number.NaN
-    return (high - this.#originHigh) * 2 ** 32 + (low - this.#originLow)
   }
 
   #nameAt(address: bigint): string {
