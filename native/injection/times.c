@@ -1,6 +1,6 @@
 /*
  * The times of a traced process. CUPTI writes a record of each kernel, copy and fill into memory that it asks for, and
- * hands that back when it is full, or a while later. The records go to the trace as they are: src/tools/timeline/cupti
+ * hands that back when it is full, or flushed. The records go to the trace as they are: src/tools/timeline/cupti
  * knows their layouts.
  */
 #define _GNU_SOURCE
@@ -28,9 +28,12 @@ static struct {
 } cupti;
 static int isOn;
 
-/* The bytes of a buffer, and the most of a record, which no version of CUPTI has reached. */
-enum { BUFFER = 1 << 20, LONGEST = 1024 };
-/* The milliseconds after which CUPTI hands back what it has, so that a process that is killed loses no more. */
+/*
+ * The bytes of a buffer: some hundred records, which is what a process loses that is killed, as CUPTI hands back only what
+ * is full before the end. And the most bytes of a record, which no version of CUPTI has reached.
+ */
+enum { BUFFER = 1 << 16, LONGEST = 1024 };
+/* The milliseconds after which CUPTI looks for buffers that are full. */
 enum { PERIOD = 200 };
 
 static void requested(uint8_t **buffer, size_t *size, size_t *records) {

@@ -251,7 +251,7 @@ const DESCRIPTIONS: Readonly<Record<StallKind, (facts: StallFacts) => Descriptio
   unseen: ({ held, often }) => ({
     message: `${held} stood idle for nothing that was recorded ${often}`,
     advice:
-      'Work of other libraries and processes is not recorded, nor is what was queued before: give it streams of its own',
+      'What is not recorded may have run there, such as work of other processes, or what was queued before: give it streams of its own',
   }),
   oneStream: ({ held, often }) => ({
     message: `Copies and kernels of ${held} came one after the other ${often}`,

@@ -178,6 +178,10 @@ static void playTimed(const char *how) {
   uint32_t attributes[6] = {1};
   struct { void *to, *from, *lengths; uint64_t count; void *attributes, *firsts; uint64_t groups, stream; } copies = {to, from, lengths, 2, attributes, firsts, 1, one};
   call("cuMemcpyBatchAsync_v2", &copies, 0, NULL);
+  /* A kernel of which it is not known whether it reads or writes. */
+  struct { uint64_t f; uint32_t shape[7]; uint64_t stream; void **arguments; void **extra; } gemm = {79, {1, 1, 1, 32, 1, 1, 0}, one, pointers, NULL};
+  gpu(KERNEL, 10000, one, 0);
+  call("cuLaunchKernel", &gemm, 0, "gemm");
   gpu(MEMSET, millisecond / 8, one, 4096);
   call("cuMemsetD32Async", &(struct { uint64_t to; uint32_t value; uint64_t count, stream; }){x, 0, 1024, one}, 0, NULL);
   gpu(KERNEL, millisecond / 10, one, 0), gpu(KERNEL, millisecond / 10, one, 0);

@@ -90,6 +90,7 @@ describe('the recording of a process', () => {
         ['kernel', 'spin', MILLISECOND / 2],
         ['copy', 'upload', 100_000],
         ['copy', 'upload', 50_000],
+        ['kernel', 'gemm', 10_000],
         ['fill', 'fill', MILLISECOND / 8],
         // From the beginning of its first kernel to the end of its second, which begins later.
         ['graph', 'graph', MILLISECOND / 5 + 700],
@@ -133,6 +134,25 @@ describe('the recording of a process', () => {
     assert.equal(calls.filter(({ more }) => more.own !== undefined).length, 0, 'looks of 10 ns are too short')
   })
 
+  it('knows what the host may use, and takes for written what a kernel may write', () => {
+    const operations = operationsOf(path)
+    const shared = operations.filter(({ sharesWithHost }) => sharesWithHost).map(({ name }) => name)
+    assert.deepEqual(new Set(shared), new Set(['download', 'upload']))
+    const accesses = (name: string): readonly string[] =>
+      operations.find((each) => each.name === name)?.memory?.map(({ access }) => access) ?? []
+    assert.deepEqual([accesses('set'), accesses('gemm')], [['out'], ['inout']])
+    // Not so in a check, which reports what is certain.
+    const certain = calls.flatMap(({ call }) =>
+      call.call === 'queue' && call.work.kind === 'library' && call.work.operation?.name === 'gemm'
+        ? call.work.calls
+        : [],
+    )
+    assert.deepEqual(
+      certain[0]?.memory.map(({ access }) => access),
+      ['in'],
+    )
+  })
+
   it('has the devices that the process used', () => {
     const { header } = new Reader(path)
     assert.deepEqual(header.devices[1], { name: 'Fake 1', multiprocessors: 132, threads: 2048 })
@@ -146,14 +166,14 @@ describe('the recording of a process', () => {
     const { stderr } = cli(['record', `--out=${path}`, '--', program, injectionFile(), 'timed'])
     assert.match(
       stderr,
-      /timed\.rec is written: \d+ calls, 14 operations with times\. 1 operations are missing: of calls that/,
+      /timed\.rec is written: \d+ calls, 15 operations with times\. 1 operations are missing: of calls that/,
     )
   })
 
   it('is drawn', async () => {
     const timeline = await timelineOfRecording(new Reader(path))
     const timed = timeline.operations.filter(({ kind }) => ['kernel', 'copy', 'fill', 'graph'].includes(kind))
-    assert.equal(timed.length, 14)
+    assert.equal(timed.length, 15)
     const [set, download] = timed
     assert.equal((set?.end ?? 0) - (set?.start ?? 0), MILLISECOND)
     assert.equal(download?.byteLength, 4096)
@@ -173,7 +193,7 @@ describe('the recording of a process', () => {
   it('is played again, and with changes', async () => {
     const { recorded, played, operations, untimed } = await whatIf(path, [], 60)
     assert.ok(Math.abs(played - recorded) < recorded / 100, `${recorded} ${played}`)
-    assert.deepEqual([operations, untimed], [14, 0])
+    assert.deepEqual([operations, untimed], [15, 0])
     const faster = await whatIf(path, [{ kind: 'faster', name: 'set', percent: 50 }], 60)
     const gained = faster.unchanged - (faster.predictions[0]?.nanoseconds ?? 0)
     assert.ok(Math.abs(gained - 1.5 * MILLISECOND) < MILLISECOND / 20, String(gained))
@@ -239,7 +259,7 @@ describe('a trace with times', () => {
   it('has what a process left that was killed in a call', () => {
     const path = recordingOf('killed')
     const timed = operationsOf(path).filter(({ end }) => !Number.isNaN(end))
-    // CUPTI had not handed back what it knew of the graph, which was the last.
+    // CUPTI had not handed back what it knew of the last two.
     assert.equal(timed.length, 13)
     assert.equal(operationsOf(path).at(-1)?.kind, 'graph')
     const calls = callsOf(path)
