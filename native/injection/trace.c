@@ -769,8 +769,8 @@ static void called(void *user, int domain, uint32_t id, const void *info) {
     if (entered != 0) {
       correlation = data->correlationId;
       /* 0: the call began before it was to be traced. */
-      const uint64_t known = *data->correlationData;
-      if (!begins) put_times(known == 0 ? entered : known, entered);
+      const uint64_t since = *data->correlationData;
+      if (!begins) put_times(since == 0 ? entered : since, entered);
       else {
         aside += began - entered;
         *data->correlationData = put_times(began, 0);

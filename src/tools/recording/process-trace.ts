@@ -528,7 +528,7 @@ export class Conversion {
   ): Pick<RecordedOperation, 'kind' | 'name' | 'byteLength' | 'engine' | 'host'> {
     const engine = way === 'within' ? undefined : way
     const name = engine === 'toDevice' ? 'upload' : engine === 'toHost' ? 'download' : 'copy'
-    const host = engine !== undefined || this.#isOfHost(to) || this.#isOfHost(from)
+    const host = this.#isOfHost(to) || this.#isOfHost(from)
     return { kind: 'copy', name, byteLength, engine, host }
   }
 
