@@ -95,7 +95,7 @@ which may be given several times. It needs no GPU.
   --more-buffers LINE   one more buffer in the ring of which the wait at this line guards the next
   --faster NAME=PERCENT a kernel that is so much faster, such as blur=20
   --queues COUNT        so many hardware queues
-  --idle-host           no time of JavaScript between the calls
+  --idle-host           no time of the program between the calls
   --timeout SECONDS     for how long changes are tried (default 30)
   --json                what is predicted as JSON
 

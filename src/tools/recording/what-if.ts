@@ -160,7 +160,7 @@ class Tries {
         return { change: { queues: proposal.count }, title: `${proposal.count} hardware queues`, advice: '' }
       case 'idle-host': {
         const advice = 'the most that is to be gained where the program queues its work: by fewer calls, or a graph'
-        return { change: { hostTime: 0 }, title: 'no time of JavaScript between the calls', advice }
+        return { change: { hostTime: 0 }, title: 'no time of the program between the calls', advice }
       }
     }
   }

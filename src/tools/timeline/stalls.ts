@@ -188,7 +188,7 @@ const DESCRIPTIONS: Readonly<Record<StallKind, (facts: StallFacts) => Descriptio
   hostLate: ({ place, held, often }) => ({
     message: `The program was late to queue work${place} on ${held} ${often}`,
     advice:
-      'Queue further ahead, and let JavaScript do its own work after that; a sequence that repeats can be one graph',
+      'Queue further ahead, and let the program do its own work after that; a sequence that repeats can be one graph',
   }),
   slowCall: ({ call, place, held, often }) => ({
     message: `A call of the driver (${call})${place} took long, and held ${held} back ${often}`,
@@ -210,7 +210,7 @@ const DESCRIPTIONS: Readonly<Record<StallKind, (facts: StallFacts) => Descriptio
       'Let no GPU work come behind JavaScript: do it after `await stream.finished()`, or on data of an earlier item',
   }),
   staging: ({ held, place, often }) => ({
-    message: `${held} waited${place} for JavaScript to copy bytes to or from an ordinary array ${often}`,
+    message: `${held} waited${place} for the host to copy bytes to or from an ordinary array ${often}`,
     advice: 'Keep the bytes in pinned memory: `device.allocPinned(byteLength)`, and `stream.copy()`',
   }),
   nullStreamWaited: ({ by, held, often }) => ({

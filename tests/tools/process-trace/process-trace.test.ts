@@ -110,6 +110,18 @@ describe('traces of programs on an H100', () => {
     assert.equal(messages.length, 21)
   })
 
+  it('each missing edge between nodes is found, with the lines at which both were added', async () => {
+    const messages = await messagesIn(unpacked('nodes-racy.trace'))
+    assert.equal(messages.length, 5)
+    for (const name of ['fork_join', 'diamond', 'child_graph', 'changed_kernel', 'two_streams']) {
+      const places = new RegExp(`its node was made[\\s\\S]* at ${name} \\(`)
+      assert.ok(
+        messages.some((message) => places.test(message)),
+        name,
+      )
+    }
+  })
+
   for (const name of ['host', 'patterns']) {
     it(`each function of ${name}.py is found, with the lines of both sides`, async () => {
       const messages = await messagesIn(unpacked(`${name}-racy.trace`))
@@ -130,7 +142,7 @@ describe('traces of programs on an H100', () => {
     })
   }
 
-  for (const name of ['programs', 'libraries', 'exchanges', 'plain', 'host', 'patterns']) {
+  for (const name of ['programs', 'libraries', 'exchanges', 'plain', 'host', 'patterns', 'nodes']) {
     it(`with their waits ${name} are silent, also of what is possible`, async () => {
       const trace = unpacked(`${name}-right.trace`)
       assert.deepEqual(await messagesIn(trace), [])

@@ -160,7 +160,7 @@ const cases: readonly Case[] = [
   },
   {
     kind: 'staging',
-    says: "'a' waited for JavaScript to copy bytes to or from an ordinary array once, 669 µs",
+    says: "'a' waited for the host to copy bytes to or from an ordinary array once, 669 µs",
     advises: /`device\.allocPinned\(byteLength\)`/,
     run: async ({ a, b, device }) => {
       const bytes = 24 * 2 ** 20
