@@ -101,6 +101,8 @@ static const struct {
     {"cuEventRecordWithFlags", "ppu", NONE},
     {"cuEventQuery", "p", OBSERVES},
     {"cuEventSynchronize", "p", OBSERVES},
+    {"cuEventElapsedTime", "ppp", OBSERVES},
+    {"cuEventElapsedTime_v2", "ppp", OBSERVES},
     {"cuCtxSynchronize", "", OBSERVES},
     {"cuCtxSynchronize_v2", "p", OBSERVES},
     {"cuStreamWaitValue32", "ppuu", NONE},

@@ -877,6 +877,10 @@ const READERS: Readonly<Record<string, Read>> = {
   cuEventRecordWithFlags: (steps, v) => steps.recorded(at(v, 0), at(v, 1), at(v, 2)),
   cuEventQuery: (steps, v) => steps.eventIsDone(at(v, 0)),
   cuEventSynchronize: (steps, v) => steps.eventDone(at(v, 0)),
+  // It is answered only where both events are done.
+  cuEventElapsedTime: (steps, v) => {
+    for (const event of [at(v, 1), at(v, 2)]) steps.eventIsDone(event)
+  },
   cuCtxSynchronize: (steps) => steps.deviceDone(),
   cuStreamWaitValue32: awaitValue,
   cuStreamWaitValue64: awaitValue,

@@ -24,7 +24,7 @@ static const char *const NAMES[] = {
     "cuGraphAddMemFreeNode", "cuGraphAddNode_v2", "cuGraphDestroyNode", "cuGraphAddDependencies_v2", "cuGraphRemoveDependencies", "cuGraphKernelNodeSetParams_v2",
     "cuGraphExecKernelNodeSetParams_v2", "cuGraphExecMemsetNodeSetParams", "cuGraphExecMemcpyNodeSetParams", "cuGraphNodeSetEnabled", "cuGraphInstantiateWithFlags",
     "cuGraphExecUpdate_v2", "cuGraphLaunch", "cuGraphDestroy", "cuGraphExecDestroy", "cuStreamBeginCapture_v2", "cuStreamBeginCaptureToGraph", "cuStreamEndCapture",
-    "cuMemFreeAsync", "cuMemsetD32Async"};
+    "cuMemFreeAsync", "cuMemsetD32Async", "cuEventElapsedTime_v2"};
 static int enabled[64];
 
 __attribute__((visibility("default"))) int cuptiSubscribe(void **out, void *called, void *user) {
@@ -311,6 +311,14 @@ static void told(int isRight) {
   if (isRight) finish();
   bytes[5] = 1;
 }
+/* The time between two events is told only where both are done. */
+static void elapsed(int isRight) {
+  upload((char *)bytes, 4096);
+  call("cuEventRecord", &(struct { uint64_t event, stream; }){event, one}, 0, NULL);
+  finish();
+  if (isRight) call("cuEventElapsedTime_v2", &(struct { uint64_t out, from, to; }){1, event, event}, 0, NULL);
+  bytes[5] = 1;
+}
 static void several(int isRight) {
   for (int at = 0; at < 8; at++) upload((char *)bytes + 8192 * at, 4096);
   order(isRight);
@@ -342,7 +350,7 @@ static void large(int isRight) { upload((char *)bytes, 1 << 20); order(isRight);
 static const struct { const char *name; void (*run)(int); } HOST[] = {
     {"source", source}, {"destination", destination}, {"overwritten", overwritten}, {"thread", thread}, {"fromFile", fromFile}, {"toFile", toFile},
     {"unseen", unseen}, {"neighbour", neighbour}, {"rows", rows}, {"inBatch", inBatch}, {"inAnyOrder", inAnyOrder}, {"duringCall", duringCall},
-    {"reused", reused}, {"child", child}, {"told", told}, {"large", large}, {"answered", answered}, {"several", several}, {"rowsFromFile", rowsFromFile}};
+    {"reused", reused}, {"child", child}, {"told", told}, {"large", large}, {"answered", answered}, {"several", several}, {"elapsed", elapsed}, {"rowsFromFile", rowsFromFile}};
 
 /* ---- Graphs whose nodes are added one by one ---------------------------------------------------------------------------- */
 

@@ -374,6 +374,7 @@ describe('the library that CUDA loads', () => {
     ['fromFile', /then, the host, by a call of the system such as read\(2\), writes/],
     ['toFile', /then, the host, by a call of the system such as read\(2\), reads/],
     ['unseen', /then, the host writes/],
+    ['elapsed', /then, the host writes/],
     ['neighbour', /then, the host writes/],
     ['rows', /then, the host writes/],
     ['inBatch', /copy of a batch reads[\s\S]*then, the host writes/],
