@@ -332,20 +332,33 @@ static void unhash(uintptr_t start, uintptr_t end) {
     if (pending[at].isUsed && pending[at].start < end && pending[at].end > start) pending[at].isHashed = 0;
 }
 
-/* The same for an allocation, or all, if it is not known which bytes are written. */
-static void unhashAround(uintptr_t within, int isAnywhere) {
+/* The place of the page-locked allocation that has this address; -1: none has. */
+static int lockedAt(uintptr_t address) {
+  for (int at = lockedCount - 1; at >= 0; at--)
+    if (address >= locked[at].start && address < locked[at].end) return at;
+  return -1;
+}
+
+/* The same for a whole allocation, of which it is not known which bytes are written. */
+static void unhashAround(uintptr_t address) {
+  if (pendingCount == 0) return;
   enter();
-  for (int at = 0; at < lockedCount; at++)
-    if (isAnywhere || (within >= locked[at].start && within < locked[at].end)) unhash(locked[at].start, locked[at].end);
+  const int at = lockedAt(address);
+  if (at >= 0) unhash(locked[at].start, locked[at].end);
+  leave();
+}
+
+static void unhashAll(void) {
+  enter();
+  unhash(0, UINTPTR_MAX);
   leave();
 }
 
 static void add(uint64_t start, size_t bytes, size_t width, size_t pitch, int isDestination, uint64_t stream, uint32_t site) {
   if (bytes == 0 || marks == NULL) return;
   enter();
-  int isPinned = 0;
-  for (int at = lockedCount - 1; at >= 0 && !isPinned; at--)
-    isPinned = start >= locked[at].start && start + bytes <= locked[at].end && !locked[at].isReadOnly;
+  const int within = lockedAt(start);
+  const int isPinned = within >= 0 && start + bytes <= locked[within].end && !locked[within].isReadOnly;
   int at = 0;
   while (isPinned && at < PENDING && pending[at].isUsed) at++;
   if (isPinned && isDestination) unhash(start, start + bytes);
@@ -385,18 +398,15 @@ static int isCaptured(uint64_t stream) {
   return cuda.isCapturing((void *)(uintptr_t)stream, &status) != 0 || status != 0;
 }
 
-static void copied(uint64_t to, uint64_t from, size_t bytes, size_t width, size_t pitch, size_t fromPitch, uint64_t stream, uint32_t site) {
-  if (lockedCount == 0 || isCaptured(stream)) return;
-  if (from != 0) add(from, fromPitch == 0 ? width : bytes, width, fromPitch, 0, stream, site);
-  if (to != 0) add(to, pitch == 0 ? width : bytes, width, pitch, 1, stream, site);
-}
-
 void host_copied(uint64_t to, uint64_t from, uint64_t bytes, uint64_t stream, uint32_t site) {
-  copied(to, from, bytes, bytes, 0, 0, stream, site);
+  /* The driver is asked only for copies of page-locked memory. */
+  if ((lockedAt(from) < 0 && lockedAt(to) < 0) || isCaptured(stream)) return;
+  add(from, bytes, 0, 0, 0, stream, site);
+  add(to, bytes, 0, 0, 1, stream, site);
 }
 
 /* The places of a CUDA_MEMCPY2D's fields among its words. */
-enum { FROM_X, FROM_Y, FROM_TYPE, FROM_HOST, FROM_DEVICE, FROM_PITCH = 6, TO_X, TO_Y, TO_TYPE, TO_HOST, TO_DEVICE, TO_PITCH = 13, WIDTH, HEIGHT, WORDS_2D };
+enum { FROM_X, FROM_Y, FROM_TYPE, FROM_HOST, FROM_DEVICE, FROM_PITCH = 6, TO_X, TO_Y, TO_TYPE, TO_HOST, TO_DEVICE, TO_PITCH = 13, WIDTH, HEIGHT };
 enum { ON_HOST = 1, IN_ARRAY = 3 };
 
 static void copiedRows(const uint64_t *v, uint64_t stream, uint32_t site) {
@@ -407,7 +417,7 @@ static void copiedRows(const uint64_t *v, uint64_t stream, uint32_t site) {
     if (field[FROM_TYPE] == IN_ARRAY) continue;
     const size_t pitch = field[FROM_PITCH] == 0 ? width : field[FROM_PITCH];
     const uint64_t start = field[field[FROM_TYPE] == ON_HOST ? FROM_HOST : FROM_DEVICE] + field[FROM_Y] * pitch + field[FROM_X];
-    if (lockedCount == 0 || isCaptured(stream)) return;
+    if (lockedAt(start) < 0 || isCaptured(stream)) continue;
     add(start, (height - 1) * pitch + width, width, pitch == width ? 0 : pitch, side, stream, site);
   }
 }
@@ -439,13 +449,11 @@ static void freed(uint64_t start) {
 
 static void launched(const uint64_t *values, int count) {
   /* Behind the head: a place, and a word that may be an address. */
-  for (int at = 10; at < count && lockedCount > 0; at += 2)
-    for (int each = 0; each < lockedCount; each++)
-      if (values[at] >= locked[each].start && values[at] < locked[each].end) {
-        channels++;
-        unhashAround(values[at], 0);
-        break;
-      }
+  for (int at = 10; at < count; at += 2)
+    if (lockedAt(values[at]) >= 0) {
+      channels++;
+      unhashAround(values[at]);
+    }
 }
 
 void host_called(enum Role role, const uint64_t *values, int count, uint32_t site) {
@@ -458,14 +466,14 @@ void host_called(enum Role role, const uint64_t *values, int count, uint32_t sit
     case FREES: freed(values[0]); break;
     case OBSERVES: compare(1); break;
     case ANSWERS:
-      unhashAround(values[0], 0);
+      unhashAround(values[0]);
       compare(1);
       break;
-    case FILLS: unhashAround(values[0], 0); break;
+    case FILLS: unhashAround(values[0]); break;
     /* A graph, or a host function, may write anywhere. */
     case CHANNEL:
       channels++;
-      unhashAround(0, 1);
+      unhashAll();
       break;
     case LAUNCHES: launched(values, count); break;
     default: break;
