@@ -1,4 +1,5 @@
 /** Reads the records of a trace, which native/injection/trace.c has written, also of one that grows meanwhile. */
+import { sameBytes } from '../../foundation/base/bytes.js'
 import { invalidValue } from '../../foundation/base/errors.js'
 import { process } from '../../foundation/base/node-modules.js'
 import { orDamaged } from './line-checks.js'
@@ -97,14 +98,9 @@ export class TraceReader {
     const again = new Uint8Array(this.#bytes.length)
     for (;;) {
       const length = read(this.#bytes)
-      if (read(again) === length && isSame(this.#bytes, again, length)) return length
+      if (read(again) === length && sameBytes(this.#bytes.subarray(0, length), again.subarray(0, length))) return length
     }
   }
-}
-
-function isSame(one: Uint8Array, other: Uint8Array, length: number): boolean {
-  for (let at = 0; at < length; at += 1) if (one[at] !== other[at]) return false
-  return true
 }
 
 /** The text in a record from a place on. */

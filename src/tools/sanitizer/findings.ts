@@ -10,10 +10,9 @@ import {
   type HostFunctionOrigin,
   identifyingLines,
   isSamePlace,
+  linesOf,
   type OperationStream,
   placesInOneLaunch,
-  shownLines,
-  type TakenStack,
 } from './operations.js'
 import { pythonVariableMadeAt } from './python-variables.js'
 import type { RaceFound, Region } from './regions.js'
@@ -427,9 +426,6 @@ function sideOf(
     streamMadeAt: linesOf(stream?.made),
   }
 }
-
-const linesOf = (stack: TakenStack | undefined): readonly string[] =>
-  stack === undefined ? [] : shownLines(stack.stack)
 
 const HEADINGS: Readonly<Record<ReportKind, string>> = {
   race: 'Race: nothing orders two accesses',

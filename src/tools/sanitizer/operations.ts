@@ -145,6 +145,10 @@ export function shownLines(stack: string): readonly string[] {
   return first < 0 ? [] : lines.slice(first, first + SHOWN)
 }
 
+/** The lines that a report shows of a stack; none where none was taken. */
+export const linesOf = (stack: TakenStack | undefined): readonly string[] =>
+  stack === undefined ? [] : shownLines(stack.stack)
+
 /** The lines that tell one place from another: those of the calls under way, not of the functions that await them. */
 export function identifyingLines(stack: string): readonly string[] {
   const lines = shownLines(stack).filter((line) => !isBuiltIn(line))

@@ -2,7 +2,7 @@
 import { streamInCode } from '../../core/stream-names.js'
 import { isCompiled, isOfPackages, placeInPython } from '../../foundation/base/stack.js'
 import { deviceOfDefaultStream, isDefaultStream, isNullStream } from '../../foundation/driver/handle-types.js'
-import { type CheckedOperation, type OperationStream, shownLines, type TakenStack } from './operations.js'
+import { type CheckedOperation, linesOf, type OperationStream, type TakenStack } from './operations.js'
 import { isVisibleAt, type PythonVariable, pythonVariableMadeAt, sourceOf, variableUsedAt } from './python-variables.js'
 
 type Library = 'PyTorch' | 'CuPy'
@@ -21,9 +21,6 @@ export function languageOf(
 
 /** Work that a program has queued: where, and on which stream. */
 type Queued = Pick<CheckedOperation, 'what' | 'stream' | 'stack'>
-
-const linesOf = (stack: TakenStack | undefined): readonly string[] =>
-  stack === undefined ? [] : shownLines(stack.stack)
 
 /** The line of the program that made a stream. PyTorch makes the streams of its pool together, of which the program asked for the first. */
 const lineThatMade = (stream: OperationStream | undefined): string | undefined =>
