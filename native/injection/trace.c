@@ -172,7 +172,7 @@ static const struct {
 enum { FUNCTIONS = sizeof KNOWN / sizeof *KNOWN, IDS = 4096, WORDS = 128, FRAMES = 12, SITES = 1 << 16, TEXT = 4096 };
 
 /* What a record is. Each begins with its length in bytes and its kind, and is a multiple of eight bytes long. */
-enum { IS_FUNCTION = 1, IS_SITE, IS_CALL, IS_KERNEL, IS_PTX, IS_CONTEXT, IS_HOST_USE, IS_CLOCK, IS_CALL_TIMES, IS_ACTIVITY, IS_DEVICE };
+enum { IS_FUNCTION = 1, IS_SITE, IS_CALL, IS_KERNEL, IS_PTX, IS_CONTEXT, IS_HOST_USE, IS_CLOCK, IS_CALL_TIMES, IS_ACTIVITY, IS_DEVICE, IS_RANK };
 
 static struct {
   int file;
@@ -848,6 +848,21 @@ static void put_clock(void) {
   if (out != NULL) memcpy(out, clock, sizeof clock);
 }
 
+/* The process's number among those that a launcher has started together: torchrun, Open MPI, MPICH, PMIx, Slurm. */
+static void put_rank(void) {
+  static const char *const NAMES[] = {"RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID"};
+  for (size_t at = 0; at < sizeof NAMES / sizeof *NAMES; at++) {
+    const char *text = getenv(NAMES[at]);
+    char *end = NULL;
+    const unsigned long rank = text == NULL ? 0 : strtoul(text, &end, 10);
+    if (end == NULL || end == text || *end != 0 || rank > UINT32_MAX) continue;
+    const uint64_t number = rank;
+    char *out = record(IS_RANK, sizeof number);
+    if (out != NULL) memcpy(out, &number, sizeof number);
+    return;
+  }
+}
+
 static void *openCupti(void) {
   const char *chosen = getenv("CUDA_STREAMS_CUPTI");
   if (chosen != NULL && *chosen != 0) return dlopen(chosen, RTLD_NOW | RTLD_GLOBAL);
@@ -920,6 +935,7 @@ EXPORT int InitializeInjection(void) {
       return failed(text, number);
     }
     put_clock();
+    put_rank();
     atexit(exiting);
   }
   /* A call that is not written costs nothing. */

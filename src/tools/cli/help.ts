@@ -60,10 +60,11 @@ Example:
   CUDA_STREAMS_RECORD=run.rec node program.js && cuda-streams check run.rec`,
     },
     timeline: {
-      usage: 'timeline RUN.rec [--out FILE]',
+      usage: 'timeline RUN.rec...|DIR [--out FILE]',
       does: 'draws a recording as a page, or as a trace or a picture',
       options: ['out'],
-      help: `Draws a recording as a page, RUN.html. It needs no GPU.
+      help: `Draws a recording as a page, RUN.html. It needs no GPU. Those of several ranks, or a folder of them, are drawn on one axis, to
+which the ends of their collectives bring them.
 
   --out FILE         another file: .html, .json, .json.gz, .svg or .txt
 
@@ -74,13 +75,15 @@ Examples:
 Without a recording: CUDA_STREAMS_TIMELINE=run.html node program.js`,
     },
     why: {
-      usage: 'why RUN.rec',
+      usage: 'why RUN.rec...|DIR',
       does: 'says what held the streams of a recording up',
       options: [],
-      help: `Says what held the streams of a recording up, and what the run's time was made of. It needs no GPU.
+      help: `Says what held the streams of a recording up, and what the run's time was made of. It needs no GPU. Of several ranks, or a
+folder of them, it says which rank the others waited for, and what it did meanwhile.
 
-Example:
-  CUDA_STREAMS_RECORD=run.rec node program.js && cuda-streams why run.rec`,
+Examples:
+  CUDA_STREAMS_RECORD=run.rec node program.js && cuda-streams why run.rec
+  cuda-streams record --out traces -- torchrun --nproc-per-node 4 train.py && cuda-streams why traces`,
     },
     'what-if': {
       usage: `what-if RUN.rec [--without-wait LINE] [--own-stream LINE] [--more-buffers LINE] [--faster NAME=PERCENT]

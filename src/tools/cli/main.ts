@@ -99,15 +99,17 @@ async function read(): Promise<Wanted> {
   if (!(seconds > 0 && seconds < 86_400)) throw new Error(`--timeout must be a number of seconds, not '${timeout}'`)
   if (command !== 'doctor') {
     const [file, ...others] = files
-    if (file === undefined || others.length > 0)
+    // The recordings of the ranks of a run can be read together.
+    const isOfRanks = command === 'why' || command === 'timeline'
+    if (file === undefined || (others.length > 0 && !isOfRanks))
       throw new Error(
         `${command} needs one recording, which cuda-streams record writes, or CUDA_STREAMS_RECORD=run.rec for a program of this library`,
       )
     if (command === 'check') return { what: 'recording', request: { what: command, file, possible } }
-    if (command === 'why') return { what: 'recording', request: { what: command, file } }
+    if (command === 'why') return { what: 'recording', request: { what: command, files } }
     if (command === 'timeline') {
       const { outFor } = await import('./recordings.js')
-      return { what: 'recording', request: { what: command, file, out: outFor(file, out) } }
+      return { what: 'recording', request: { what: command, files, out: outFor(file, out) } }
     }
     return { what: 'recording', request: { what: 'what-if', file, proposals: proposalsOf(values), seconds, json } }
   }

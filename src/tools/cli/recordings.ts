@@ -1,12 +1,18 @@
 /** The commands that read a recording. None of them needs a GPU. */
-import { statSync, writeFileSync } from 'node:fs'
+import { readdirSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { invalidValue } from '../../foundation/base/errors.js'
 import { checkWritable } from '../../foundation/base/file-of-process.js'
+import { readRanks } from '../recording/ranks.js'
 import { Reader } from '../recording/reader.js'
 import { timelineOfRecording } from '../recording/recorded-timeline.js'
 import { type Proposal, shortLine, type WhatIf, whatIf } from '../recording/what-if.js'
+import { joined } from '../timeline/joined-timelines.js'
+import { mergeTraces } from '../timeline/merged-traces.js'
 import { formatDuration, formatTimes } from '../timeline/summary.js'
-import { checkExtension, contentsOf } from '../timeline/timeline.js'
+import { checkExtension, contentsOf, timelineOf } from '../timeline/timeline.js'
 import { missing } from './finding-reports.js'
+import { textOfRanks } from './ranks-text.js'
 import { checkOne, checkTraces, errorsOf } from './sanitize.js'
 
 interface WhatIfRequest {
@@ -19,8 +25,8 @@ interface WhatIfRequest {
 
 export type RecordingRequest =
   | { readonly what: 'check'; readonly file: string; readonly possible: boolean }
-  | { readonly what: 'why'; readonly file: string }
-  | { readonly what: 'timeline'; readonly file: string; readonly out: string }
+  | { readonly what: 'why'; readonly files: readonly string[] }
+  | { readonly what: 'timeline'; readonly files: readonly string[]; readonly out: string }
   | WhatIfRequest
 
 /** Prints what is requested. Returns false if a check has found something. */
@@ -31,13 +37,15 @@ export async function readRecording(request: RecordingRequest): Promise<boolean>
       if (statSync(request.file).isDirectory())
         return errorsOf(await checkTraces(request.file, request.file, request.possible)) === 0
       return (await checkOne(request.file)) === 0
-    case 'why':
-      console.log(await whyOf(request.file))
+    case 'why': {
+      const [file, ...others] = recordingsIn(request.files)
+      if (file === undefined) throw noRecordings(request.files)
+      console.log(others.length === 0 ? await whyOf(file) : textOfRanks(await readRanks([file, ...others])))
       return true
+    }
     case 'timeline': {
       checkWritable(request.out, `The timeline ${request.out}`)
-      const timeline = await timelineOfRecording(new Reader(request.file))
-      writeFileSync(request.out, contentsOf(request.out, timeline.render(request.out)))
+      writeFileSync(request.out, contentsOf(request.out, await drawn(recordingsIn(request.files), request)))
       console.log(`${request.out} is written`)
       return true
     }
@@ -50,8 +58,38 @@ export async function readRecording(request: RecordingRequest): Promise<boolean>
   }
 }
 
+/** The recordings that are meant: a folder stands for all that it has. */
+function recordingsIn(files: readonly string[]): readonly string[] {
+  return files.flatMap((file) =>
+    statSync(file).isDirectory()
+      ? readdirSync(file)
+          .filter((name) => name.endsWith('.rec'))
+          .map((name) => join(file, name))
+      : [file],
+  )
+}
+
+const noRecordings = (files: readonly string[]): Error =>
+  invalidValue(
+    `${files.join(', ')} has no recording, a file that ends in .rec: cuda-streams record --out DIR writes them`,
+  )
+
+/** The text of a timeline of one recording, or of several ranks. */
+async function drawn(
+  [file, ...others]: readonly string[],
+  { files, out }: Pick<RecordingRequest & { readonly what: 'timeline' }, 'files' | 'out'>,
+): Promise<string> {
+  if (file === undefined) throw noRecordings(files)
+  if (others.length === 0) return (await timelineOfRecording(new Reader(file))).render(out)
+  const { ranks } = await readRanks([file, ...others])
+  if (!/\.json(?:\.gz)?$/i.test(out)) return timelineOf(...joined(ranks.map(({ trace }) => trace))).render(out)
+  // In a trace each rank has a host of its own.
+  const traces = ranks.map(({ name, trace }) => [name, timelineOf(trace).toTraceEvents()] as const)
+  return JSON.stringify(mergeTraces(Object.fromEntries(traces)))
+}
+
 /** The default file for a timeline. */
-export function outFor(file: string, out = `${file.replace(/\.[^./]*$/, '')}.html`): string {
+export function outFor(file: string, out = `${file.replace(/\/+$/, '').replace(/\.[^./]*$/, '')}.html`): string {
   checkExtension(out, '--out')
   return out
 }

@@ -98,4 +98,5 @@ export const isHeaderLine = has({
   stacks: isOneOf(['sampled', 'all', 'none']),
   clock: isOneOf(['virtual', 'host']),
   devices: isList(has({ name: isText, multiprocessors: isNumber, threads: isNumber })),
+  rank: isOptional(isSize),
 })

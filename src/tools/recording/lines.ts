@@ -28,6 +28,8 @@ export interface Header {
   /** The nanoseconds from 1970 to the beginning of the recording. */
   readonly epoch: number
   readonly devices: readonly RecordedDevice[]
+  /** The number of the process among those that a launcher has started together, such as torchrun; absent for one that was started alone. */
+  readonly rank?: number
 }
 
 /** The value of a field in a call of this name. */

@@ -172,6 +172,7 @@ export class Conversion {
       stacks: 'all',
       epoch: timing?.epoch ?? 0,
       devices: timing?.devices ?? Array.from({ length: 16 }, (_, device) => placeholder(device)),
+      ...(timing?.rank === undefined ? {} : { rank: timing.rank }),
     } as const
     this.#journal = new Journal(
       recording,
@@ -208,7 +209,7 @@ export class Conversion {
     else if (kind === TraceKind.CONTEXT) this.#devices.set(view.getUint32(at, true), view.getUint32(at + 4, true))
     else if (kind === TraceKind.CALL_TIMES) this.timing?.called(record)
     else if (kind === TraceKind.ACTIVITY) this.timing?.ran(record)
-    else if (kind !== TraceKind.CLOCK && kind !== TraceKind.DEVICE) {
+    else if (kind !== TraceKind.CLOCK && kind !== TraceKind.DEVICE && kind !== TraceKind.RANK) {
       const number = Number(view.getBigUint64(at, true))
       const text = textIn(record, at + 8)
       if (kind === TraceKind.FUNCTION) this.#functions[number] = text

@@ -6,7 +6,7 @@ import type { EventRecords, Meter } from '../timeline/event-records.js'
 import { EventKind } from '../timeline/kinds.js'
 import { type Timeline, timelineOf } from '../timeline/timeline.js'
 import { TimelineInterceptor } from '../timeline/timeline-interceptor.js'
-import { takeTrace } from '../timeline/trace.js'
+import { type Trace, takeTrace } from '../timeline/trace.js'
 import type { Described } from '../timeline/tracks.js'
 import { Player } from './player.js'
 import type { Reader } from './reader.js'
@@ -109,7 +109,10 @@ function workOf(interceptor: TimelineInterceptor, player: Player, next: Driver):
   }
 }
 
-export async function timelineOfRecording(reader: Reader): Promise<Timeline> {
+export const timelineOfRecording = async (reader: Reader): Promise<Timeline> =>
+  timelineOf(await traceOfRecording(reader))
+
+export async function traceOfRecording(reader: Reader): Promise<Trace> {
   let made: TimelineInterceptor | undefined
   const player = new Player(reader, (next, self) => {
     let meter: RecordedMeter | undefined
@@ -144,5 +147,5 @@ export async function timelineOfRecording(reader: Reader): Promise<Timeline> {
     end: reader.now,
     epoch: reader.header.epoch,
   }
-  return timelineOf(takeTrace(writer, window))
+  return takeTrace(writer, window)
 }

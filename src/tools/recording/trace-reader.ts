@@ -17,6 +17,7 @@ export const TraceKind = {
   CALL_TIMES: 9,
   ACTIVITY: 10,
   DEVICE: 11,
+  RANK: 12,
 } as const
 
 /** A record: what it contains is from `at` to `end`. It is valid until the next one is read. */

@@ -25,6 +25,8 @@ export class TraceTimes {
   /** The nanoseconds from 1970 to the beginning of the trace. */
   readonly epoch: number
   readonly devices: readonly RecordedDevice[]
+  /** The number of the process among those that were started together; undefined for one that was started alone. */
+  readonly rank: number | undefined
   readonly #origin: ClockOrigin
   #latest: { readonly correlation: number; readonly times: CallTimes } | undefined
   /** The calls in the recording that queued operations; keys are CUPTI's numbers of the program's calls. */
@@ -39,6 +41,7 @@ export class TraceTimes {
   constructor(path: string) {
     const devices: RecordedDevice[] = []
     let clock: { readonly version: number; readonly origin: bigint; readonly epoch: bigint } | undefined
+    let rank: number | undefined
     const reader = new TraceReader(path)
     try {
       reader.more((record) => {
@@ -47,6 +50,7 @@ export class TraceTimes {
           const [version, origin, epoch] = [0, 8, 16].map((offset) => view.getBigUint64(at + offset, true))
           clock = { version: Number(version), origin: origin ?? 0n, epoch: epoch ?? 0n }
         } else if (kind === TraceKind.DEVICE) putDevice(devices, record)
+        else if (kind === TraceKind.RANK) rank = Number(view.getBigUint64(at, true))
       })
     } finally {
       reader.close()
@@ -59,6 +63,7 @@ export class TraceTimes {
     this.epoch = Number(clock.epoch)
     this.#origin = new ClockOrigin(clock.origin)
     this.devices = devices
+    this.rank = rank
   }
 
   /** Reads the record of the times of the call that follows. */

@@ -15,7 +15,7 @@ import type { Trace } from './trace.js'
 
 export interface Analysis {
   /** The reason of each operation for beginning when it did. */
-  readonly bindings: Bindings
+  readonly bindings: Pick<Bindings, 'of'>
   /** The rows of the critical path that take time, in order. */
   readonly criticalPath: readonly number[]
   /** The gaps, the longest first. */

@@ -145,15 +145,16 @@ export class Timeline {
   readonly streams: readonly TimelineStream[]
 
   /** Made by `Timeline.record()` alone. */
-  private constructor(trace: Trace) {
+  private constructor(trace: Trace, analysis?: Analysis) {
     if (!isTrace(trace)) throw invalidType('Timeline', 'obtained from Timeline.record(fn)', trace)
     this.#trace = trace
+    this.#analysis = analysis
     this.streams = streamsOf(trace)
   }
 
   /** @internal */
-  static [construct](trace: Trace): Timeline {
-    return new Timeline(trace)
+  static [construct](trace: Trace, analysis?: Analysis): Timeline {
+    return new Timeline(trace, analysis)
   }
 
   /**
@@ -362,8 +363,8 @@ export class Timeline {
   }
 }
 
-/** Makes the timeline of a recording that is over. */
-export const timelineOf = (trace: Trace): Timeline => Timeline[construct](trace)
+/** Makes the timeline of a recording that is over. Without an analysis it is made when it is asked for. */
+export const timelineOf = (trace: Trace, analysis?: Analysis): Timeline => Timeline[construct](trace, analysis)
 
 function deviceFor({ device, simulation }: Given<TimelineOptions, 'device' | 'simulation'>): Device {
   if (simulation === undefined) return resolveDevice(device)

@@ -60,7 +60,7 @@ export interface TraceWindow {
 
 const taken = new WeakSet<object>()
 
-/** Whether the value was made by `takeTrace()`. */
+/** Whether the value was made by `takeTrace()`, or of what it made. */
 export const isTrace = (value: unknown): value is Trace =>
   typeof value === 'object' && value !== null && taken.has(value)
 
@@ -123,9 +123,13 @@ export function takeTrace(writer: EventWriter, window: TraceWindow, table = writ
     dropped: dropped + operationsIn(table, to, written),
   }
   settle(trace)
-  const settled = { ...trace, duration: durationOf(trace, end - begin) }
-  taken.add(settled)
-  return settled
+  return asTrace({ ...trace, duration: durationOf(trace, end - begin) })
+}
+
+/** The trace as one of which a timeline can be made. */
+export function asTrace(trace: Trace): Trace {
+  taken.add(trace)
+  return trace
 }
 
 /** Fills a column. The method `from()` of a typed array uses an iterator, which costs a second for a long recording. */

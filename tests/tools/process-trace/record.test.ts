@@ -99,6 +99,19 @@ describe('the recording of a process', () => {
     for (const { name, began, start } of operations) assert.ok(start > began, name)
   })
 
+  it('says which rank it is of, where a launcher has numbered the processes', () => {
+    const rankOf = (name: string, env: Readonly<Record<string, string>>): number | undefined => {
+      const out = join(folder, `${name}.rec`)
+      const { status, stderr } = cli(['record', `--out=${out}`, '--', program, injectionFile(), 'timed'], env)
+      assert.equal(status, 0, stderr)
+      return new Reader(out).header.rank
+    }
+    assert.equal(new Reader(path).header.rank, undefined)
+    assert.equal(rankOf('torchrun', { RANK: '3' }), 3)
+    assert.equal(rankOf('mpi', { OMPI_COMM_WORLD_RANK: '0' }), 0)
+    assert.equal(rankOf('no-number', { RANK: 'last', SLURM_PROCID: '17' }), 17)
+  })
+
   it('has the calls when they were made, and what the host waited for', () => {
     const lasted = (name: string): readonly number[] =>
       calls.flatMap(({ call, began, ended }) => (call.call === name ? [ended - began] : []))
