@@ -15,9 +15,9 @@ import { traceOfRecording } from './recorded-timeline.js'
 export interface Rank {
   readonly name: string
   readonly file: string
-  /** Its recording, with times on the axis of all ranks. */
+  /** The recording, with times on the axis of all ranks. */
   readonly trace: Trace
-  /** Its collectives, in the order in which their streams have them. */
+  /** The collectives of the rank, in the order in which their streams have them. */
   readonly collectives: readonly Collective[]
 }
 

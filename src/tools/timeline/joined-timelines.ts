@@ -38,7 +38,7 @@ export function onAxis({ name, trace, axis: { offset, scale } }: Part, epoch: nu
   })
 }
 
-/** Where the rows, streams and devices of a part begin among those of all. */
+/** The numbers at which the rows, streams and devices of a part begin among those of all. */
 interface Place {
   readonly rows: number
   readonly tracks: number
