@@ -14,6 +14,7 @@ export const TARGETS = {
   'linux-arm64-glibc': 'aarch64-linux-gnu.2.28',
   'linux-arm64-musl': 'aarch64-linux-musl',
   'win32-x64': 'x86_64-windows-gnu',
+  'win32-arm64': 'aarch64-windows-gnu',
 }
 const FLAGS = ['-std=gnu11', '-Wall', '-Wextra', '-Werror', '-shared']
 /** By system: the folder of its sources, and its flags. */

@@ -182,7 +182,9 @@ void host_look(void) { compare(0); }
 /* ---- Touches ---------------------------------------------------------------------------------------------------------- */
 
 /* Pages that this thread may touch for one instruction. */
+#if defined __x86_64__
 static __thread struct { uintptr_t pages[STEPPED_PAGES]; int count; } step;
+#endif
 
 /* Lets the thread make one instruction. 0 where the machine cannot. */
 static int stepOver(ucontext_t *context, Pending *beside, uintptr_t at) {

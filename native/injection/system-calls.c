@@ -30,7 +30,7 @@ static void usedAll(const struct iovec *all, int count, int isWrite) {
 
 extern ssize_t __read_chk(int, void *, size_t, size_t);
 extern ssize_t __pread_chk(int, void *, size_t, off_t, size_t);
-extern ssize_t __pread64_chk(int, void *, size_t, off64_t, size_t);
+extern ssize_t __pread64_chk(int, void *, size_t, off_t, size_t);
 extern ssize_t __recv_chk(int, void *, size_t, size_t, int);
 extern ssize_t __recvfrom_chk(int, void *, size_t, size_t, int, struct sockaddr *, socklen_t *);
 extern size_t __fread_chk(void *, size_t, size_t, size_t, FILE *);
@@ -52,15 +52,15 @@ WRAP(ssize_t, sendmsg, (int socket, const struct msghdr *message, int flags), us
 WRAP(size_t, fwrite, (const void *from, size_t size, size_t count, FILE *file), host_used(from, size * count, 0), from, size, count, file)
 WRAP(size_t, fwrite_unlocked, (const void *from, size_t size, size_t count, FILE *file), host_used(from, size * count, 0), from, size, count, file)
 #ifdef __GLIBC__
-WRAP(ssize_t, pread64, (int file, void *to, size_t bytes, off64_t at), host_used(to, bytes, 1), file, to, bytes, at)
-WRAP(ssize_t, preadv64, (int file, const struct iovec *to, int count, off64_t at), usedAll(to, count, 1), file, to, count, at)
-WRAP(ssize_t, pwrite64, (int file, const void *from, size_t bytes, off64_t at), host_used(from, bytes, 0), file, from, bytes, at)
-WRAP(ssize_t, pwritev64, (int file, const struct iovec *from, int count, off64_t at), usedAll(from, count, 0), file, from, count, at)
+WRAP(ssize_t, pread64, (int file, void *to, size_t bytes, off_t at), host_used(to, bytes, 1), file, to, bytes, at)
+WRAP(ssize_t, preadv64, (int file, const struct iovec *to, int count, off_t at), usedAll(to, count, 1), file, to, count, at)
+WRAP(ssize_t, pwrite64, (int file, const void *from, size_t bytes, off_t at), host_used(from, bytes, 0), file, from, bytes, at)
+WRAP(ssize_t, pwritev64, (int file, const struct iovec *from, int count, off_t at), usedAll(from, count, 0), file, from, count, at)
 WRAP(ssize_t, recvfrom, (int socket, void *to, size_t bytes, int flags, struct sockaddr *address, socklen_t *length), host_used(to, bytes, 1), socket, to, bytes, flags, address, length)
 WRAP(ssize_t, sendto, (int socket, const void *from, size_t bytes, int flags, const struct sockaddr *address, socklen_t length), host_used(from, bytes, 0), socket, from, bytes, flags, address, length)
 WRAP(ssize_t, __read_chk, (int file, void *to, size_t bytes, size_t room), host_used(to, bytes, 1), file, to, bytes, room)
 WRAP(ssize_t, __pread_chk, (int file, void *to, size_t bytes, off_t at, size_t room), host_used(to, bytes, 1), file, to, bytes, at, room)
-WRAP(ssize_t, __pread64_chk, (int file, void *to, size_t bytes, off64_t at, size_t room), host_used(to, bytes, 1), file, to, bytes, at, room)
+WRAP(ssize_t, __pread64_chk, (int file, void *to, size_t bytes, off_t at, size_t room), host_used(to, bytes, 1), file, to, bytes, at, room)
 WRAP(ssize_t, __recv_chk, (int socket, void *to, size_t bytes, size_t room, int flags), host_used(to, bytes, 1), socket, to, bytes, room, flags)
 WRAP(ssize_t, __recvfrom_chk, (int socket, void *to, size_t bytes, size_t room, int flags, struct sockaddr *address, socklen_t *length), host_used(to, bytes, 1), socket, to, bytes, room, flags, address, length)
 WRAP(size_t, __fread_chk, (void *to, size_t room, size_t size, size_t count, FILE *file), host_used(to, size * count, 1), to, room, size, count, file)

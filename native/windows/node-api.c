@@ -41,7 +41,13 @@
   _(napi_unref_threadsafe_function)
 
 #define ADDRESS(name) void *name##_in_program;
+#if defined(__aarch64__)
+#define JUMP(name)                                                                                                     \
+  __asm__(".globl " #name "\n" #name ":\n  adrp x16, " #name "_in_program\n  ldr x16, [x16, :lo12:" #name                \
+          "_in_program]\n  br x16\n");
+#else
 #define JUMP(name) __asm__(".globl " #name "\n" #name ":\n  jmp *" #name "_in_program(%rip)\n");
+#endif
 #define ROW(name) {#name, &name##_in_program},
 
 FUNCTIONS(ADDRESS)

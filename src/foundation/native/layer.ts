@@ -75,7 +75,7 @@ export interface Layer {
 const FOLDERS = ['../../../native/', './native/']
 /** webpack warns of a `new URL()` with import.meta.url whose file it does not know. */
 const HERE = import.meta.url
-const SYSTEMS = ['linux-x64', 'linux-arm64', 'win32-x64']
+const SYSTEMS = ['linux-x64', 'linux-arm64', 'win32-x64', 'win32-arm64']
 
 /** Why a file that exists cannot be loaded, and the way out, by the code and message of the error. */
 const FAILURES: readonly (readonly [RegExp, string])[] = [
