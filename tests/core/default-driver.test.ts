@@ -83,7 +83,8 @@ const ROWS: readonly Row[] = [
     title: NOT_FOR,
     machine: { platform: 'win32', arch: 'ia32', files: { 'C:\\Windows/System32/nvcuda.dll': '' } },
     env: { SystemRoot: 'C:\\Windows' },
-    error: /System32\/nvcuda\.dll.* made for linux-x64, linux-arm64, win32-x64, win32-arm64, and this is win32-ia32.*WSL 2/,
+    error:
+      /System32\/nvcuda\.dll.* made for linux-x64, linux-arm64, win32-x64, win32-arm64, and this is win32-ia32.*WSL 2/,
   },
   { title: CAGED, native: 'caged', machine: DRIVER, error: /cage of V8, as Electron does.*fork\(\).*execPath/ },
   { title: NO_ADDONS, machine: DRIVER, options: [PERMISSION, '--allow-fs-read=*'], error: /--allow-addons/ },
