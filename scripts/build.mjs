@@ -1,6 +1,6 @@
 // Compiles src, tests, examples and bench into dist/. A stale file in dist/ would be run by the tests, so dist/ starts empty.
 import { spawnSync } from 'node:child_process'
-import { readdirSync, readFileSync, rmSync } from 'node:fs'
+import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -15,9 +15,23 @@ rmSync(join(root, 'dist'), { recursive: true, force: true })
 const { status } = spawnSync(process.execPath, [compiler, '-p', root], { stdio: 'inherit' })
 if (status === 0) {
   removeInnerDeclarations()
+  exportVariables(join(root, 'dist', 'src', 'core', 'all-members.js'))
   buildNative(root)
 }
 process.exit(status !== 0 ? (status ?? 1) : buildPage(root, compiler))
+
+/**
+ * Exports what a file exports on from others as variables of its own. Turbopack takes a class that is exported on from the file that declares it, and
+ * leaves out the file between, though package.json says that it has effects: streams had no bufferFrom() in Next.js.
+ */
+function exportVariables(file) {
+  const text = readFileSync(file, 'utf8').replace(/^export \{ (.*) \} from ('.*');$/gm, (_, names, from) => {
+    const all = names.split(', ')
+    const imported = all.map((name) => `${name} as ${name}_`).join(', ')
+    return [`import { ${imported} } from ${from};`, ...all.map((name) => `export const ${name} = ${name}_;`)].join('\n')
+  })
+  writeFileSync(file, text)
+}
 
 /** Types of inner files that no type of an entry point needs would be a third of the package's declarations. */
 function removeInnerDeclarations() {

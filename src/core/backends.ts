@@ -8,7 +8,10 @@ import { loadEsModule } from '../foundation/base/load-es-module.js'
 const require = createRequire(import.meta.url)
 
 /** @throws ERR_UNSUPPORTED where ES modules cannot be loaded without waiting */
-const load = (file: string): ReturnType<typeof require> => loadEsModule(require, file, import.meta.url, 'its drivers')
+const load = (file: string, plainly: () => ReturnType<typeof require>): ReturnType<typeof require> =>
+  loadEsModule({ require, from: import.meta.url }, file, 'its drivers', plainly)
 
-export const cudaBackend = (): typeof import('../cuda/open.js') => load('../cuda/open.js')
-export const simulatedBackend = (): typeof import('../simulator/sim-driver.js') => load('../simulator/sim-driver.js')
+export const cudaBackend = (): typeof import('../cuda/open.js') =>
+  load('../cuda/open.js', () => require('../cuda/open.js'))
+export const simulatedBackend = (): typeof import('../simulator/sim-driver.js') =>
+  load('../simulator/sim-driver.js', () => require('../simulator/sim-driver.js'))

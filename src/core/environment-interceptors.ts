@@ -37,7 +37,7 @@ export function interceptAsEnvironmentSays(driver: WrappableDriver): void {
 function load(variable: string, file: string): void {
   try {
     const require = process.getBuiltinModule('node:module').createRequire(import.meta.url)
-    loadEsModule(require, file, import.meta.url, `what ${variable} needs`)
+    loadEsModule({ require, from: import.meta.url }, file, `what ${variable} needs`)
   } catch (error) {
     if (!(error instanceof Error) || Reflect.get(error, 'code') !== 'MODULE_NOT_FOUND') throw error
     const entryPoint = `cuda-streams/${file.split('/')[2]}`

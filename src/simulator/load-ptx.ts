@@ -8,7 +8,10 @@ import { loadEsModule } from '../foundation/base/load-es-module.js'
 type Compiler = typeof import('../ptx/ptx.js')
 
 const require = createRequire(import.meta.url)
-const load = (): Compiler => loadEsModule(require, '../ptx/ptx.js', import.meta.url, 'the compiler of PTX')
+const load = (): Compiler =>
+  loadEsModule({ require, from: import.meta.url }, '../ptx/ptx.js', 'the compiler of PTX', () =>
+    require('../ptx/ptx.js'),
+  )
 let loaded: Compiler | undefined
 
 export function loadPtx(): Compiler {

@@ -32,8 +32,14 @@ export function ownThread(): number {
   return own
 }
 
+/**
+ * The path of a file in /proc. It is joined of its names, since tools that copy what a program needs (those of Nuxt) read a text such as `/proc/${name}/stat`
+ * as all files that may be meant, and copy /proc.
+ */
+export const inProc = (...names: readonly (string | number)[]): string => ['', 'proc', ...names].join('/')
+
 function readThread(name: string) {
-  const text = process.getBuiltinModule('node:fs').readFileSync(`/proc/${name}/stat`, 'latin1')
+  const text = process.getBuiltinModule('node:fs').readFileSync(inProc(name, 'stat'), 'latin1')
   // The name of the program, in brackets, may have any characters.
   const [state = '', ...rest] = text.slice(text.lastIndexOf(') ') + 2).split(' ')
   return { number: Number.parseInt(text, 10), state, beginning: Number(rest[18]) % BEGINNINGS }

@@ -4,10 +4,11 @@
  */
 import { existsSync, readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
-import { dirname } from 'node:path'
+import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { inspect } from 'node:util'
 import { messageOf, stateError } from '../base/errors.js'
+import { inProc } from '../base/system-threads.js'
 
 export interface Timer {
   /**
@@ -71,10 +72,6 @@ export interface Layer {
   readonly functions: Readonly<Record<string, number>>
 }
 
-/** The folder beside `dist/src`, and the folder beside a bundle. */
-const FOLDERS = ['../../../native/', './native/']
-/** webpack warns of a `new URL()` with import.meta.url whose file it does not know. */
-const HERE = import.meta.url
 const SYSTEMS = ['linux-x64', 'linux-arm64', 'win32-x64', 'win32-arm64']
 
 /** Why a file that exists cannot be loaded, and the way out, by the code and message of the error. */
@@ -122,7 +119,7 @@ export function injectionFile(): string {
 /** Does this process run on musl, the C library of Alpine? */
 export function isMusl(): boolean {
   try {
-    return readFileSync('/proc/self/maps', 'latin1').includes('/ld-musl-')
+    return readFileSync(inProc('self', 'maps'), 'latin1').includes('/ld-musl-')
   } catch {
     return false
   }
@@ -135,7 +132,9 @@ function load(): { readonly layer: Layer; readonly file: string } {
     throw unusable(`it is made for ${SYSTEMS.join(', ')}, and this is ${system}${onWindows}`)
   }
   const name = process.platform === 'linux' ? `${system}-${isMusl() ? 'musl' : 'glibc'}.node` : `${system}.node`
-  const files = FOLDERS.map((folder) => fileURLToPath(new URL(folder + name, HERE)))
+  const here = dirname(fileURLToPath(import.meta.url))
+  // The folder beside `dist/src`, and the folder beside a bundle. Tools that copy what a program needs see by these paths which folder that is.
+  const files = [join(here, '../../../native', name), join(here, 'native', name)]
   const file = files.find((path) => existsSync(path)) ?? files[0] ?? name
   try {
     return { layer: createRequire(import.meta.url)(file), file }

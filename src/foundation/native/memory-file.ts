@@ -2,9 +2,10 @@
  * Memory that processes share: a file of no disk, which lives as long as a process has it open or mapped. Another process of the same
  * user opens it by the process that made it.
  */
+
 import { messageOf, stateError } from '../base/errors.js'
 import { process } from '../base/node-modules.js'
-import { randomNumber } from '../base/system-threads.js'
+import { inProc, randomNumber } from '../base/system-threads.js'
 import { bindAll, declaration, own } from './c-functions.js'
 import { layer } from './layer.js'
 import { NativeMemory } from './native-memory.js'
@@ -148,7 +149,7 @@ function filesOfLinux(): Files {
     close: 'int file',
   })
   const statOf = (file: number) =>
-    process.getBuiltinModule('node:fs').statSync(`/proc/self/fd/${file}`, { bigint: true })
+    process.getBuiltinModule('node:fs').statSync(inProc('self', 'fd', file), { bigint: true })
   return {
     make: (byteLength) => {
       const file = withText('cuda-streams', (name) => system.memfd_create(name, closeOnExec))
@@ -158,7 +159,7 @@ function filesOfLinux(): Files {
       return undefined
     },
     open: (claims) => {
-      const path = `/proc/${claims.process}/fd/${claims.file}`
+      const path = inProc(claims.process, 'fd', claims.file)
       const file = withText(path, (text) => system.open(text, readAndWrite))
       if (file < 0) return undefined
       const { ino, size } = statOf(file)
