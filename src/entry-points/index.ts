@@ -2,6 +2,7 @@
 
 export {
   Condition,
+  CudaArray,
   DefinedKernel,
   Device,
   DeviceBuffer,
@@ -19,6 +20,8 @@ export {
   Stream,
   StreamLane,
   StreamPool,
+  SurfaceObject,
+  TextureObject,
 } from '../core/all-members.js'
 export type { Context } from '../core/device.js'
 export type { ForeignEventOptions } from '../core/event.js'
@@ -56,9 +59,11 @@ export type {
   VectorType,
 } from '../core/kernels/kernel-signature.js'
 export type { ViewConstructor } from '../core/memory/buffer.js'
+export type { ArrayFormat, ArrayOptions } from '../core/memory/cuda-array.js'
 export type { ForeignMemoryOptions } from '../core/memory/device-buffer.js'
 export type { ForeignPoolOptions, MemoryPoolOptions } from '../core/memory/memory-pool.js'
 export type { WaitValueOptions, WriteValueOptions } from '../core/memory/stream-memory-operations.js'
+export type { AddressMode, TextureOptions } from '../core/memory/texture-object.js'
 export type {
   CopyOptions,
   DownloaderOptions,

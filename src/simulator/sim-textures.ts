@@ -1,0 +1,123 @@
+/**
+ * CUDA arrays, textures and surfaces of the simulator. An array is memory of its device with its elements row after row; a texture is what launches find
+ * behind its handle (src/ptx/textures.ts).
+ */
+import { CUresult, cudaError } from '../foundation/driver/cuda-results.js'
+import type { InternalEvent } from '../foundation/driver/event-driver.js'
+import type { ContextHandle, Pointer } from '../foundation/driver/handle-types.js'
+import {
+  type ArrayDescription,
+  type Sampling,
+  type TextureDriver,
+  type TextureResource,
+  texelBytes,
+} from '../foundation/driver/texture-driver.js'
+import type * as Ptx from '../ptx/ptx.js'
+import type { Machine } from './machine/machine.js'
+import { LaterEffect } from './memory-work.js'
+import type { Registry } from './registry.js'
+import type { SimMemory } from './sim-memory.js'
+
+/** The extent and the elements of memory that a texture or a surface is made of. */
+type Image = Omit<Ptx.BoundTexture, 'sampling'>
+
+export class SimTextures implements TextureDriver, Ptx.TextureObjects {
+  readonly #arrays = new Map<Pointer, ArrayDescription>()
+  readonly #textures = new Map<number, Ptx.BoundTexture>()
+  readonly #surfaces = new Map<number, Ptx.BoundTexture>()
+  readonly #freeHandles: number[] = []
+  /** The next handle. A GPU counts textures and surfaces together, from 1. */
+  #next = 1
+
+  constructor(
+    private readonly machine: Machine,
+    private readonly registry: Registry,
+    private readonly memory: SimMemory,
+  ) {}
+
+  createArray(byteLength: number, array: ArrayDescription | undefined, context: ContextHandle): Pointer {
+    const pointer = this.memory.allocateAtOnce(byteLength, context)
+    if (array !== undefined) this.#arrays.set(pointer, array)
+    return pointer
+  }
+
+  destroyArray(pointer: Pointer, after: readonly InternalEvent[]): void {
+    this.#arrays.delete(pointer)
+    this.memory.freeAfter(pointer, after)
+  }
+
+  arrayHandle(pointer: Pointer): number {
+    return pointer
+  }
+
+  createTexture(resource: TextureResource, sampling: Sampling, context: ContextHandle): number {
+    this.registry.liveContextDevice(context, 'cuTexObjectCreate')
+    const texture = { ...this.#imageOf(resource, 'cuTexObjectCreate'), sampling }
+    return this.#add(this.#textures, texture)
+  }
+
+  createSurface(pointer: Pointer, context: ContextHandle): number {
+    this.registry.liveContextDevice(context, 'cuSurfObjectCreate')
+    const image = this.#imageOf({ kind: 'array', pointer }, 'cuSurfObjectCreate')
+    return this.#add(this.#surfaces, { ...image, sampling: undefined })
+  }
+
+  destroyTexture(texture: number, after: readonly InternalEvent[]): void {
+    this.#remove(this.#textures, texture, after)
+  }
+
+  destroySurface(surface: number, after: readonly InternalEvent[]): void {
+    this.#remove(this.#surfaces, surface, after)
+  }
+
+  texture(handle: number): Ptx.BoundTexture | undefined {
+    return this.#textures.get(handle)
+  }
+
+  surface(handle: number): Ptx.BoundTexture | undefined {
+    return this.#surfaces.get(handle)
+  }
+
+  #add(to: Map<number, Ptx.BoundTexture>, bound: Ptx.BoundTexture): number {
+    this.machine.scheduler.tick()
+    const handle = this.#freeHandles.pop() ?? this.#next++
+    to.set(handle, bound)
+    return handle
+  }
+
+  #remove(from: Map<number, Ptx.BoundTexture>, handle: number, after: readonly InternalEvent[]): void {
+    const bound = from.get(handle)
+    if (bound === undefined) return
+    const records = after.map(({ event }) => this.registry.peekEvent(event)?.record)
+    const block = this.memory.blockAt(bound.pointer, 1)
+    const remove = (): void => {
+      from.delete(handle)
+      this.#freeHandles.push(handle)
+    }
+    if (block === undefined) remove()
+    else this.machine.marker(block.device.nullStream, records, new LaterEffect('destroy', remove))
+    this.memory.takeOver(after)
+  }
+
+  #imageOf(resource: TextureResource, call: string): Image {
+    if (resource.kind === 'array') {
+      const array = this.#arrays.get(resource.pointer)
+      if (array === undefined) throw cudaError(call, CUresult.INVALID_VALUE)
+      const { width, height, depth, format, channels, isLayered, isCubemap } = array
+      const kind = isCubemap ? 'cube' : height === 0 ? '1d' : depth === 0 || isLayered ? '2d' : '3d'
+      const rowPitch = width * texelBytes(array)
+      return {
+        ...{ kind, pointer: resource.pointer, width, height, depth, format, channels, isLayered },
+        ...{ rowPitch, planePitch: rowPitch * Math.max(1, height) },
+      }
+    }
+    const { kind, pointer, format, channels } = resource
+    const size = texelBytes(resource)
+    const width = kind === 'linear' ? Math.floor(resource.byteLength / size) : resource.width
+    const [height, rowPitch] = kind === 'linear' ? [0, width * size] : [resource.height, resource.pitch]
+    return {
+      ...{ kind: kind === 'linear' ? 'buffer' : '2d', pointer, width, height, depth: 0, format, channels },
+      ...{ isLayered: false, rowPitch, planePitch: rowPitch * Math.max(1, height) },
+    }
+  }
+}
