@@ -23,7 +23,7 @@ export function floatBits(value: number): number {
 }
 
 /** The bits behind the point of a normalized coordinate, before it is multiplied by the size: more for large images. */
-const bitsBehindPoint = (size: number): number => Math.max(21, 7 + Math.ceil(Math.log2(size)))
+const bitsBehindPoint = (size: number): number => (size <= 8192 ? 21 : size <= 65536 ? 22 : 23)
 
 /** Finds the elements of a coordinate in a direction of `size` elements. */
 export function positionOf(
@@ -52,10 +52,12 @@ export function positionOf(
     const first = indexOf(isFlipped ? size - 1 - index : index, size, mode)
     return { first, second: first, part: 0 }
   }
-  let fixed = Math.floor(at * 256 + 0.5) - 128
-  if (isFlipped) fixed = (size - 1) * 256 - fixed
+  const fixed = Math.floor(at * 256 + 0.5) - 128
   const whole = Math.floor(fixed / 256)
-  const [first, second] = [indexOf(whole, size, mode), indexOf(whole + 1, size, mode)]
+  // The part is that of the coordinate, also where the image is turned around.
+  const [first, second] = isFlipped
+    ? [indexOf(size - 1 - whole, size, mode), indexOf(size - 2 - whole, size, mode)]
+    : [indexOf(whole, size, mode), indexOf(whole + 1, size, mode)]
   return { first, second, part: first === second ? 0 : fixed - 256 * whole }
 }
 
@@ -87,7 +89,11 @@ export function weightsOf(x: number, y: number, z: number): readonly number[] {
 /** A mean of integers of 16 bits. */
 export function mixedIntegers(weights: readonly number[], values: readonly number[]): number {
   let sum = 0
-  for (let index = 0; index < 8; index++) sum += (weights[index] ?? 0) * (values[index] ?? 0)
+  for (let index = 0; index < 8; index++) {
+    const weight = weights[index] ?? 0
+    // Without a weight a value may be left from another mean.
+    if (weight !== 0) sum += weight * (values[index] ?? 0)
+  }
   return Math.floor(sum / 256 + 0.5)
 }
 

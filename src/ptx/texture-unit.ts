@@ -115,6 +115,9 @@ function positionsOf(
 const rowPosition = (mode: EdgeMode, isLinear: boolean): Position =>
   isLinear && mode === 'border' ? { first: -1, second: 0, part: 128 } : AT_FIRST
 
+/** The values of each channel of eight elements, which every mean is made of. */
+const VALUES: readonly number[][] = [0, 1, 2, 3].map(() => [0, 0, 0, 0, 0, 0, 0, 0])
+
 function mixed(
   texture: BoundTexture,
   sampling: TextureSampling,
@@ -122,41 +125,36 @@ function mixed(
   [x, y, z]: readonly [Position, Position, Position],
   layer: number | undefined,
 ): Words {
-  const places = new Array<number | undefined>(8)
-  const weights = weightsOf(x.part, y.part, z.part)
+  const { format, channels } = texture
+  const parts = [x.part, y.part, z.part] as const
   for (let index = 0; index < 8; index++) {
+    // What no part reaches is not read.
+    if (((index & 1) !== 0 && x.part === 0) || ((index & 2) !== 0 && y.part === 0)) continue
+    if ((index & 4) !== 0 && z.part === 0) break
     const right = (index & 1) === 0 ? x.first : x.second
     const below = (index & 2) === 0 ? y.first : y.second
     const behind = layer ?? ((index & 4) === 0 ? z.first : z.second)
-    places[index] = right < 0 || below < 0 || behind < 0 ? undefined : locationOf(texture, memory, right, below, behind)
-  }
-  return mixedAt(texture, sampling, memory.view, places, weights, [x.part, y.part, z.part])
-}
-
-/** The mean of elements at these locations; undefined stands for the border. */
-function mixedAt(
-  texture: BoundTexture,
-  sampling: TextureSampling,
-  view: DataView,
-  places: readonly (number | undefined)[],
-  weights: readonly number[],
-  parts: readonly [number, number, number],
-): Words {
-  const words: Words = [0, 0, 0, 0]
-  const { format, channels } = texture
-  const values = [0, 0, 0, 0, 0, 0, 0, 0]
-  for (let channel = 0; channel < channels; channel++) {
-    const isSrgb = sampling.isSrgb && channel < 3
-    for (let index = 0; index < 8; index++) {
-      const place = places[index]
-      values[index] =
-        place === undefined
-          ? mixableBorder(sampling, format, channel, isSrgb)
-          : mixable(format, rawAt(view, place, format, channel), isSrgb)
+    const isBorder = right < 0 || below < 0 || behind < 0
+    const location = isBorder ? 0 : locationOf(texture, memory, right, below, behind)
+    for (let channel = 0; channel < channels; channel++) {
+      const list = VALUES[channel]
+      if (list === undefined) break
+      const isSrgb = sampling.isSrgb && channel < 3
+      list[index] = isBorder
+        ? mixableBorder(sampling, format, channel, isSrgb)
+        : mixable(format, rawAt(memory.view, location, format, channel), isSrgb)
     }
-    if (format === 'f32') words[channel] = floatBits(mixedFloats(weights, values, parts, FLOATS.f32))
-    else if (format === 'f16' || isSrgb) words[channel] = floatBits(mixedFloats(weights, values, parts, FLOATS.f16))
-    else words[channel] = floatBits(Math.fround(mixedIntegers(weights, values) / (format.startsWith('u') ? 65535 : 32767)))
+  }
+  const weights = weightsOf(...parts)
+  const words: Words = [0, 0, 0, 0]
+  for (let channel = 0; channel < channels; channel++) {
+    const list = VALUES[channel] ?? []
+    const isHalf = format === 'f16' || (sampling.isSrgb && channel < 3)
+    words[channel] = floatBits(
+      isHalf || format === 'f32'
+        ? mixedFloats(weights, list, parts, isHalf ? FLOATS.f16 : FLOATS.f32)
+        : Math.fround(mixedIntegers(weights, list) / (format.startsWith('u') ? 65535 : 32767)),
+    )
   }
   return words
 }

@@ -34,8 +34,8 @@ export interface BoundTexture {
   readonly sampling: TextureSampling | undefined
 }
 
-/** The textures and surfaces of a machine, by their handles. */
+/** The textures and surfaces of a machine. */
 export interface TextureObjects {
-  texture(handle: number): BoundTexture | undefined
-  surface(handle: number): BoundTexture | undefined
+  /** What has this handle: a texture as well as a surface, since a GPU takes either for the other. */
+  object(handle: number): BoundTexture | undefined
 }

@@ -23,8 +23,7 @@ type Image = Omit<Ptx.BoundTexture, 'sampling'>
 
 export class SimTextures implements TextureDriver, Ptx.TextureObjects {
   readonly #arrays = new Map<Pointer, ArrayDescription>()
-  readonly #textures = new Map<number, Ptx.BoundTexture>()
-  readonly #surfaces = new Map<number, Ptx.BoundTexture>()
+  readonly #objects = new Map<number, Ptx.BoundTexture>()
   readonly #freeHandles: number[] = []
   /** The next handle. A GPU counts textures and surfaces together, from 1. */
   #next = 1
@@ -52,46 +51,41 @@ export class SimTextures implements TextureDriver, Ptx.TextureObjects {
 
   createTexture(resource: TextureResource, sampling: Sampling, context: ContextHandle): number {
     this.registry.liveContextDevice(context, 'cuTexObjectCreate')
-    const texture = { ...this.#imageOf(resource, 'cuTexObjectCreate'), sampling }
-    return this.#add(this.#textures, texture)
+    return this.#add({ ...this.#imageOf(resource, 'cuTexObjectCreate'), sampling })
   }
 
   createSurface(pointer: Pointer, context: ContextHandle): number {
     this.registry.liveContextDevice(context, 'cuSurfObjectCreate')
     const image = this.#imageOf({ kind: 'array', pointer }, 'cuSurfObjectCreate')
-    return this.#add(this.#surfaces, { ...image, sampling: undefined })
+    return this.#add({ ...image, sampling: undefined })
   }
 
   destroyTexture(texture: number, after: readonly InternalEvent[]): void {
-    this.#remove(this.#textures, texture, after)
+    this.#remove(texture, after)
   }
 
   destroySurface(surface: number, after: readonly InternalEvent[]): void {
-    this.#remove(this.#surfaces, surface, after)
+    this.#remove(surface, after)
   }
 
-  texture(handle: number): Ptx.BoundTexture | undefined {
-    return this.#textures.get(handle)
+  object(handle: number): Ptx.BoundTexture | undefined {
+    return this.#objects.get(handle)
   }
 
-  surface(handle: number): Ptx.BoundTexture | undefined {
-    return this.#surfaces.get(handle)
-  }
-
-  #add(to: Map<number, Ptx.BoundTexture>, bound: Ptx.BoundTexture): number {
+  #add(bound: Ptx.BoundTexture): number {
     this.machine.scheduler.tick()
     const handle = this.#freeHandles.pop() ?? this.#next++
-    to.set(handle, bound)
+    this.#objects.set(handle, bound)
     return handle
   }
 
-  #remove(from: Map<number, Ptx.BoundTexture>, handle: number, after: readonly InternalEvent[]): void {
-    const bound = from.get(handle)
+  #remove(handle: number, after: readonly InternalEvent[]): void {
+    const bound = this.#objects.get(handle)
     if (bound === undefined) return
     const records = after.map(({ event }) => this.registry.peekEvent(event)?.record)
     const block = this.memory.blockAt(bound.pointer, 1)
     const remove = (): void => {
-      from.delete(handle)
+      this.#objects.delete(handle)
       this.#freeHandles.push(handle)
     }
     if (block === undefined) remove()
