@@ -314,10 +314,7 @@ Device.prototype.createArray = function (options: ArrayOptions): CudaArray {
   return createArray(checkThis(this, isDevice, 'a Device'), options)
 }
 
-Device.prototype.createTexture = function (
-  source: CudaArray | DeviceBuffer,
-  options?: TextureOptions,
-): TextureObject {
+Device.prototype.createTexture = function (source: CudaArray | DeviceBuffer, options?: TextureOptions): TextureObject {
   return createTexture(checkThis(this, isDevice, 'a Device'), source, options)
 }
 

@@ -518,7 +518,11 @@ export class Stream extends StreamBase implements CudaStreamLike, AsyncDisposabl
    * stream.copy(to, from.subarray(64, 16 * 256 - 128), { shape: [16, 64], sourceStrides: [256] })
    * ```
    */
-  copy(destination: CudaArray | DeviceBuffer | PinnedBuffer, source: CudaArray | DeviceBuffer | PinnedBuffer, options: CopyOptions): this
+  copy(
+    destination: CudaArray | DeviceBuffer | PinnedBuffer,
+    source: CudaArray | DeviceBuffer | PinnedBuffer,
+    options: CopyOptions,
+  ): this
   /**
    * Queues many copies, in any order among themselves (`cuMemcpyBatchAsync` if the driver has it and the stream is no null
    * stream and does not capture; otherwise one by one). More than 256 are queued in parts.
@@ -678,7 +682,11 @@ export class Stream extends StreamBase implements CudaStreamLike, AsyncDisposabl
    * await stream.download(buffer, image)
    * ```
    */
-  download<A extends Bytes>(buffer: CudaArray | DeviceBuffer | PinnedBuffer, into: A, options?: DownloadOptions): Promise<A>
+  download<A extends Bytes>(
+    buffer: CudaArray | DeviceBuffer | PinnedBuffer,
+    into: A,
+    options?: DownloadOptions,
+  ): Promise<A>
   async download(buffer: CudaArray | DeviceBuffer | PinnedBuffer, to?: unknown, options?: unknown): Promise<unknown> {
     const impl = open(this)
     const target = downloadTarget(to, options)

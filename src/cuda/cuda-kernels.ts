@@ -21,8 +21,8 @@ import {
   type LaunchShape,
   type ModuleImage,
   type PassedType,
-  type WrappedFunction,
   passedFor,
+  type WrappedFunction,
 } from '../foundation/driver/kernel-driver.js'
 import type { QueuedKernel } from '../foundation/driver/queued-work.js'
 import type { CFunction } from '../foundation/native/c-functions.js'

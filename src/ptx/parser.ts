@@ -894,9 +894,7 @@ class Parser {
     const coordinates: Operand[] = []
     while (this.#accept(',')) coordinates.push(this.#operand(scope))
     this.#expect(']')
-    return coordinates.length === 0
-      ? { kind: 'address', base, offset }
-      : { kind: 'address', base, offset, coordinates }
+    return coordinates.length === 0 ? { kind: 'address', base, offset } : { kind: 'address', base, offset, coordinates }
   }
 
   #refuseMinus(): void {

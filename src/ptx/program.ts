@@ -171,7 +171,9 @@ function codeOf({ form }: Decoded): string {
 
 function communicates({ body = [] }: PtxFunction): boolean {
   return body.some(({ opcode }) =>
-    /^(?:tex|tld4|txq|suld|sust|sured|suq)\.|^(?:atom|red)\.(?!.*shared)|^membar\.(?:gl|sys)|^fence\..*\.(?:gpu|sys)/.test(opcode),
+    /^(?:tex|tld4|txq|suld|sust|sured|suq)\.|^(?:atom|red)\.(?!.*shared)|^membar\.(?:gl|sys)|^fence\..*\.(?:gpu|sys)/.test(
+      opcode,
+    ),
   )
 }
 

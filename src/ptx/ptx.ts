@@ -29,10 +29,10 @@ import type { BoundTexture, TextureObjects } from './textures.js'
 
 export {
   type BlockResult,
-  type BoundTexture,
   type BlockRun,
   type BlockTask,
   type BlockWorkers,
+  type BoundTexture,
   type ByteRange,
   DeviceMemory,
   type FindSource,

@@ -128,7 +128,11 @@ export class TextureAccesses {
     const offset = this.#offset(object, decoded, host, width, isFormatted)
     if (offset === undefined) return
     const access =
-      opcode === 'suld' ? SHADOW.read : opcode === 'sust' ? SHADOW.written : SHADOW.read | SHADOW.written | SHADOW.atomic
+      opcode === 'suld'
+        ? SHADOW.read
+        : opcode === 'sust'
+          ? SHADOW.written
+          : SHADOW.read | SHADOW.written | SHADOW.atomic
     const at = host.locate(object.pointer + offset, width, access)
     const { view } = host
     if (opcode === 'suld') {

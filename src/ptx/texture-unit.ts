@@ -192,12 +192,8 @@ function mixable(format: TexelType, value: number, isSrgb: boolean): number {
   return Math.sign(value) * ((magnitude << 8) + (magnitude << 1) + (magnitude >> 6))
 }
 
-const mixableBorder = (
-  { borderColor }: TextureSampling,
-  format: TexelType,
-  channel: number,
-  isSrgb: boolean,
-): number => mixable(format, borderValue(borderColor[channel] ?? 0, format, isSrgb), isSrgb)
+const mixableBorder = ({ borderColor }: TextureSampling, format: TexelType, channel: number, isSrgb: boolean): number =>
+  mixable(format, borderValue(borderColor[channel] ?? 0, format, isSrgb), isSrgb)
 
 /** A colour of the border as an element would store it. */
 function borderValue(colour: number, format: TexelType, isSrgb: boolean): number {

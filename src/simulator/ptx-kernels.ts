@@ -19,8 +19,8 @@ import {
   type LaunchObserver,
   type LaunchShape,
   type PassedType,
-  type SetConditional,
   passedFor,
+  type SetConditional,
 } from '../foundation/driver/kernel-driver.js'
 import type { KernelProfile } from '../foundation/driver/kernel-profile.js'
 import type { KernelWork } from '../foundation/driver/queued-work.js'

@@ -41,7 +41,7 @@ export interface ArrayOptions {
 }
 
 const ARRAY_OPTIONS = ['shape', 'format', 'channels', 'layered', 'cubemap', 'surface', 'gather'] as const
-export const FORMATS = Object.keys(BYTES_OF_FORMAT) as readonly ArrayFormat[]
+const FORMATS = Object.keys(BYTES_OF_FORMAT) as readonly ArrayFormat[]
 
 /** The memory of an array, which is in the order of no stream. */
 class ArrayAllocation extends Allocation {
@@ -113,8 +113,7 @@ export function createArray(device: Device, options: ArrayOptions): CudaArray {
   }
   const [width = 1, height = 0, depth = 0] = [...shape].reverse()
   // The layers of a one-dimensional array stand in the place of the depth, and there is no height.
-  const extent =
-    isLayered && shape.length === 2 ? { width, height: 0, depth: height } : { width, height, depth }
+  const extent = isLayered && shape.length === 2 ? { width, height: 0, depth: height } : { width, height, depth }
   const array = { ...extent, ...elements, isLayered, isCubemap, hasSurfaces, isGathered }
   return CudaArray[construct](new ArrayImpl(device, shape, array))
 }

@@ -210,13 +210,7 @@ export function stageUpload(
   return done
 }
 
-function reserveForUpload(
-  stream: StreamImpl,
-  rings: Rings,
-  ring: Ring,
-  byteLength: number,
-  entries: number,
-): void {
+function reserveForUpload(stream: StreamImpl, rings: Rings, ring: Ring, byteLength: number, entries: number): void {
   const chunks = entries * Math.ceil(byteLength / CHUNK_BYTES)
   if (ring.isFree(byteLength)) stream.reserve(chunks)
   else reserveInAll(new Set([stream, rings.helper]), chunks)

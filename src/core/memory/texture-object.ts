@@ -174,20 +174,25 @@ export function createSurface(device: Device, source: unknown): SurfaceObject {
 function checkOn(device: Device, memory: BufferImpl): void {
   memory.openFor(driverOf(device))
   if (memory.device === device) return
-  throw invalidValue(`${memory} is on ${elsewhere(memory.device, device)}, and textures are of memory of their own device`)
+  throw invalidValue(
+    `${memory} is on ${elsewhere(memory.device, device)}, and textures are of memory of their own device`,
+  )
 }
 
 type GivenOptions = Given<TextureOptions, (typeof OPTIONS)[number]>
 
 function readSampling(given: GivenOptions, { format }: TexelFormat): Sampling {
-  const readMode = given.readMode === undefined ? 'element' : checkChoice(given.readMode, 'options.readMode', READ_MODES)
+  const readMode =
+    given.readMode === undefined ? 'element' : checkChoice(given.readMode, 'options.readMode', READ_MODES)
   const filterMode =
     given.filterMode === undefined ? 'point' : checkChoice(given.filterMode, 'options.filterMode', FILTER_MODES)
   const isFloat = format === 'f16' || format === 'f32'
   const isSrgb = checkBoolean(given.sRGB, 'options.sRGB', false)
   const readsFloats = isFloat || (readMode === 'normalizedFloat' && BYTES_OF_FORMAT[format] < 4)
   if (readMode === 'normalizedFloat' && !readsFloats) {
-    throw invalidValue(`options.readMode 'normalizedFloat' is for integers of 8 and 16 bits, and the elements are ${format}`)
+    throw invalidValue(
+      `options.readMode 'normalizedFloat' is for integers of 8 and 16 bits, and the elements are ${format}`,
+    )
   }
   if (filterMode === 'linear' && !readsFloats) {
     throw invalidValue(

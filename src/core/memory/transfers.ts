@@ -92,7 +92,13 @@ export function copy(stream: StreamImpl, destination: unknown, source: unknown, 
   const given = options === undefined ? undefined : readOptions(options, COPY_OPTIONS)
   const read = given === undefined ? 'all' : readRows(given)
   const { to, from } = checkEnds(destination, source)
-  const rows = read === 'all' || read === undefined ? read : { to: rowsIn(to, read.to, given?.destinationStrides, 'destination'), from: rowsIn(from, read.from, given?.sourceStrides, 'source') }
+  const rows =
+    read === 'all' || read === undefined
+      ? read
+      : {
+          to: rowsIn(to, read.to, given?.destinationStrides, 'destination'),
+          from: rowsIn(from, read.from, given?.sourceStrides, 'source'),
+        }
   checkArrays(stream, arrayImplOf(destination), arrayImplOf(source))
   if (rows === 'all') checkLengths(to.byteLength, 'source', from.byteLength)
   else if (rows !== undefined) {
@@ -633,7 +639,11 @@ function rowsIn(impl: BufferImpl, rows: MemoryRows, strides: unknown, name: stri
   const [most, planes] = [Math.max(1, height), Math.max(1, depth)]
   const fits = rows.rows <= most && rows.matrices <= planes
   if (rows.rowLength > width * size || rows.rowLength % size !== 0 || !fits) {
-    throw outOfRange(`The rows of the ${name}`, `rows of ${impl}, of whole elements of ${size} bytes`, `${rows.matrices} × ${rows.rows} × ${rows.rowLength} bytes`)
+    throw outOfRange(
+      `The rows of the ${name}`,
+      `rows of ${impl}, of whole elements of ${size} bytes`,
+      `${rows.matrices} × ${rows.rows} × ${rows.rowLength} bytes`,
+    )
   }
   return { ...rows, rowDistance: width * size, matrixDistance: most * width * size }
 }

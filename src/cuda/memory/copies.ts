@@ -8,10 +8,10 @@ import { type CFunction, own } from '../../foundation/native/c-functions.js'
 import { ThreadMemory } from '../../foundation/native/thread-memory.js'
 import type { SpareStreams } from '../handles/spare-streams.js'
 import type { StreamRecord } from '../handles/stream-records.js'
-import { type ArrayBox, ArrayTable, boxesOf } from '../cuda-textures.js'
 import type { LibcudaParts } from '../libcuda/driver-calls.js'
 import { check } from '../libcuda/libcuda.js'
 import type { EventPool } from '../waiting/event-pool.js'
+import { type ArrayBox, ArrayTable, boxesOf } from './arrays.js'
 
 /**
  * When a copy's stream has nothing to do, CUDA reads a small source in pinned memory at the call, although work that the null stream puts before

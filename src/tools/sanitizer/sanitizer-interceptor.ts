@@ -23,8 +23,8 @@ import {
   type WorkDriver,
 } from '../../foundation/driver/queued-work.js'
 import type { SharingDriver } from '../../foundation/driver/sharing-driver.js'
-import type { TextureDriver } from '../../foundation/driver/texture-driver.js'
 import type { StreamDriver } from '../../foundation/driver/stream-driver.js'
+import type { TextureDriver } from '../../foundation/driver/texture-driver.js'
 import type { TouchedMemory } from '../../foundation/driver/touched-memory.js'
 import type { Interceptor } from '../../foundation/driver/wrappable-driver.js'
 import { Detector, ObservedLaunch } from './detector.js'
