@@ -3,6 +3,7 @@
  * behind its handle (src/ptx/textures.ts).
  */
 import { CUresult, cudaError } from '../foundation/driver/cuda-results.js'
+import { DEVICE_ATTRIBUTES as A } from '../foundation/driver/device-attributes.js'
 import type { InternalEvent } from '../foundation/driver/event-driver.js'
 import type { ContextHandle, Pointer } from '../foundation/driver/handle-types.js'
 import {
@@ -15,8 +16,33 @@ import {
 import type * as Ptx from '../ptx/ptx.js'
 import type { Machine } from './machine/machine.js'
 import { LaterEffect } from './memory-work.js'
+import { simulatedAttribute } from './properties.js'
 import type { Registry } from './registry.js'
 import type { SimMemory } from './sim-memory.js'
+
+/** Whether an array is beyond the limits of the device, which are those of textures or of surfaces of its kind. */
+function isTooLarge({ width, height, depth, isLayered, isCubemap, hasSurfaces, isGathered }: ArrayDescription): boolean {
+  const limits = (...attributes: readonly number[]): readonly number[] =>
+    attributes.map((each) => simulatedAttribute(each) ?? 0)
+  const most = isCubemap
+    ? limits(A.maximumTexturecubemapWidth, A.maximumTexturecubemapWidth)
+    : height === 0
+      ? isLayered
+        ? [...limits(A.maximumTexture1dLayeredWidth), 0, ...limits(A.maximumTexture1dLayeredLayers)]
+        : limits(hasSurfaces ? A.maximumSurface1dWidth : A.maximumTexture1dWidth)
+      : isLayered
+        ? limits(
+            A.maximumTexture2dLayeredWidth,
+            A.maximumTexture2dLayeredHeight,
+            A.maximumTexture2dLayeredLayers,
+          )
+        : depth > 0
+          ? limits(A.maximumTexture3dWidth, A.maximumTexture3dHeight, A.maximumTexture3dDepth)
+          : isGathered
+            ? limits(A.maximumTexture2dGatherWidth, A.maximumTexture2dGatherHeight)
+            : limits(A.maximumTexture2dWidth, A.maximumTexture2dHeight)
+  return [width, height, depth].some((each, direction) => each > (most[direction] ?? each))
+}
 
 /** The extent and the elements of memory that a texture or a surface is made of. */
 type Image = Omit<Ptx.BoundTexture, 'sampling'>
@@ -35,6 +61,7 @@ export class SimTextures implements TextureDriver, Ptx.TextureObjects {
   ) {}
 
   createArray(byteLength: number, array: ArrayDescription | undefined, context: ContextHandle): Pointer {
+    if (array !== undefined && isTooLarge(array)) throw cudaError('cuArray3DCreate', CUresult.INVALID_VALUE)
     const pointer = this.memory.allocateAtOnce(byteLength, context)
     if (array !== undefined) this.#arrays.set(pointer, array)
     return pointer
