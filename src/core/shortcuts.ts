@@ -11,9 +11,9 @@ import { Device, isDevice, readOptionsOn } from './device.js'
 import { Event, isEvent } from './event.js'
 import { GraphExec, launchExec, uploadExec } from './graphs/graph.js'
 import { checkLength } from './memory/buffer.js'
-import { type ArrayOptions, type CudaArray, createArray } from './memory/cuda-array.js'
 import { allocateInterprocess, allocateOn, type DeviceBuffer } from './memory/device-buffer.js'
 import { type MemoryPool, openPool, poolOfDevice } from './memory/memory-pool.js'
+import { type ArrayOptions, createArray, type OpaqueArray } from './memory/opaque-array.js'
 import { allocatePinned, type PinnedBuffer } from './memory/pinned-buffer.js'
 import { internalStream } from './memory/stream-uses.js'
 import {
@@ -152,7 +152,7 @@ declare module './device.js' {
      * using array = device.createArray({ shape: [256, 512], format: 'u8', channels: 4 })
      * ```
      */
-    createArray(options: ArrayOptions): CudaArray
+    createArray(options: ArrayOptions): OpaqueArray
     /**
      * Makes a texture object (`cuTexObjectCreate`) of a CUDA array or of a buffer of this device. A kernel takes it for a parameter of the type
      * 'u64', a `cudaTextureObject_t` in CUDA C++.
@@ -169,7 +169,7 @@ declare module './device.js' {
      * using texture = device.createTexture(array, { filterMode: 'linear', readMode: 'normalizedFloat' })
      * ```
      */
-    createTexture(source: CudaArray | DeviceBuffer, options?: TextureOptions): TextureObject
+    createTexture(source: OpaqueArray | DeviceBuffer, options?: TextureOptions): TextureObject
     /**
      * Makes a surface object (`cuSurfObjectCreate`) of a CUDA array of this device. A kernel takes it for a parameter of the type 'u64', a
      * `cudaSurfaceObject_t` in CUDA C++.
@@ -181,7 +181,7 @@ declare module './device.js' {
      * using surface = device.createSurface(array)
      * ```
      */
-    createSurface(array: CudaArray): SurfaceObject
+    createSurface(array: OpaqueArray): SurfaceObject
   }
 }
 
@@ -310,15 +310,18 @@ Device.prototype.allocPinned = function (byteLength: number): PinnedBuffer {
   return allocatePinned(device, checkLength(byteLength))
 }
 
-Device.prototype.createArray = function (options: ArrayOptions): CudaArray {
+Device.prototype.createArray = function (options: ArrayOptions): OpaqueArray {
   return createArray(checkThis(this, isDevice, 'a Device'), options)
 }
 
-Device.prototype.createTexture = function (source: CudaArray | DeviceBuffer, options?: TextureOptions): TextureObject {
+Device.prototype.createTexture = function (
+  source: OpaqueArray | DeviceBuffer,
+  options?: TextureOptions,
+): TextureObject {
   return createTexture(checkThis(this, isDevice, 'a Device'), source, options)
 }
 
-Device.prototype.createSurface = function (array: CudaArray): SurfaceObject {
+Device.prototype.createSurface = function (array: OpaqueArray): SurfaceObject {
   return createSurface(checkThis(this, isDevice, 'a Device'), array)
 }
 

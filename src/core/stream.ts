@@ -29,8 +29,8 @@ import type { Kernel, LaunchConfig } from './kernels/kernel.js'
 import type { ArgumentsOf } from './kernels/kernel-signature.js'
 import { launch } from './kernels/launchable.js'
 import type { ViewConstructor } from './memory/buffer.js'
-import type { CudaArray } from './memory/cuda-array.js'
 import type { DeviceBuffer } from './memory/device-buffer.js'
+import type { OpaqueArray } from './memory/opaque-array.js'
 import type { PinnedBuffer } from './memory/pinned-buffer.js'
 import {
   type WaitValueOptions,
@@ -502,7 +502,7 @@ export class Stream extends StreamBase implements CudaStreamLike, AsyncDisposabl
    * @throws {Error} ERR_OUT_OF_RANGE if the lengths differ, ERR_INVALID_ARG_VALUE if the two overlap, ERR_INVALID_ARG_TYPE,
    * ERR_CLOSED, ERR_DEVICE_MISMATCH for a buffer of another driver; ERR_UNSUPPORTED for pinned memory and that of a GPU which the stream's cannot reach
    */
-  copy(destination: CudaArray | DeviceBuffer | PinnedBuffer, source: CudaArray | DeviceBuffer | PinnedBuffer): this
+  copy(destination: OpaqueArray | DeviceBuffer | PinnedBuffer, source: OpaqueArray | DeviceBuffer | PinnedBuffer): this
   /**
    * Queues a copy of rows with gaps between them, such as part of an image or of a volume (`cuMemcpy3DAsync`). Between two
    * pinned buffers a host function copies. Never blocks.
@@ -519,8 +519,8 @@ export class Stream extends StreamBase implements CudaStreamLike, AsyncDisposabl
    * ```
    */
   copy(
-    destination: CudaArray | DeviceBuffer | PinnedBuffer,
-    source: CudaArray | DeviceBuffer | PinnedBuffer,
+    destination: OpaqueArray | DeviceBuffer | PinnedBuffer,
+    source: OpaqueArray | DeviceBuffer | PinnedBuffer,
     options: CopyOptions,
   ): this
   /**
@@ -628,8 +628,8 @@ export class Stream extends StreamBase implements CudaStreamLike, AsyncDisposabl
    * await uploaded
    * ```
    */
-  upload(buffer: CudaArray | DeviceBuffer | PinnedBuffer, source: Bytes): Promise<void>
-  upload(buffer: CudaArray | DeviceBuffer | PinnedBuffer, source: Bytes, options?: unknown): Promise<void> {
+  upload(buffer: OpaqueArray | DeviceBuffer | PinnedBuffer, source: Bytes): Promise<void>
+  upload(buffer: OpaqueArray | DeviceBuffer | PinnedBuffer, source: Bytes, options?: unknown): Promise<void> {
     refuseOptions('upload', options)
     return upload(open(this), buffer, source)
   }
@@ -648,7 +648,7 @@ export class Stream extends StreamBase implements CudaStreamLike, AsyncDisposabl
    * const bytes = await stream.download(buffer, { signal: AbortSignal.timeout(1000) })
    * ```
    */
-  download(buffer: CudaArray | DeviceBuffer | PinnedBuffer, options?: DownloadOptions): Promise<OwnBytes>
+  download(buffer: OpaqueArray | DeviceBuffer | PinnedBuffer, options?: DownloadOptions): Promise<OwnBytes>
   /**
    * Queues a copy of a buffer to a new typed array, as `download(buffer)` does to a Uint8Array.
    * @param buffer The buffer to read.
@@ -663,7 +663,7 @@ export class Stream extends StreamBase implements CudaStreamLike, AsyncDisposabl
    * ```
    */
   download<V extends ArrayBufferView>(
-    buffer: CudaArray | DeviceBuffer | PinnedBuffer,
+    buffer: OpaqueArray | DeviceBuffer | PinnedBuffer,
     type: ViewConstructor<V>,
     options?: DownloadOptions,
   ): Promise<V>
@@ -683,11 +683,11 @@ export class Stream extends StreamBase implements CudaStreamLike, AsyncDisposabl
    * ```
    */
   download<A extends Bytes>(
-    buffer: CudaArray | DeviceBuffer | PinnedBuffer,
+    buffer: OpaqueArray | DeviceBuffer | PinnedBuffer,
     into: A,
     options?: DownloadOptions,
   ): Promise<A>
-  async download(buffer: CudaArray | DeviceBuffer | PinnedBuffer, to?: unknown, options?: unknown): Promise<unknown> {
+  async download(buffer: OpaqueArray | DeviceBuffer | PinnedBuffer, to?: unknown, options?: unknown): Promise<unknown> {
     const impl = open(this)
     const target = downloadTarget(to, options)
     const { promises } = impl

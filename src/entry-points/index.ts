@@ -2,7 +2,6 @@
 
 export {
   Condition,
-  CudaArray,
   DefinedKernel,
   Device,
   DeviceBuffer,
@@ -15,6 +14,7 @@ export {
   Kernel,
   MemoryPool,
   Module,
+  OpaqueArray,
   PinnedBuffer,
   Program,
   Stream,
@@ -59,9 +59,9 @@ export type {
   VectorType,
 } from '../core/kernels/kernel-signature.js'
 export type { ViewConstructor } from '../core/memory/buffer.js'
-export type { ArrayFormat, ArrayOptions } from '../core/memory/cuda-array.js'
 export type { ForeignMemoryOptions } from '../core/memory/device-buffer.js'
 export type { ForeignPoolOptions, MemoryPoolOptions } from '../core/memory/memory-pool.js'
+export type { ArrayFormat, ArrayOptions } from '../core/memory/opaque-array.js'
 export type { WaitValueOptions, WriteValueOptions } from '../core/memory/stream-memory-operations.js'
 export type { AddressMode, TextureOptions } from '../core/memory/texture-object.js'
 export type {

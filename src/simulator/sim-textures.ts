@@ -21,7 +21,15 @@ import type { Registry } from './registry.js'
 import type { SimMemory } from './sim-memory.js'
 
 /** Whether an array is beyond the limits of the device, which are those of textures or of surfaces of its kind. */
-function isTooLarge({ width, height, depth, isLayered, isCubemap, hasSurfaces, isGathered }: ArrayDescription): boolean {
+function isTooLarge({
+  width,
+  height,
+  depth,
+  isLayered,
+  isCubemap,
+  hasSurfaces,
+  isGathered,
+}: ArrayDescription): boolean {
   const limits = (...attributes: readonly number[]): readonly number[] =>
     attributes.map((each) => simulatedAttribute(each) ?? 0)
   const most = isCubemap
@@ -31,11 +39,7 @@ function isTooLarge({ width, height, depth, isLayered, isCubemap, hasSurfaces, i
         ? [...limits(A.maximumTexture1dLayeredWidth), 0, ...limits(A.maximumTexture1dLayeredLayers)]
         : limits(hasSurfaces ? A.maximumSurface1dWidth : A.maximumTexture1dWidth)
       : isLayered
-        ? limits(
-            A.maximumTexture2dLayeredWidth,
-            A.maximumTexture2dLayeredHeight,
-            A.maximumTexture2dLayeredLayers,
-          )
+        ? limits(A.maximumTexture2dLayeredWidth, A.maximumTexture2dLayeredHeight, A.maximumTexture2dLayeredLayers)
         : depth > 0
           ? limits(A.maximumTexture3dWidth, A.maximumTexture3dHeight, A.maximumTexture3dDepth)
           : isGathered

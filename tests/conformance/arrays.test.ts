@@ -1,7 +1,7 @@
 /** CUDA arrays, and the textures and surfaces that are made of them: what they are, how they are copied and closed, and what is refused. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { type ArrayOptions, CudaArray, CudaError, SurfaceObject, TextureObject } from 'cuda-streams'
+import { type ArrayOptions, CudaError, OpaqueArray, SurfaceObject, TextureObject } from 'cuda-streams'
 import { onEveryBackend } from '../helpers/suite.js'
 
 /** Numbers that differ, as many as an array of this shape has. */
@@ -22,14 +22,14 @@ onEveryBackend('arrays', (bench) => {
 
   test('I1 an array says what it is', () => {
     using array = device.createArray({ shape: [3, 5], format: 'u8', channels: 4 })
-    assert.ok(array instanceof CudaArray)
+    assert.ok(array instanceof OpaqueArray)
     assert.deepEqual([...array.shape], [3, 5])
     assert.equal(array.format, 'u8')
     assert.equal(array.channels, 4)
     assert.equal(array.byteLength, 60)
     assert.equal(array.device, device)
     assert.equal(typeof array.handle, 'bigint')
-    assert.match(String(array), /^CudaArray\(3×5 elements of 4 u8, Device\(0, \w+\)\)$/)
+    assert.match(String(array), /^OpaqueArray\(3×5 elements of 4 u8, Device\(0, \w+\)\)$/)
     array.close()
     assert.equal(array.closed, true)
     assert.throws(() => array.handle, { code: 'ERR_CLOSED' })

@@ -3,9 +3,9 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import {
   type Bytes,
-  type CudaArray,
   type DeviceBuffer,
   Module,
+  type OpaqueArray,
   type Stream,
   type SurfaceObject,
   type TextureOptions,
@@ -77,13 +77,17 @@ onEveryBackend('textures', (bench) => {
   const kernels = Object.fromEntries(KINDS.map((name) => [name, module.kernel(name, READS)]))
   const add = module.kernel('add', ['u64', 'u32'])
 
-  async function filled(stream: Stream, memory: CudaArray | DeviceBuffer, values: Bytes): Promise<void> {
+  async function filled(stream: Stream, memory: OpaqueArray | DeviceBuffer, values: Bytes): Promise<void> {
     void stream.upload(memory, values)
     await stream.finished()
   }
 
   /** What eight threads of a kernel read. */
-  async function read(name: (typeof KINDS)[number], source: CudaArray, options: TextureOptions): Promise<Float32Array> {
+  async function read(
+    name: (typeof KINDS)[number],
+    source: OpaqueArray,
+    options: TextureOptions,
+  ): Promise<Float32Array> {
     using stream = bench.stream()
     using texture = device.createTexture(source, options)
     using out = device.alloc(128, { stream })
@@ -144,7 +148,11 @@ onEveryBackend('textures', (bench) => {
     using buffer = device.alloc(1024, { stream })
     const { linear, image } = kernels
     assert.ok(linear && image)
-    await filled(stream, buffer, Float32Array.from({ length: 256 }, (_, index) => index))
+    await filled(
+      stream,
+      buffer,
+      Float32Array.from({ length: 256 }, (_, index) => index),
+    )
     using out = device.alloc(128, { stream })
     using line = device.createTexture(buffer.subarray(0, 20), { format: 'f32' })
     stream.launch(linear, { grid: 1, block: 8 }, line, out)

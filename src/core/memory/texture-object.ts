@@ -28,8 +28,8 @@ import { contextOf, type Device, driverOf, elsewhere } from '../device.js'
 import type { StreamImpl } from '../streams/stream-impl.js'
 import { Allocation } from './allocations.js'
 import { BufferImpl, bufferImplOf } from './buffer.js'
-import { type ArrayImpl, arrayImplOf, type CudaArray, checkElements } from './cuda-array.js'
 import type { DeviceBuffer } from './device-buffer.js'
+import { type ArrayImpl, arrayImplOf, checkElements, type OpaqueArray } from './opaque-array.js'
 
 export type { AddressMode } from '../../foundation/driver/texture-driver.js'
 
@@ -142,7 +142,7 @@ export function createTexture(device: Device, source: unknown, options: TextureO
   const given: GivenOptions = readOptions(options, OPTIONS)
   const array = arrayImplOf(source)
   const memory = array ?? bufferImplOf(source)
-  if (memory === undefined || memory.isPinned) throw invalidType('source', 'a CudaArray or a DeviceBuffer', source)
+  if (memory === undefined || memory.isPinned) throw invalidType('source', 'an OpaqueArray or a DeviceBuffer', source)
   checkOn(device, memory)
   const elements = array?.array ?? checkElements(given)
   const sampling = readSampling(given, elements)
@@ -152,13 +152,13 @@ export function createTexture(device: Device, source: unknown, options: TextureO
   const impl = new ObjectImpl(memory, 'TextureObject', { handle, access: 'in' }, (after) =>
     textures.destroyTexture(handle, after),
   )
-  return TextureObject[construct](impl, source as CudaArray | DeviceBuffer)
+  return TextureObject[construct](impl, source as DeviceBuffer | OpaqueArray)
 }
 
 /** `device.createSurface()`. */
 export function createSurface(device: Device, source: unknown): SurfaceObject {
   const array = arrayImplOf(source)
-  if (array === undefined) throw invalidType('array', 'a CudaArray', source)
+  if (array === undefined) throw invalidType('array', 'an OpaqueArray', source)
   checkOn(device, array)
   if (!array.array.hasSurfaces) {
     throw invalidValue(`${array} has no surfaces: make it by device.createArray({ …, surface: true })`)
@@ -168,7 +168,7 @@ export function createSurface(device: Device, source: unknown): SurfaceObject {
   const impl = new ObjectImpl(array, 'SurfaceObject', { handle, access: 'inout' }, (after) =>
     textures.destroySurface(handle, after),
   )
-  return SurfaceObject[construct](impl, source as CudaArray)
+  return SurfaceObject[construct](impl, source as OpaqueArray)
 }
 
 function checkOn(device: Device, memory: BufferImpl): void {
@@ -278,12 +278,18 @@ function readResource(device: Device, memory: BufferImpl, elements: TexelFormat,
   return { kind: 'pitched', pointer, width, height, pitch, ...elements }
 }
 
-abstract class KernelObject extends ClosableObject {
+/**
+ * A texture object: memory as kernels read it by `tex2D()` and the like, with its coordinates, filter and edges. It keeps its array or buffer.
+ * A launch with it reads the whole memory, for what waits and for the sanitizer. A closed one is ERR_CLOSED as an argument.
+ */
+export class TextureObject extends ClosableObject {
+  /** The array or buffer that it reads. */
+  readonly source: DeviceBuffer | OpaqueArray
   /** The device that the object is of. */
   readonly device: Device
   /**
-   * The handle: a `cudaTextureObject_t` or `cudaSurfaceObject_t`. Kernels get it for a parameter of the type 'u64', for which `stream.launch()` takes
-   * this object. As a number it keeps nothing alive, and its memory does not count as used.
+   * The handle, a `cudaTextureObject_t`. Kernels get it for a parameter of the type 'u64', for which `stream.launch()` takes this object. As a number it
+   * keeps nothing alive, and its memory does not count as used.
    */
   readonly handle: bigint
   /** The number of this object: no other object of this thread has it. */
@@ -291,9 +297,11 @@ abstract class KernelObject extends ClosableObject {
   /** @internal */
   declare readonly [implementation]: ObjectImpl
 
-  protected constructor(impl: ObjectImpl, name: string, way: string) {
+  /** Use `device.createTexture()`. */
+  private constructor(impl: ObjectImpl, source: DeviceBuffer | OpaqueArray) {
     super()
-    checkMade(impl, ObjectImpl, name, way)
+    checkMade(impl, ObjectImpl, 'TextureObject', 'device.createTexture(source, options)')
+    this.source = source
     this.device = impl.device
     this.handle = BigInt(impl.object.handle)
     this.serial = impl.serial
@@ -301,32 +309,19 @@ abstract class KernelObject extends ClosableObject {
     destroyWhenUnreachable(this, impl.allocation)
   }
 
+  /** @internal */
+  static [construct](impl: ObjectImpl, source: DeviceBuffer | OpaqueArray): TextureObject {
+    return new TextureObject(impl, source)
+  }
+
   /**
-   * Destroys the object when all work is done that this library queued with it, on any stream. Neither this call nor any stream waits for that. Its
-   * memory, if that was closed, is freed then, too. May be called twice.
+   * Destroys the object (`cuTexObjectDestroy`) when all work is done that this library queued with it, on any stream. Neither this call nor any stream
+   * waits for that. Its memory, if that was closed, is freed then, too. May be called twice.
    */
   close(): void {
-    implOf(this).close()
-  }
-}
-
-/**
- * A texture object: memory as kernels read it by `tex2D()` and the like, with its coordinates, filter and edges. It keeps its array or buffer.
- * A launch with it reads the whole memory, for what waits and for the sanitizer. A closed one is ERR_CLOSED as an argument.
- */
-export class TextureObject extends KernelObject {
-  /** The array or buffer that it reads. */
-  readonly source: CudaArray | DeviceBuffer
-
-  /** Use `device.createTexture()`. */
-  private constructor(impl: ObjectImpl, source: CudaArray | DeviceBuffer) {
-    super(impl, 'TextureObject', 'device.createTexture(source, options)')
-    this.source = source
-  }
-
-  /** @internal */
-  static [construct](impl: ObjectImpl, source: CudaArray | DeviceBuffer): TextureObject {
-    return new TextureObject(impl, source)
+    const impl = this instanceof TextureObject ? this[implementation] : undefined
+    if (impl === undefined) refuseReceiver('a TextureObject', this)
+    impl.close()
   }
 
   override get [Symbol.toStringTag](): string {
@@ -338,19 +333,46 @@ export class TextureObject extends KernelObject {
  * A surface object: an array as kernels read and write it by `surf2Dread()`, `surf2Dwrite()` and the like. It keeps its array. A launch with it
  * reads and writes the whole array, for what waits and for the sanitizer. A closed one is ERR_CLOSED as an argument.
  */
-export class SurfaceObject extends KernelObject {
+export class SurfaceObject extends ClosableObject {
   /** The array that it reads and writes. */
-  readonly source: CudaArray
+  readonly source: OpaqueArray
+  /** The device that the object is of. */
+  readonly device: Device
+  /**
+   * The handle, a `cudaSurfaceObject_t`. Kernels get it for a parameter of the type 'u64', for which `stream.launch()` takes this object. As a number it
+   * keeps nothing alive, and its memory does not count as used.
+   */
+  readonly handle: bigint
+  /** The number of this object: no other object of this thread has it. */
+  readonly serial: number
+  /** @internal */
+  declare readonly [implementation]: ObjectImpl
 
   /** Use `device.createSurface()`. */
-  private constructor(impl: ObjectImpl, source: CudaArray) {
-    super(impl, 'SurfaceObject', 'device.createSurface(array)')
+  private constructor(impl: ObjectImpl, source: OpaqueArray) {
+    super()
+    checkMade(impl, ObjectImpl, 'SurfaceObject', 'device.createSurface(array)')
     this.source = source
+    this.device = impl.device
+    this.handle = BigInt(impl.object.handle)
+    this.serial = impl.serial
+    this[implementation] = impl
+    destroyWhenUnreachable(this, impl.allocation)
   }
 
   /** @internal */
-  static [construct](impl: ObjectImpl, source: CudaArray): SurfaceObject {
+  static [construct](impl: ObjectImpl, source: OpaqueArray): SurfaceObject {
     return new SurfaceObject(impl, source)
+  }
+
+  /**
+   * Destroys the object (`cuSurfObjectDestroy`) when all work is done that this library queued with it, on any stream. Neither this call nor any stream
+   * waits for that. Its memory, if that was closed, is freed then, too. May be called twice.
+   */
+  close(): void {
+    const impl = this instanceof SurfaceObject ? this[implementation] : undefined
+    if (impl === undefined) refuseReceiver('a SurfaceObject', this)
+    impl.close()
   }
 
   override get [Symbol.toStringTag](): string {
@@ -360,7 +382,4 @@ export class SurfaceObject extends KernelObject {
 
 /** The implementation of a texture or surface; undefined for any other value. */
 export const objectImplOf = (value: unknown): ObjectImpl | undefined =>
-  value instanceof KernelObject ? value[implementation] : undefined
-
-const implOf = (object: unknown): ObjectImpl =>
-  objectImplOf(object) ?? refuseReceiver('a TextureObject or SurfaceObject', object)
+  value instanceof TextureObject || value instanceof SurfaceObject ? value[implementation] : undefined

@@ -9,7 +9,7 @@ const FIRST_ADDRESS = 2 ** 48
 const GRANULE = 4096
 
 /** An array of the driver. */
-export interface CudaArrayHandle {
+export interface DriverArray {
   /** The CUarray. */
   readonly handle: number
   readonly pointer: Pointer
@@ -19,7 +19,7 @@ export interface CudaArrayHandle {
 
 /** The arrays of a driver, by the addresses that stand for them. */
 export class ArrayTable {
-  readonly #arrays = new Map<Pointer, CudaArrayHandle>()
+  readonly #arrays = new Map<Pointer, DriverArray>()
   #next = FIRST_ADDRESS
 
   /** Whether an address is one of an array. */
@@ -39,10 +39,10 @@ export class ArrayTable {
   }
 
   /** The array with this address, or in which it lies. */
-  at(pointer: Pointer): CudaArrayHandle {
+  at(pointer: Pointer): DriverArray {
     const known = this.#arrays.get(pointer)
     if (known !== undefined) return known
-    let found: CudaArrayHandle | undefined
+    let found: DriverArray | undefined
     for (const each of this.#arrays.values()) {
       if (each.pointer <= pointer && each.pointer > (found?.pointer ?? 0)) found = each
     }
@@ -64,7 +64,7 @@ export interface ArrayBox {
 }
 
 /** The boxes of bytes that lie one behind the other in an array: parts of rows, rows, and planes. */
-export function boxesOf({ array, pointer }: CudaArrayHandle, begin: Pointer, byteLength: number): ArrayBox[] {
+export function boxesOf({ array, pointer }: DriverArray, begin: Pointer, byteLength: number): ArrayBox[] {
   const row = array.width * texelBytes(array)
   // A layer of an array of one dimension is a row in a plane of its own.
   const height = Math.max(1, array.height)

@@ -94,12 +94,12 @@ export class ArrayImpl extends BufferImpl {
   override toString(): string {
     const { format, channels } = this.array
     const elements = `${this.shape.join('×')} elements of ${channels === 1 ? format : `${channels} ${format}`}`
-    return `CudaArray(${elements}, ${this.device}${this.isClosed ? ', closed' : ''})`
+    return `OpaqueArray(${elements}, ${this.device}${this.isClosed ? ', closed' : ''})`
   }
 }
 
 /** `device.createArray()`. */
-export function createArray(device: Device, options: ArrayOptions): CudaArray {
+export function createArray(device: Device, options: ArrayOptions): OpaqueArray {
   const given = readOptions(options, ARRAY_OPTIONS)
   const shape = checkIntegers(given.shape, 'options.shape', '[width], [height, width] or [depth, height, width]', 1)
   const elements = checkElements(given)
@@ -115,7 +115,7 @@ export function createArray(device: Device, options: ArrayOptions): CudaArray {
   // The layers of a one-dimensional array stand in the place of the depth, and there is no height.
   const extent = isLayered && shape.length === 2 ? { width, height: 0, depth: height } : { width, height, depth }
   const array = { ...extent, ...elements, isLayered, isCubemap, hasSurfaces, isGathered }
-  return CudaArray[construct](new ArrayImpl(device, shape, array))
+  return OpaqueArray[construct](new ArrayImpl(device, shape, array))
 }
 
 function checkShape(shape: readonly number[], isLayered: boolean, isCubemap: boolean): void {
@@ -156,7 +156,7 @@ export function checkElements(given: { readonly format?: unknown; readonly chann
  * console.log(await stream.download(array, Float32Array))
  * ```
  */
-export class CudaArray extends ClosableObject {
+export class OpaqueArray extends ClosableObject {
   /** The device that the array is on. */
   readonly device: Device
   /** The elements in each direction, as they were given. */
@@ -175,7 +175,7 @@ export class CudaArray extends ClosableObject {
   /** Use `device.createArray()`. */
   private constructor(impl: ArrayImpl) {
     super()
-    checkMade(impl, ArrayImpl, 'CudaArray', 'device.createArray({ shape, format })')
+    checkMade(impl, ArrayImpl, 'OpaqueArray', 'device.createArray({ shape, format })')
     this.device = impl.device
     this.shape = Object.freeze([...impl.shape])
     this.format = impl.array.format
@@ -187,8 +187,8 @@ export class CudaArray extends ClosableObject {
   }
 
   /** @internal */
-  static [construct](impl: ArrayImpl): CudaArray {
-    return new CudaArray(impl)
+  static [construct](impl: ArrayImpl): OpaqueArray {
+    return new OpaqueArray(impl)
   }
 
   /**
@@ -209,12 +209,12 @@ export class CudaArray extends ClosableObject {
   }
 
   override get [Symbol.toStringTag](): string {
-    return 'CudaArray'
+    return 'OpaqueArray'
   }
 }
 
 /** The implementation of an array; undefined for any other value. */
 export const arrayImplOf = (value: unknown): ArrayImpl | undefined =>
-  value instanceof CudaArray ? value[implementation] : undefined
+  value instanceof OpaqueArray ? value[implementation] : undefined
 
-const implOf = (array: unknown): ArrayImpl => arrayImplOf(array) ?? refuseReceiver('a CudaArray', array)
+const implOf = (array: unknown): ArrayImpl => arrayImplOf(array) ?? refuseReceiver('an OpaqueArray', array)
