@@ -13,8 +13,16 @@ import { GraphExec, launchExec, uploadExec } from './graphs/graph.js'
 import { checkLength } from './memory/buffer.js'
 import { allocateInterprocess, allocateOn, type DeviceBuffer } from './memory/device-buffer.js'
 import { type MemoryPool, openPool, poolOfDevice } from './memory/memory-pool.js'
+import { type ArrayOptions, createArray, type OpaqueArray } from './memory/opaque-array.js'
 import { allocatePinned, type PinnedBuffer } from './memory/pinned-buffer.js'
 import { internalStream } from './memory/stream-uses.js'
+import {
+  createSurface,
+  createTexture,
+  type SurfaceObject,
+  type TextureObject,
+  type TextureOptions,
+} from './memory/texture-object.js'
 import { upload } from './memory/transfers.js'
 import { defaultStreamOf, ExternalStream, isStream, Stream } from './stream.js'
 import { EVENT_OPTIONS, EventImpl, type EventOptions } from './streams/event-impl.js'
@@ -132,6 +140,48 @@ declare module './device.js' {
      * ```
      */
     allocPinned(byteLength: number): PinnedBuffer
+    /**
+     * Makes a CUDA array (`cuArray3DCreate`), in the order of no stream. Its initial contents are undefined.
+     * @param options `shape`: [width], [height, width] or [depth, height, width] in elements. `format`: the type of a channel; `channels`: 1, 2 or 4
+     * (default 1). `layered`, `cubemap`: what the first number of the shape counts. `surface`: whether kernels can write it. `gather`: whether
+     * kernels can gather from it. The last four are false by default.
+     * @throws {Error} ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE, ERR_OUT_OF_RANGE
+     * @throws {CudaError} 1 for a shape beyond the limits of the device; 2, CUDA_ERROR_OUT_OF_MEMORY
+     * @example
+     * ```ts
+     * using array = device.createArray({ shape: [256, 512], format: 'u8', channels: 4 })
+     * ```
+     */
+    createArray(options: ArrayOptions): OpaqueArray
+    /**
+     * Makes a texture object (`cuTexObjectCreate`) of a CUDA array or of a buffer of this device. A kernel takes it for a parameter of the type
+     * 'u64', a `cudaTextureObject_t` in CUDA C++.
+     * @param source An array; or a buffer, for which `options.format` says what its elements are: it is read by integers (`tex1Dfetch`) or, with
+     * `options.shape`, as an image of two dimensions.
+     * @param options `addressMode` ('clamp'), `filterMode` ('point'), `readMode` ('element'), `normalizedCoordinates` (false), `borderColor`, `sRGB`;
+     * of a buffer `format`, `channels`, `shape` and `pitch`
+     * @throws {Error} ERR_INVALID_ARG_TYPE; ERR_INVALID_ARG_VALUE for options that exclude each other, and for memory of another device, or
+     * that does not begin at a multiple of the device's `textureAlignment`; ERR_OUT_OF_RANGE for a buffer that is too short; ERR_CLOSED,
+     * ERR_DEVICE_MISMATCH
+     * @example
+     * ```ts
+     * using array = device.createArray({ shape: [256, 512], format: 'u8', channels: 4 })
+     * using texture = device.createTexture(array, { filterMode: 'linear', readMode: 'normalizedFloat' })
+     * ```
+     */
+    createTexture(source: OpaqueArray | DeviceBuffer, options?: TextureOptions): TextureObject
+    /**
+     * Makes a surface object (`cuSurfObjectCreate`) of a CUDA array of this device. A kernel takes it for a parameter of the type 'u64', a
+     * `cudaSurfaceObject_t` in CUDA C++.
+     * @param array An array that was made with `surface: true`.
+     * @throws {Error} ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE for another array; ERR_CLOSED, ERR_DEVICE_MISMATCH
+     * @example
+     * ```ts
+     * using array = device.createArray({ shape: [256, 512], format: 'f32', surface: true })
+     * using surface = device.createSurface(array)
+     * ```
+     */
+    createSurface(array: OpaqueArray): SurfaceObject
   }
 }
 
@@ -258,6 +308,21 @@ Device.prototype.alloc = function (byteLength: number, options?: AllocOptions): 
 Device.prototype.allocPinned = function (byteLength: number): PinnedBuffer {
   const device = checkThis(this, isDevice, 'a Device')
   return allocatePinned(device, checkLength(byteLength))
+}
+
+Device.prototype.createArray = function (options: ArrayOptions): OpaqueArray {
+  return createArray(checkThis(this, isDevice, 'a Device'), options)
+}
+
+Device.prototype.createTexture = function (
+  source: OpaqueArray | DeviceBuffer,
+  options?: TextureOptions,
+): TextureObject {
+  return createTexture(checkThis(this, isDevice, 'a Device'), source, options)
+}
+
+Device.prototype.createSurface = function (array: OpaqueArray): SurfaceObject {
+  return createSurface(checkThis(this, isDevice, 'a Device'), array)
 }
 
 Stream.prototype.bufferFrom = function (source: Bytes): DeviceBuffer {

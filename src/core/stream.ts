@@ -30,6 +30,7 @@ import type { ArgumentsOf } from './kernels/kernel-signature.js'
 import { launch } from './kernels/launchable.js'
 import type { ViewConstructor } from './memory/buffer.js'
 import type { DeviceBuffer } from './memory/device-buffer.js'
+import type { OpaqueArray } from './memory/opaque-array.js'
 import type { PinnedBuffer } from './memory/pinned-buffer.js'
 import {
   type WaitValueOptions,
@@ -494,20 +495,20 @@ export class Stream extends StreamBase implements CudaStreamLike, AsyncDisposabl
 
   /**
    * Queues a copy between two buffers, on devices or pinned, in any direction (`cuMemcpyAsync`; between GPUs that
-   * cannot reach each other's memory `cuMemcpyPeerAsync`). Never blocks, except for 20 ms when a stream of one GPU first
+   * cannot reach each other's memory `cuMemcpyPeerAsync`). A CUDA array is copied by a stream of its own device (`cuMemcpy3DAsync`). Never blocks, except for 20 ms when a stream of one GPU first
    * uses memory of another.
    * @param destination The buffer to write.
    * @param source The buffer to read, of the same length, and of other memory.
    * @throws {Error} ERR_OUT_OF_RANGE if the lengths differ, ERR_INVALID_ARG_VALUE if the two overlap, ERR_INVALID_ARG_TYPE,
    * ERR_CLOSED, ERR_DEVICE_MISMATCH for a buffer of another driver; ERR_UNSUPPORTED for pinned memory and that of a GPU which the stream's cannot reach
    */
-  copy(destination: DeviceBuffer | PinnedBuffer, source: DeviceBuffer | PinnedBuffer): this
+  copy(destination: OpaqueArray | DeviceBuffer | PinnedBuffer, source: OpaqueArray | DeviceBuffer | PinnedBuffer): this
   /**
    * Queues a copy of rows with gaps between them, such as part of an image or of a volume (`cuMemcpy3DAsync`). Between two
    * pinned buffers a host function copies. Never blocks.
    * @param destination The buffer to write, which may be longer. Take a slice to say where the rows begin.
    * @param source The buffer to read, which may be longer too.
-   * @param options `shape`: [rows, bytes of each] or [planes, rows, bytes]. `destinationStrides`, `sourceStrides`: bytes from
+   * @param options `shape`: [rows, bytes of each] or [planes, rows, bytes], of a CUDA array from its first element on. `destinationStrides`, `sourceStrides`: bytes from
    * one row to the next, [row] or [plane, row]; a plane's is a whole number of rows' (default: without gaps)
    * @throws {Error} ERR_OUT_OF_RANGE if rows lie outside a buffer, or overlap with those of the same buffer;
    * ERR_INVALID_ARG_VALUE for another number of strides, and if rows of both overlap; otherwise as a copy of whole buffers, and ERR_UNSUPPORTED between GPUs that cannot reach each other's memory
@@ -517,7 +518,11 @@ export class Stream extends StreamBase implements CudaStreamLike, AsyncDisposabl
    * stream.copy(to, from.subarray(64, 16 * 256 - 128), { shape: [16, 64], sourceStrides: [256] })
    * ```
    */
-  copy(destination: DeviceBuffer | PinnedBuffer, source: DeviceBuffer | PinnedBuffer, options: CopyOptions): this
+  copy(
+    destination: OpaqueArray | DeviceBuffer | PinnedBuffer,
+    source: OpaqueArray | DeviceBuffer | PinnedBuffer,
+    options: CopyOptions,
+  ): this
   /**
    * Queues many copies, in any order among themselves (`cuMemcpyBatchAsync` if the driver has it and the stream is no null
    * stream and does not capture; otherwise one by one). More than 256 are queued in parts.
@@ -604,7 +609,7 @@ export class Stream extends StreamBase implements CudaStreamLike, AsyncDisposabl
   }
 
   /**
-   * Queues a copy of an ordinary array to a buffer (`cuMemcpyAsync`, through pinned memory). All of it is queued when
+   * Queues a copy of an ordinary array to a buffer or a CUDA array (`cuMemcpyAsync`, through pinned memory). All of it is queued when
    * this returns, and the array may be reused at once. It goes through 16 MiB of pinned memory; bytes for which that has no
    * room yet are copied elsewhere first, and the stream is blocked until the event loop has moved them on.
    * @param buffer The buffer to write.
@@ -623,14 +628,14 @@ export class Stream extends StreamBase implements CudaStreamLike, AsyncDisposabl
    * await uploaded
    * ```
    */
-  upload(buffer: DeviceBuffer | PinnedBuffer, source: Bytes): Promise<void>
-  upload(buffer: DeviceBuffer | PinnedBuffer, source: Bytes, options?: unknown): Promise<void> {
+  upload(buffer: OpaqueArray | DeviceBuffer | PinnedBuffer, source: Bytes): Promise<void>
+  upload(buffer: OpaqueArray | DeviceBuffer | PinnedBuffer, source: Bytes, options?: unknown): Promise<void> {
     refuseOptions('upload', options)
     return upload(open(this), buffer, source)
   }
 
   /**
-   * Queues a copy of a buffer to a new Uint8Array (`cuMemcpyAsync`, through pinned memory). Work that is queued on the
+   * Queues a copy of a buffer or a CUDA array to a new Uint8Array (`cuMemcpyAsync`, through pinned memory). Work that is queued on the
    * stream afterwards may overwrite the buffer. The call itself never throws.
    * @param buffer The buffer to read.
    * @param options `signal`: an AbortSignal that gives up the bytes; the copy goes on
@@ -643,7 +648,7 @@ export class Stream extends StreamBase implements CudaStreamLike, AsyncDisposabl
    * const bytes = await stream.download(buffer, { signal: AbortSignal.timeout(1000) })
    * ```
    */
-  download(buffer: DeviceBuffer | PinnedBuffer, options?: DownloadOptions): Promise<OwnBytes>
+  download(buffer: OpaqueArray | DeviceBuffer | PinnedBuffer, options?: DownloadOptions): Promise<OwnBytes>
   /**
    * Queues a copy of a buffer to a new typed array, as `download(buffer)` does to a Uint8Array.
    * @param buffer The buffer to read.
@@ -658,7 +663,7 @@ export class Stream extends StreamBase implements CudaStreamLike, AsyncDisposabl
    * ```
    */
   download<V extends ArrayBufferView>(
-    buffer: DeviceBuffer | PinnedBuffer,
+    buffer: OpaqueArray | DeviceBuffer | PinnedBuffer,
     type: ViewConstructor<V>,
     options?: DownloadOptions,
   ): Promise<V>
@@ -677,8 +682,12 @@ export class Stream extends StreamBase implements CudaStreamLike, AsyncDisposabl
    * await stream.download(buffer, image)
    * ```
    */
-  download<A extends Bytes>(buffer: DeviceBuffer | PinnedBuffer, into: A, options?: DownloadOptions): Promise<A>
-  async download(buffer: DeviceBuffer | PinnedBuffer, to?: unknown, options?: unknown): Promise<unknown> {
+  download<A extends Bytes>(
+    buffer: OpaqueArray | DeviceBuffer | PinnedBuffer,
+    into: A,
+    options?: DownloadOptions,
+  ): Promise<A>
+  async download(buffer: OpaqueArray | DeviceBuffer | PinnedBuffer, to?: unknown, options?: unknown): Promise<unknown> {
     const impl = open(this)
     const target = downloadTarget(to, options)
     const { promises } = impl

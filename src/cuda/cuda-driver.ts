@@ -13,6 +13,7 @@ import { CudaMemory } from './cuda-memory.js'
 import { CudaPools } from './cuda-pools.js'
 import { CudaSharing } from './cuda-sharing.js'
 import { CudaStreams } from './cuda-streams.js'
+import { CudaTextures } from './cuda-textures.js'
 import { CudaWork } from './cuda-work.js'
 import type { GraphNodes } from './graph-nodes.js'
 import { type HandleCheck, HandlesInUse } from './handles/handle-check.js'
@@ -22,6 +23,7 @@ import type { GraphSemaphores } from './host-functions/graph-semaphores.js'
 import type { PendingHostFunctions } from './host-functions/pending-host-functions.js'
 import type { ProcessRegistry } from './host-functions/process-registry.js'
 import type { LibcudaParts } from './libcuda/driver-calls.js'
+import { ArrayTable } from './memory/arrays.js'
 import { PutOffFrees } from './memory/put-off-frees.js'
 import type { Blocking } from './waiting/blocking.js'
 import type { CallsOnThreads } from './waiting/calls-on-threads.js'
@@ -59,6 +61,7 @@ export class CudaDriver implements Driver {
   readonly graphs: CudaGraphs
   readonly libraries: CudaLibraries
   readonly sharing: CudaSharing
+  readonly textures: CudaTextures
   readonly short: ShortCalls
 
   constructor(parts: CudaDriverParts) {
@@ -67,7 +70,8 @@ export class CudaDriver implements Driver {
     this.short = { cuEventRecord, cuStreamWaitEvent, waitForStream: own().waitForStream, between }
     const green = new CudaGreenContexts(parts)
     const idleDevices = new IdleDevices(parts)
-    const all = { ...parts, green, idleDevices, inUse: new HandlesInUse(), driver: this }
+    const arrays = new ArrayTable()
+    const all = { ...parts, green, idleDevices, inUse: new HandlesInUse(), arrays, driver: this }
     this.devices = new CudaDevices(all)
     this.streams = new CudaStreams(all)
     this.events = new CudaEvents(all)
@@ -78,6 +82,7 @@ export class CudaDriver implements Driver {
     this.graphs = new CudaGraphs(all)
     this.memory = new CudaMemory({ ...all, putOff, pools: this.pools })
     this.sharing = new CudaSharing(all)
+    this.textures = new CudaTextures(all)
     this.work = new CudaWork(all, this)
   }
 }

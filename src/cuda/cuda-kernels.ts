@@ -13,15 +13,16 @@ import {
   type StreamHandle,
 } from '../foundation/driver/handle-types.js'
 import { bytesOfPassed, checkParameterSizes, tooMuchLocalMemory } from '../foundation/driver/kernel-checks.js'
-import type {
-  KernelDriver,
-  KernelLimits,
-  KernelSource,
-  LaunchArgument,
-  LaunchShape,
-  ModuleImage,
-  PassedType,
-  WrappedFunction,
+import {
+  type KernelDriver,
+  type KernelLimits,
+  type KernelSource,
+  type LaunchArgument,
+  type LaunchShape,
+  type ModuleImage,
+  type PassedType,
+  passedFor,
+  type WrappedFunction,
 } from '../foundation/driver/kernel-driver.js'
 import type { QueuedKernel } from '../foundation/driver/queued-work.js'
 import type { CFunction } from '../foundation/native/c-functions.js'
@@ -84,7 +85,7 @@ class ParameterBlock {
       const given = args[index] ?? 0
       const offset = offsets[index] ?? 0
       const writer = writers[index]
-      const value = typeof given === 'object' && !ArrayBuffer.isView(given) ? given.pointer : given
+      const value = typeof given === 'object' && !ArrayBuffer.isView(given) ? passedFor(given) : given
       if (typeof value !== 'number') this.#writeOther(value, offset, writer)
       else if (writer === Writer.INT64) {
         uint32[offset / 4] = value

@@ -183,7 +183,7 @@ export class CudaMemory implements MemoryDriver {
   }
 
   copy(destination: Pointer, source: Pointer, byteLength: number, stream: StreamHandle, route?: CopyRoute): void {
-    this.parts.hostFunctions.countEntries(stream, 1)
+    this.parts.hostFunctions.countEntries(stream, this.#copies.entriesOf(destination, source, byteLength))
     this.#copies.copy(destination, source, byteLength, stream, route)
   }
 

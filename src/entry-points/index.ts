@@ -14,11 +14,14 @@ export {
   Kernel,
   MemoryPool,
   Module,
+  OpaqueArray,
   PinnedBuffer,
   Program,
   Stream,
   StreamLane,
   StreamPool,
+  SurfaceObject,
+  TextureObject,
 } from '../core/all-members.js'
 export type { Context } from '../core/device.js'
 export type { ForeignEventOptions } from '../core/event.js'
@@ -58,7 +61,9 @@ export type {
 export type { ViewConstructor } from '../core/memory/buffer.js'
 export type { ForeignMemoryOptions } from '../core/memory/device-buffer.js'
 export type { ForeignPoolOptions, MemoryPoolOptions } from '../core/memory/memory-pool.js'
+export type { ArrayFormat, ArrayOptions } from '../core/memory/opaque-array.js'
 export type { WaitValueOptions, WriteValueOptions } from '../core/memory/stream-memory-operations.js'
+export type { AddressMode, TextureOptions } from '../core/memory/texture-object.js'
 export type {
   CopyOptions,
   DownloaderOptions,

@@ -9,17 +9,18 @@ export interface Decoded {
   readonly operands: Readonly<Record<string, Operand | undefined>>
 }
 
-/**
- * The instructions on textures and surfaces. A kernel that has one is loaded, as on a GPU, where the handle of a texture may come from other code, and
- * its launches are refused (`whyNotRun`).
- */
+/** The instructions on textures and surfaces. */
 const TEXTURE = /^(?:tex|tld4|txq|suld|sust|sured|suq|istypep)\./
-const TEXTURE_FORM: Form = {
+/**
+ * The form of those that are not in the table: with references in place of handles, samplers of their own, or mipmaps. A kernel that has one is loaded,
+ * as on a GPU, and its launches are refused (`whyNotRun`).
+ */
+const OTHER_TEXTURE: Form = {
   opcode: 'tex',
   pattern: '',
   slots: [],
   operands: [],
-  meaning: { kind: 'code', code: 'texture' },
+  meaning: { kind: 'code', code: 'other texture' },
 }
 
 const WAYS_OUT: readonly (readonly [pattern: RegExp, what: string])[] = [
@@ -40,8 +41,9 @@ const WAYS_OUT: readonly (readonly [pattern: RegExp, what: string])[] = [
  * @throws ERR_UNSUPPORTED for a form that is not in the table, ERR_COMPILATION for operands that fit none
  */
 export function decode(instruction: Instruction): Decoded {
-  const { opcode, operands } = instruction
-  if (TEXTURE.test(opcode)) return { instruction, form: TEXTURE_FORM, modifiers: {}, operands: {} }
+  const { opcode } = instruction
+  if (TEXTURE.test(opcode)) return decodeTexture(instruction)
+  const { operands } = instruction
   const matches = matchForms(opcode)
   if (matches.length === 0) {
     const way = WAYS_OUT.find(([pattern]) => pattern.test(opcode))?.[1]
@@ -55,10 +57,24 @@ export function decode(instruction: Instruction): Decoded {
   throw ptxError('ERR_COMPILATION', `'${opcode}' does not take ${operands.length} operands`, instruction)
 }
 
+/** An instruction on a texture: its coordinates, which stand in the brackets behind the handle, are an operand of their own. */
+function decodeTexture(instruction: Instruction): Decoded {
+  const operands = instruction.operands.flatMap((each): Operand[] => {
+    if (each.kind !== 'address' || each.coordinates === undefined) return [each]
+    return [{ kind: 'address', base: each.base, offset: each.offset }, ...each.coordinates]
+  })
+  const usesHandle = operands.some((each) => each.kind === 'address' && each.base.kind === 'register')
+  for (const match of usesHandle ? matchForms(instruction.opcode) : []) {
+    const named = nameOperands(match, operands)
+    if (named !== undefined) return { instruction, ...match, operands: named }
+  }
+  return { instruction, form: OTHER_TEXTURE, modifiers: {}, operands: {} }
+}
+
 /** The reason why a kernel that has this instruction is loaded, and never runs; undefined for an instruction that runs. */
 export function whyNotRun({ form, instruction }: Decoded): string | undefined {
-  return form === TEXTURE_FORM
-    ? `the simulator has no textures and surfaces, and the kernel uses ${describeInstruction(instruction)}: read global memory instead, or launch it on a GPU`
+  return form === OTHER_TEXTURE
+    ? `the simulator has no texture references, samplers of their own and mipmaps, and the kernel uses ${describeInstruction(instruction)}: pass texture and surface objects without mipmaps, or launch it on a GPU`
     : undefined
 }
 

@@ -267,6 +267,10 @@ class PointerFlow {
         else if (/^wmma\.store/.test(form.pattern) && !local) this.#access(operands['a'], [this.#writes])
         else for (const { name, written } of form.operands) if (!written) this.#escape(operands[name])
         return
+      case 'texture':
+        // The memory of a texture that is an argument is known. A handle from elsewhere may stand for any memory.
+        if (this.#originsOf(operands['a']).has(ELSEWHERE)) this.#access(operands['a'], [this.#reads, this.#writes])
+        return
       case 'setp':
       case 'isspacep':
         return

@@ -17,6 +17,7 @@ import { HALF_FORMS } from './forms/halves.js'
 import { INTEGER_FORMS } from './forms/integers.js'
 import { MATRIX_FORMS } from './forms/matrices.js'
 import { MEMORY_FORMS } from './forms/memory.js'
+import { TEXTURE_FORMS } from './forms/textures.js'
 import { VIDEO_FORMS } from './forms/video.js'
 import { bitsOf } from './syntax.js'
 
@@ -34,6 +35,7 @@ export const FORMS: readonly Form[] = [
   ...MEMORY_FORMS,
   ...CONTROL_FORMS,
   ...MATRIX_FORMS,
+  ...TEXTURE_FORMS,
 ]
 
 const byOpcode = new Map<string, Form[]>()

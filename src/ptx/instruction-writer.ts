@@ -11,6 +11,7 @@ import { hardwareFma, softwareFma } from './forms.js'
 import { MbarrierWriter } from './mbarrier-writer.js'
 import { MoveWriter } from './move-writer.js'
 import { slotType } from './register-types.js'
+import { TextureWriter } from './texture-writer.js'
 import type { ValueWriter } from './value-writer.js'
 import type { FunctionBody } from './wasm-encoder.js'
 
@@ -30,6 +31,7 @@ export class InstructionWriter {
   readonly #accesses: AccessWriter
   readonly #atomics: AtomicWriter
   readonly #mbarriers: MbarrierWriter
+  readonly #textures: TextureWriter
 
   constructor(private readonly writer: ValueWriter) {
     this.addresses = new AddressWriter(writer)
@@ -38,6 +40,7 @@ export class InstructionWriter {
     this.#accesses = new AccessWriter(writer, this.addresses)
     this.#atomics = new AtomicWriter(writer, this.addresses)
     this.#mbarriers = new MbarrierWriter(writer, this.addresses)
+    this.#textures = new TextureWriter(writer, this.#accesses)
     this.calls = new CallWriter(writer, this.#accesses)
     this.counts = new CountWriter(writer, this.addresses)
     writer.define = (decoded) => this.write(decoded)
@@ -112,7 +115,8 @@ export class InstructionWriter {
     call: (decoded) => this.calls.call(decoded),
     alloca: (decoded) => this.calls.alloca(decoded),
     stack: (decoded) => this.calls.stackPointer(decoded),
+    texture: (decoded) => this.#textures.write(decoded),
     // Launches of a kernel that has one are refused, so that none is ever reached.
-    texture: () => this.#body.op('unreachable'),
+    'other texture': () => this.#body.op('unreachable'),
   }
 }

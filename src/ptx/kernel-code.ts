@@ -68,6 +68,8 @@ export interface RunTime {
   entered(segment: number, thread: number): void
   accessed(site: number, address: number, bytes: number, thread: number): void
   uninitialised(site: number, low: number, high: number, bytes: number, thread: number): void
+  /** Carries out an instruction on a texture or surface, whose operands and results lie in TEXTURE_CELLS. */
+  texture(site: number, low: number, high: number, frame: number, thread: number): void
   host(name: string, site: number, parameters: number, results: number, frame: number, thread: number): void
 }
 
@@ -100,6 +102,7 @@ const IMPORTS: Readonly<Record<string, Signature>> = {
   accessed: { parameters: [I, 'f64', I, I], results: [] },
   uninitialised: { parameters: [I, I, I, I, I], results: [] },
   pageTouched: { parameters: [I], results: [] },
+  texture: { parameters: [I, I, I, I, I], results: [] },
   callable: { parameters: [I], results: [I] },
   enter: { parameters: [I], results: [I] },
   vprintf: { parameters: [I, I, I, I, I], results: [] },
@@ -254,6 +257,8 @@ export class KernelCode {
         runTime().accessed(site, address, bytes, thread),
       uninitialised: (site: number, low: number, high: number, bytes: number, thread: number) =>
         runTime().uninitialised(site, low, high, bytes, thread),
+      texture: (site: number, low: number, high: number, frame: number, thread: number) =>
+        runTime().texture(site, low, high, frame, thread),
       pageTouched: (page: number) => this.memory.pageTouched(page),
       callable: (number: number) => (this.program.addressed.has(number) ? 1 : 0),
       enter: (number: number) => {

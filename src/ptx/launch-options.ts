@@ -2,6 +2,7 @@
 
 import type { BlockWorkers } from './block-workers.js'
 import type { KernelFinding } from './faults.js'
+import type { TextureObjects } from './textures.js'
 
 export interface LaunchOptions {
   /** Receives the text that kernels print. Default: the text is dropped. */
@@ -21,6 +22,8 @@ export interface LaunchOptions {
   readonly residentBlocks?: number
   /** The clock that %globaltimer reads, in nanoseconds. Default: a clock that advances with the instructions. */
   readonly now?: () => number
+  /** The textures and surfaces that kernels find behind handles. Default: none. */
+  readonly textures?: TextureObjects
   /** Receives what the checks find. Without it nothing is checked, even in code that was compiled for checks. */
   readonly report?: (finding: KernelFinding) => void
   /** The workers that run blocks of a long launch, if that changes nothing but the time. Default: this thread runs all blocks. */

@@ -12,6 +12,7 @@ import type { LaunchSpace } from './launch-space.js'
 import { align, BOUNCE, FRAME, LAUNCH, LOCAL_WINDOW, PARAMETER_WINDOW, SHADOW, SHARED_WINDOW } from './layout.js'
 import { formatPrintf, readString } from './printf.js'
 import { SharedRaces } from './shared-races.js'
+import { TextureAccesses, type TextureHost } from './texture-accesses.js'
 import { FAILURES } from './value-writer.js'
 
 interface Pending {
@@ -20,12 +21,43 @@ interface Pending {
   readonly bytes: number
 }
 
+/** The instruction on a texture that a thread of a launch carries out. There is one object for all, since they are many. */
+class LaunchTextures implements TextureHost {
+  at: Decoded | undefined
+  frame = 0
+  thread = 0
+
+  constructor(
+    private readonly runTime: LaunchRunTime,
+    private readonly code: KernelCode,
+    private readonly reports: LaunchReports,
+  ) {}
+
+  get view(): DataView {
+    return this.code.memory.view
+  }
+
+  locate(address: number, bytes: number, access: number): number {
+    return this.runTime.translate(address, bytes, access, this.frame, this.thread, this.at)
+  }
+
+  flush(): void {
+    this.runTime.flush()
+  }
+
+  fault(kind: Parameters<TextureHost['fault']>[0], what: string): KernelFault {
+    return this.reports.faultAt(kind, what, this.at, this.thread)
+  }
+}
+
 export class LaunchRunTime implements RunTime {
   /** The instructions of the launch so far, from which the clock is computed. */
   instructions = 0
   #reads = 0
   #slept = 0
   #pending: Pending | undefined
+  readonly #textures: TextureAccesses
+  readonly #textureHost: LaunchTextures
   /** The block of the device in which the last address lies that was translated. */
   #resolved: DeviceBlock | undefined
 
@@ -35,7 +67,19 @@ export class LaunchRunTime implements RunTime {
     private readonly space: LaunchSpace,
     private readonly reports: LaunchReports,
     private readonly counts: LaunchCounts | undefined,
-  ) {}
+  ) {
+    this.#textures = new TextureAccesses(options.textures)
+    this.#textureHost = new LaunchTextures(this, code, reports)
+  }
+
+  texture(site: number, low: number, high: number, frame: number, thread: number): void {
+    const at = this.code.sites[site]
+    if (at === undefined) return
+    this.#textureHost.at = at
+    this.#textureHost.frame = frame
+    this.#textureHost.thread = thread
+    this.#textures.run(at, (low >>> 0) + (high >>> 0) * 2 ** 32, this.#textureHost)
+  }
 
   // Memory --------------------------------------------------------------------------------------------------------------
 

@@ -16,7 +16,9 @@ export const BOUNCE_END = 1024
 /** The offset of a shuffle's routes: the lane from which each lane reads, whether that lies within its segment, and the values of a warp. */
 export const ROUTES = 1024
 export const SHUFFLED = ROUTES + 256
-export const CELLS_END = SHUFFLED + 128
+/** The offsets of what an instruction on a texture or surface is given, in words and in values of up to 8 bytes, and of its results. */
+export const TEXTURE_CELLS = { coordinates: SHUFFLED + 128, values: SHUFFLED + 144, results: SHUFFLED + 176 } as const
+export const CELLS_END = TEXTURE_CELLS.results + 32
 /** The bytes of a row in the table of blocks: begin (i64), length (i64), location (i32), shadow (i32), whether all of it counts as written (i32). */
 export const TABLE_ROW = 32
 /**

@@ -19,7 +19,7 @@ import {
 } from './syntax.js'
 
 /** Instructions whose operands may be wider than their types. */
-const RELAXED = /^(?:ld|ldu|st|cvt)\./
+const RELAXED = /^(?:ld|ldu|st|cvt|suld|sust)\./
 /** Instructions on matrices, whose registers are fragments: their types are those of the elements. */
 const OF_FRAGMENTS = /^(?:w?mma|ldmatrix|stmatrix|movmatrix)\./
 /** Instructions whose operands may be special registers. */

@@ -120,7 +120,10 @@ export interface KernelProgram {
   readonly stopsThreads: boolean
   /** Whether the kernel reads %clock or %globaltimer. */
   readonly readsClock: boolean
-  /** Whether the kernel changes global memory by atomics or orders its accesses to it, as blocks do that pass something to each other. */
+  /**
+   * Whether the kernel changes global memory by atomics or orders its accesses to it, as blocks do that pass something to each other, or uses textures,
+   * whose memory other cores do not have.
+   */
   readonly communicates: boolean
   /** Whether the kernel allocates memory by malloc, which later launches may use. */
   readonly allocates: boolean
@@ -168,7 +171,9 @@ function codeOf({ form }: Decoded): string {
 
 function communicates({ body = [] }: PtxFunction): boolean {
   return body.some(({ opcode }) =>
-    /^(?:atom|red)\.(?!.*shared)|^membar\.(?:gl|sys)|^fence\..*\.(?:gpu|sys)/.test(opcode),
+    /^(?:tex|tld4|txq|suld|sust|sured|suq)\.|^(?:atom|red)\.(?!.*shared)|^membar\.(?:gl|sys)|^fence\..*\.(?:gpu|sys)/.test(
+      opcode,
+    ),
   )
 }
 

@@ -25,12 +25,14 @@ import {
 } from './shared-text.js'
 import type { FindSource } from './source-map.js'
 import { type PtxText, ptxError, type Variable } from './syntax.js'
+import type { BoundTexture, TextureObjects } from './textures.js'
 
 export {
   type BlockResult,
   type BlockRun,
   type BlockTask,
   type BlockWorkers,
+  type BoundTexture,
   type ByteRange,
   DeviceMemory,
   type FindSource,
@@ -48,6 +50,7 @@ export {
   type ParameterFacts,
   type RecordedAccesses,
   type RestOfLaunch,
+  type TextureObjects,
   type WorkerKernel,
 }
 

@@ -47,7 +47,13 @@ export type Operand =
   | { readonly kind: 'float'; readonly value: number; readonly bits: bigint; readonly width: 32 | 64 | 0 }
   /** The address of a variable or function, or a label. */
   | { readonly kind: 'symbol'; readonly name: string; readonly variable: Variable | undefined; readonly offset: bigint }
-  | { readonly kind: 'address'; readonly base: Operand; readonly offset: bigint }
+  /** `coordinates` are what stands behind a comma in the brackets. */
+  | {
+      readonly kind: 'address'
+      readonly base: Operand
+      readonly offset: bigint
+      readonly coordinates?: readonly Operand[]
+    }
   | { readonly kind: 'vector'; readonly items: readonly Operand[] }
   | { readonly kind: 'pair'; readonly first: Operand; readonly second: Operand }
   | { readonly kind: 'not'; readonly operand: Operand }

@@ -51,6 +51,7 @@ function hostCallOf(
   const scalars = args.map((given, index) => {
     const { access, element = BYTE } = kernel.uses[index] ?? {}
     if (ArrayBuffer.isView(given) || (!isMemoryArgument(given) && access === undefined)) return given
+    if (isMemoryArgument(given) && given.object !== undefined) return BigInt(given.object.handle)
     const { pointer, byteLength } = isMemoryArgument(given) ? given : memoryFrom(Number(given) as Pointer, memory)
     pieces.push(touching(pointer, byteLength, access ?? 'inout'))
     names.push(host.argumentNames[index] ?? `argument ${index}`)

@@ -12,14 +12,15 @@ import { warnOnce } from '../foundation/base/warnings.js'
 import { CUresult, cudaError } from '../foundation/driver/cuda-results.js'
 import type { Pointer } from '../foundation/driver/handle-types.js'
 import { checkParameterSizes, MOST_LOCAL, tooMuchLocalMemory } from '../foundation/driver/kernel-checks.js'
-import type {
-  HostKernel,
-  HostModule,
-  LaunchArgument,
-  LaunchObserver,
-  LaunchShape,
-  PassedType,
-  SetConditional,
+import {
+  type HostKernel,
+  type HostModule,
+  type LaunchArgument,
+  type LaunchObserver,
+  type LaunchShape,
+  type PassedType,
+  passedFor,
+  type SetConditional,
 } from '../foundation/driver/kernel-driver.js'
 import type { KernelProfile } from '../foundation/driver/kernel-profile.js'
 import type { KernelWork } from '../foundation/driver/queued-work.js'
@@ -78,6 +79,8 @@ export interface PtxParts {
   /** The blocks that a multiprocessor has room for at the same time, and the part of its warps that they fill. */
   readonly occupancy: (block: LaunchShape['block'], sharedMemory: number) => Occupancy
   readonly setConditional: SetConditional
+  /** The textures and surfaces of the machine. */
+  readonly textures: Ptx.TextureObjects
   readonly computeCapability: ComputeCapability
 }
 
@@ -262,6 +265,7 @@ export class PtxKernel implements KernelCode {
       counted: profilers.length > 0,
       print: (text) => void process.stdout.write(text),
       setConditional: this.parts.setConditional,
+      textures: this.parts.textures,
       ...(instructionLimit === 0 ? {} : { instructionLimit }),
       ...(choose === undefined ? {} : { choose }),
       ...(observer === undefined ? { workers: this.#workers } : checks),
@@ -302,6 +306,11 @@ export class PtxKernel implements KernelCode {
     for (const [index, { use, pointer: isPointer }] of this.facts.parameters.entries()) {
       const given = args[index]
       const access = kernel.uses[index]?.access
+      if (typeof given === 'object' && !ArrayBuffer.isView(given) && given.object !== undefined) {
+        const { pointer, byteLength, object } = given
+        touches.push({ pointer, byteLength, writes: object.access !== 'in' })
+        continue
+      }
       if (use === 'none' || given === undefined || (access === undefined && !isPointer)) continue
       for (const pointer of addressesIn(given)) {
         const byteLength = this.parts.memory.bytesBehind(pointer)
@@ -328,7 +337,7 @@ export class PtxKernel implements KernelCode {
       if (given === undefined || type === undefined) continue
       if (ArrayBuffer.isView(given)) bytes.set(given, offset)
       else if (typeof type === 'string') {
-        SCALAR_ACCESS[type].set(view, offset, typeof given === 'object' ? given.pointer : given)
+        SCALAR_ACCESS[type].set(view, offset, typeof given === 'object' ? passedFor(given) : given)
       }
     }
     return bytes

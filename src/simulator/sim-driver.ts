@@ -28,6 +28,7 @@ import { SimPools } from './sim-pools.js'
 import { SimQueue } from './sim-queue.js'
 import { SimSharing } from './sim-sharing.js'
 import { SimStreams } from './sim-streams.js'
+import { SimTextures } from './sim-textures.js'
 import { SimWork } from './sim-work.js'
 import { SourceFiles } from './source-files.js'
 
@@ -83,6 +84,7 @@ export class SimDriver implements Driver {
   readonly graphs: SimGraphs
   readonly libraries: SimLibraries
   readonly sharing: SimSharing
+  readonly textures: SimTextures
   readonly queue: SimQueue
   readonly machine: Machine
   readonly seed: number
@@ -113,6 +115,7 @@ export class SimDriver implements Driver {
     this.pools = new SimPools(registry)
     this.memory = new SimMemory(machine, registry, queue, this.pools, takeAddresses)
     this.sharing = new SimSharing(machine, registry, this.memory, captures)
+    this.textures = new SimTextures(machine, registry, this.memory)
     this.kernels = new SimKernels(this.memory, queue, registry, captures, waits, {
       seed,
       instructions: options.instructions ?? VARIABLES.simInstructions.read(),
@@ -121,6 +124,7 @@ export class SimDriver implements Driver {
       sources: sourceFiles(options.sourceMaps ?? VARIABLES.simSourceMaps.read()),
       setConditional: (condition, value) => this.machine.setCondition(condition, value),
       computeCapability,
+      textures: this.textures,
     })
     this.graphs = new SimGraphs(machine, captures, registry, this)
     this.libraries = new SimLibraries(this.kernels, registry, captures, waits)

@@ -25,7 +25,7 @@ import type { KernelProfile } from '../foundation/driver/kernel-profile.js'
 import type { LibraryCall } from '../foundation/driver/library-driver.js'
 import type { KernelWork, QueuedKernel } from '../foundation/driver/queued-work.js'
 import { type CompiledSource, compileCuda, compileCudaNow } from '../foundation/native/nvrtc.js'
-import type { InStep } from '../ptx/ptx.js'
+import type { InStep, TextureObjects } from '../ptx/ptx.js'
 import type { CaptureRules } from './capture-rules.js'
 import { type ComputeCapability, NEWEST_PTX } from './compute-capability.js'
 import { CALL, HostModuleCode, HostWork, type KernelCode, type ModuleCode, NO_FACTS } from './host-kernels.js'
@@ -85,6 +85,7 @@ export class SimKernels implements KernelDriver {
       readonly inStep: InStep
       readonly sources: SourceFiles | undefined
       readonly setConditional: SetConditional
+      readonly textures: TextureObjects
       readonly computeCapability: ComputeCapability
     },
   ) {
@@ -249,6 +250,7 @@ export class SimKernels implements KernelDriver {
       profilers: this.profilers,
       occupancy,
       setConditional,
+      textures: this.options.textures,
       computeCapability: this.options.computeCapability,
     })
   }

@@ -168,7 +168,7 @@ export class SimMemory implements MemoryDriver {
       pool?.notFreed(byteLength, on)
       throw error
     }
-    this.#takeOver(after)
+    this.takeOver(after)
   }
 
   /** Frees memory beside the streams. It is in use until then, as on a GPU, and no stream waits for that. */
@@ -183,7 +183,7 @@ export class SimMemory implements MemoryDriver {
       pool?.notFreedBeside(byteLength)
       throw error
     }
-    this.#takeOver(after)
+    this.takeOver(after)
   }
 
   allocatePinned(byteLength: number, context: ContextHandle): ReturnType<MemoryDriver['allocatePinned']> {
@@ -487,11 +487,12 @@ export class SimMemory implements MemoryDriver {
     const records = after.map(({ event }) => this.registry.peekEvent(event)?.record)
     const free = this.machine.marker(block.device.nullStream, records, new FreeEffect(block, this.#giveBack))
     block.device.pools.apart -= size
-    this.#takeOver(after)
+    this.takeOver(after)
     return free
   }
 
-  #takeOver(events: readonly InternalEvent[]): void {
+  /** Gives back events that were taken over, whose records nothing waits for any more. */
+  takeOver(events: readonly InternalEvent[]): void {
     for (const { event, release } of events) {
       if (release === undefined) this.registry.destroyEvent(event)
       else release()

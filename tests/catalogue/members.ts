@@ -27,6 +27,7 @@ const QUIET: Readonly<Record<string, readonly string[]>> = {
   'is no constructor for programs': [
     ...['new Device', 'new DeviceBuffer', 'new PinnedBuffer', 'new Graph', 'new GraphExec', 'new Kernel', 'new Module'],
     ...['new Communicator', 'new GreenContext', 'new DLPackTensor', 'new Session', 'new StreamLane'],
+    ...['new OpaqueArray', 'new SurfaceObject', 'new TextureObject'],
   ],
   'is what stream.launch() or exec.update() calls: the rows of that are its own': ['#[launchOn]', '#[updateNode]'],
   'is what defineKernel() returns: the row of that is its own': ['new DefinedKernel'],

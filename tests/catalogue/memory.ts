@@ -58,6 +58,29 @@ const ROWS = {
   sourceStrides: () => [BYTES / 8],
 }
 
+const OF_ARRAYS = {
+  shape: () => [2, 4] as const,
+  format: () => 'u8' as const,
+  channels: () => 4 as const,
+  layered: () => true,
+  cubemap: () => false,
+  surface: () => true,
+  gather: () => false,
+}
+
+const OF_TEXTURES = {
+  addressMode: () => 'border' as const,
+  filterMode: () => 'linear' as const,
+  readMode: () => 'normalizedFloat' as const,
+  normalizedCoordinates: () => true,
+  borderColor: () => [0, 0, 0, 1],
+  sRGB: () => true,
+  format: () => 'u8' as const,
+  channels: () => 4 as const,
+  shape: () => [2, 16] as const,
+  pitch: () => 64,
+}
+
 const piecesOf = (scene: Scene) => [
   { buffer: scene.buffer(0), access: 'out' as const },
   { buffer: scene.buffer(1), access: 'in' as const },
@@ -457,6 +480,43 @@ const buffers: readonly Call[] = [
         pinned.close()
       },
   }),
+  withOptions({
+    name: 'device.createArray()',
+    members: ['Device#createArray'],
+    act: 'makes',
+    options: { values: OF_ARRAYS },
+    prepare: (scene) => {
+      const given = {
+        ...{ shape: OF_ARRAYS.shape(), format: OF_ARRAYS.format(), channels: OF_ARRAYS.channels() },
+        ...{ layered: true, cubemap: false, surface: true, gather: false },
+      }
+      return (options = given) => scene.keep(scene.device.createArray(options)).byteLength
+    },
+  }),
+  withOptions({
+    name: 'device.createTexture()',
+    members: ['Device#createTexture'],
+    act: 'makes',
+    options: { values: OF_TEXTURES },
+    prepare: (scene) => {
+      const buffer = scene.keep(scene.device.alloc(512, { stream: scene.lab.allocationStream }))
+      const given = {
+        ...{ addressMode: OF_TEXTURES.addressMode(), filterMode: OF_TEXTURES.filterMode() },
+        ...{ readMode: OF_TEXTURES.readMode(), normalizedCoordinates: true, borderColor: [0, 0, 0, 1], sRGB: true },
+        ...{ format: OF_TEXTURES.format(), channels: OF_TEXTURES.channels(), shape: OF_TEXTURES.shape(), pitch: 64 },
+      }
+      return (options = given) => scene.keep(scene.device.createTexture(buffer, options)).handle
+    },
+  }),
+  {
+    name: 'device.createSurface()',
+    members: ['Device#createSurface'],
+    act: 'makes',
+    prepare: (scene) => {
+      const array = scene.keep(scene.device.createArray({ shape: [4], format: 'f32', surface: true }))
+      return () => scene.keep(scene.device.createSurface(array)).handle
+    },
+  },
   {
     name: 'device.allocPinned()',
     members: ['Device#allocPinned'],
@@ -560,6 +620,15 @@ const buffers: readonly Call[] = [
     const pinned = scene.keep(scene.device.allocPinned(BYTES))
     scene.stream.fill(pinned, 1)
     return pinned
+  }),
+  ...closing('array', 'OpaqueArray', (scene) => scene.keep(scene.device.createArray({ shape: [8], format: 'f32' }))),
+  ...closing('texture', 'TextureObject', (scene) => {
+    const array = scene.keep(scene.device.createArray({ shape: [8], format: 'f32' }))
+    return scene.keep(scene.device.createTexture(array))
+  }),
+  ...closing('surface', 'SurfaceObject', (scene) => {
+    const array = scene.keep(scene.device.createArray({ shape: [8], format: 'f32', surface: true }))
+    return scene.keep(scene.device.createSurface(array))
   }),
   ...closing('the interprocess buffer', 'DeviceBuffer', (scene) => {
     const buffer = scene.keep(scene.device.alloc(BYTES, { interprocess: true }))

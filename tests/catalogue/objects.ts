@@ -20,6 +20,7 @@ import { PTX, SIGNATURE } from './adding.js'
 export function objectsOf(stream: Stream): readonly object[] {
   const { device } = stream
   const buffer = device.alloc(64, { stream })
+  const array = device.createArray({ shape: [8], format: 'f32', surface: true })
   const conditions: Condition[] = []
   stream.capture(() => void conditions.push(stream.createCondition()))
   const graph = stream.capture(() => stream.fill(buffer, 1))
@@ -28,6 +29,7 @@ export function objectsOf(stream: Stream): readonly object[] {
   const pool = new StreamPool({ device, size: 10_000 })
   return [
     ...[device, stream, new ExternalStream(stream), device.createEvent({ timing: true }), buffer],
+    ...[array, device.createTexture(array), device.createSurface(array)],
     ...[device.allocPinned(64), new MemoryPool({ device }), device.split({ multiprocessors: [8] })[0]],
     ...[pool, pool.tryTake()].filter((object) => object !== undefined),
     ...[...conditions, graph, graph.instantiate(), module, module.kernel('add', SIGNATURE)],

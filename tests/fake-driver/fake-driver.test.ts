@@ -14,6 +14,7 @@ import { fileOf, playEach, run, skip, WAITING } from './play.js'
 /** Besides WAITING. */
 const CONFORMANCE = [
   ...[
+    'arrays',
     'beside-captures',
     'blocking-calls',
     'capture-errors',
@@ -61,6 +62,7 @@ const NOT_PLAYED: Readonly<Record<string, string>> = {
   kernels: 'code for a GPU',
   'launch-attributes': 'code for a GPU',
   'large-file': 'gigabytes, for nothing that is about CUDA',
+  textures: 'code for a GPU',
 }
 /** What of a file is not played there, and why: else a file lacks only what needs a second device, or real processes. */
 const IN_PART: Readonly<Record<string, string>> = {

@@ -472,7 +472,7 @@ API R cuDeviceTotalMem_v2(size_t *n, int d) { (void)d; *n = OF_THE_DEVICE; retur
 API R cuDeviceGetUuid_v2(u8 *u, int d) { memset(u, 7 + d, 16); return OK; }
 API R cuDeviceGetPCIBusId(char *n, int l, int d) { return snprintf(n, (size_t)l, "0000:%02X:00.0", 0xab + d) < l ? OK : INVALID_VALUE; }
 API R cuDeviceGetAttribute(int *v, int a, int d) {
-  switch (a) { case 1: case 2: case 3: *v = 1024; break; case 4: *v = 64; break; case 5: *v = 0x7fffffff; break; case 6: case 7: *v = 65535; break; case 8: *v = 49152; break; case 10: *v = 32; break; case 81: *v = 233472; break; case 16: *v = 132; break; case 33: *v = 0xab + d; break; case 34: case 50: *v = 0; break; case 39: *v = 2048; break; case 75: *v = 9; break; case 76: *v = 0; break; case 97: *v = 232448; break; default: *v = 1; } return OK; }
+  switch (a) { case 1: case 2: case 3: *v = 1024; break; case 4: *v = 64; break; case 5: *v = 0x7fffffff; break; case 6: case 7: *v = 65535; break; case 8: *v = 49152; break; case 10: *v = 32; break; case 81: *v = 233472; break; case 16: *v = 132; break; case 33: *v = 0xab + d; break; case 34: case 50: *v = 0; break; case 39: *v = 2048; break; case 75: *v = 9; break; case 76: *v = 0; break; case 97: *v = 232448; break; case 14: *v = 512; break; case 51: *v = 32; break; case 69: *v = 1 << 28; break; default: *v = 1; } return OK; }
 API R cuDeviceCanAccessPeer(int *c, int a, int b) { (void)a; (void)b; *c = 1; return OK; }
 API R cuCtxEnablePeerAccess(void *c, u32 f) { (void)c; (void)f; return OK; }
 API R cuMemPoolSetAccess(void *p, void *m, size_t n) { (void)p; (void)m; (void)n; return OK; }
@@ -941,17 +941,51 @@ static void waitWithinHost(void *to, const void *from, Stream *s) {
   while (within) { pthread_mutex_lock(&g); int over = isOver(m); pthread_mutex_unlock(&g); if (over) break; nap(); }
 }
 API R cuMemcpyAsync(void *to, const void *from, size_t n, void *h) { LOCK; Stream *s = streamOf(h, "cuMemcpyAsync"); R r = copy(to, from, n, s); if (isWithinDevice(to, from)) launched(r, s); waitWithinHost(to, from, s); UNLOCK; return r; }
-/* CUDA_MEMCPY3D: words. */
-enum { SRC_DEVICE = 6, SRC_PITCH = 9, SRC_HEIGHT = 10, DST_DEVICE = 17, DST_PITCH = 20, DST_HEIGHT = 21, WIDTH = 22, HEIGHT = 23, DEPTH = 24 };
+/* -- arrays, textures and surfaces: the elements of an array lie row after row, and kernels use none */
+typedef struct { u64 magic; size_t row, rows, planes; u8 *at; } Array;
+enum { ARRAY_MAGIC = 0xa44a7 };
+typedef struct { u64 magic; Array *array; } TextureObject;
+static Array *arrayOf(Array *a, const char *call) { if (!a || a->magic != ARRAY_MAGIC) DIE("%s of what is no array", call); return a; }
+/* Refused while a stream captures, unless the thread says that it knows. */
+static R beside(void) { if (!capturesActive || mode == 2) return OK; for (int i = 0; i < nstreams; i++) if (streams[i]->capture) streams[i]->capture->valid = 0; return CAPTURE_UNSUPPORTED; }
+API R cuArray3DCreate_v2(void **out, const u64 *d) {
+  const u32 *more = (const u32 *)(d + 3); R r = beside(); if (r) return r;
+  size_t channel = more[0] == 1 || more[0] == 8 ? 1 : more[0] == 3 || more[0] == 10 || more[0] == 32 ? 4 : 2;
+  if (!d[0] || (more[1] != 1 && more[1] != 2 && more[1] != 4) || d[0] > 131072 || d[1] > 65536 || d[2] > 16384) return INVALID_VALUE;
+  LOCK; Array *a = calloc(1, sizeof *a); *a = (Array){.magic = ARRAY_MAGIC, .row = d[0] * channel * more[1], .rows = d[1] ? d[1] : 1, .planes = d[2] ? d[2] : 1};
+  r = allocate((void **)&a->at, a->row * a->rows * a->planes, 0); if (r) free(a); else *out = a; UNLOCK; return r; }
+API R cuArrayDestroy(Array *a) { arrayOf(a, "cuArrayDestroy"); LOCK; waitForDevice(); pthread_mutex_lock(&g); forget(a->at); pthread_mutex_unlock(&g); a->magic = 0; UNLOCK; return OK; }
+static TextureObject *textures[4096];
+static R newTexture(u64 *out, const u64 *resource) {
+  R r = beside(); if (r) return r;
+  if ((u32)resource[0] == 0) arrayOf((Array *)resource[1], "cuTexObjectCreate");
+  pthread_mutex_lock(&g); for (int i = 1; i < 4096; i++) if (!textures[i]) { textures[i] = calloc(1, sizeof **textures); textures[i]->array = (u32)resource[0] == 0 ? (Array *)resource[1] : 0; *out = (u64)i; break; } pthread_mutex_unlock(&g); return OK; }
+static R endTexture(u64 handle) { pthread_mutex_lock(&g); R r = handle < 4096 && textures[handle] ? OK : INVALID_VALUE; if (!r) { if (textures[handle]->array && textures[handle]->array->magic != ARRAY_MAGIC) DIE("an array was destroyed before its texture"); free(textures[handle]); textures[handle] = 0; } pthread_mutex_unlock(&g); return r; }
+API R cuTexObjectCreate(u64 *out, const u64 *resource, const u32 *description, const void *view) { (void)view; return description[0] > 3 || description[3] > 1 ? INVALID_VALUE : newTexture(out, resource); }
+API R cuTexObjectDestroy(u64 handle) { return endTexture(handle); }
+API R cuSurfObjectCreate(u64 *out, const u64 *resource) { return (u32)resource[0] ? INVALID_VALUE : newTexture(out, resource); }
+API R cuSurfObjectDestroy(u64 handle) { return endTexture(handle); }
+
+/* CUDA_MEMCPY3D: words. The destination has the same fields behind those of the source. */
+enum { AT_X = 0, AT_Y = 1, AT_Z = 2, MEMORY = 4, AT_DEVICE = 6, AT_ARRAY = 7, AT_PITCH = 9, AT_HEIGHT = 10, DESTINATION = 11, WIDTH = 22, HEIGHT = 23, DEPTH = 24 };
+typedef struct { u8 *at; size_t row, plane; } End;
+static R endOf(const u64 *p, const u64 *all, End *end) {
+  size_t w = all[WIDTH], rows = all[HEIGHT], planes = all[DEPTH];
+  if ((u32)p[MEMORY] == 3) {
+    Array *a = arrayOf((Array *)p[AT_ARRAY], "cuMemcpy3DAsync");
+    if (p[AT_X] + w > a->row || p[AT_Y] + rows > a->rows || p[AT_Z] + planes > a->planes) return INVALID_VALUE;
+    *end = (End){a->at + (p[AT_Z] * a->rows + p[AT_Y]) * a->row + p[AT_X], a->row, a->row * a->rows}; return OK; }
+  if (p[AT_PITCH] < w || (planes > 1 && p[AT_HEIGHT] < rows)) return INVALID_VALUE;
+  *end = (End){(u8 *)p[AT_DEVICE], p[AT_PITCH], p[AT_PITCH] * p[AT_HEIGHT]}; return OK; }
 API R cuMemcpy3DAsync_v2(const u64 *p, void *h) {
-  size_t w = p[WIDTH], rows = p[HEIGHT], planes = p[DEPTH];
+  size_t w = p[WIDTH], rows = p[HEIGHT], planes = p[DEPTH]; End to, from;
   if (!w || !rows || !planes) return OK;
-  if (p[SRC_PITCH] < w || p[DST_PITCH] < w || (planes > 1 && (p[SRC_HEIGHT] < rows || p[DST_HEIGHT] < rows))) return INVALID_VALUE;
+  if (endOf(p, p, &from) || endOf(p + DESTINATION, p, &to)) return INVALID_VALUE;
   LOCK; Stream *s = streamOf(h, "cuMemcpy3DAsync"); Op *o = op(COPY, s);
-  o->to = (void *)p[DST_DEVICE]; o->from = (void *)p[SRC_DEVICE]; o->bytes = w; o->rows = rows; o->planes = planes;
-  o->toRow = p[DST_PITCH]; o->fromRow = p[SRC_PITCH]; o->toPlane = p[DST_PITCH] * p[DST_HEIGHT]; o->fromPlane = p[SRC_PITCH] * p[SRC_HEIGHT];
+  o->to = to.at; o->from = from.at; o->bytes = w; o->rows = rows; o->planes = planes;
+  o->toRow = to.row; o->fromRow = from.row; o->toPlane = to.plane; o->fromPlane = from.plane;
   checkRange(o->to, (planes - 1) * o->toPlane + (rows - 1) * o->toRow + w, "a copy of rows"); checkRange(o->from, (planes - 1) * o->fromPlane + (rows - 1) * o->fromRow + w, "a copy of rows");
-  void *to = o->to; const void *from = o->from; R r = put(o); waitWithinHost(to, from, s); UNLOCK; return r; }
+  R r = put(o); waitWithinHost(to.at, from.at, s); UNLOCK; return r; }
 API R cuMemcpyPeerAsync(void *to, void *tc, const void *from, void *fc, size_t n, void *h) { (void)tc; (void)fc; LOCK; R r = copy(to, from, n, streamOf(h, "cuMemcpyPeerAsync")); UNLOCK; return r; }
 #ifndef OLDEST
 API R cuMemcpyBatchAsync(void **to, void **from, size_t *n, size_t count, void *a, void *i, size_t na, size_t *f, void *h) { (void)a; (void)i; (void)na; (void)f; if (h == 0) return INVALID_VALUE; LOCK; Stream *s = streamOf(h, "cuMemcpyBatchAsync"); if (s->green && count > 1) DIE("cuMemcpyBatchAsync on a stream of a green context"); R r = s->capture ? CAPTURE_UNSUPPORTED : OK; for (size_t k = 0; k < count && !r; k++) if (n[k] == 0) { r = INVALID_VALUE; } for (size_t k = 0; k < count && !r; k++) r = copy(to[k], from[k], n[k], s); UNLOCK; return r; }

@@ -19,6 +19,7 @@ import type { Access } from '../../foundation/driver/touched-memory.js'
 import { BufferImpl, bufferImplOf } from '../memory/buffer.js'
 import type { DeviceBuffer } from '../memory/device-buffer.js'
 import type { PinnedBuffer } from '../memory/pinned-buffer.js'
+import { objectImplOf, type SurfaceObject, type TextureObject } from '../memory/texture-object.js'
 import { type Condition, conditionImplOf } from './condition.js'
 
 export type { ScalarType, VectorType } from '../../foundation/base/element-types.js'
@@ -63,7 +64,7 @@ export type ArgumentOf<P extends ParameterType> =
       : P extends VectorType
         ? VectorArgument<P>
         : P extends 'i64' | 'u64'
-          ? bigint | number | (P extends 'u64' ? Condition : never)
+          ? bigint | number | (P extends 'u64' ? Condition | SurfaceObject | TextureObject : never)
           : P extends 'bool'
             ? boolean
             : number
@@ -199,6 +200,8 @@ function checkValue(kernel: string, parameter: Parameter, value: unknown, index:
   const { passed, element } = parameter
   const condition = passed === 'u64' ? conditionImplOf(value) : undefined
   if (condition !== undefined) return condition.handle
+  const object = passed === 'u64' ? objectImplOf(value) : undefined
+  if (object !== undefined) return object
   // Of its own for each launch, since a queued launch keeps it.
   const bytes = new Uint8Array(element.byteLength)
   const view = dataViewOf(bytes)

@@ -60,6 +60,11 @@ export abstract class Allocation extends NativeResource {
     return true
   }
 
+  /** Is it a CUDA array, whose copies are those of rows? */
+  get isArray(): boolean {
+    return false
+  }
+
   /** Is it in the order of this stream, so that uses by the stream need not be tracked? */
   isOrderedOn(_use: StreamImpl): boolean {
     return false

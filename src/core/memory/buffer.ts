@@ -10,6 +10,7 @@ import { destroyWhenUnreachable } from '../../foundation/base/finalization.js'
 import { ClosableObject, checkMade, implementation, nextSerial } from '../../foundation/base/library-object.js'
 import type { Driver } from '../../foundation/driver/driver.js'
 import type { Pointer } from '../../foundation/driver/handle-types.js'
+import type { Access } from '../../foundation/driver/touched-memory.js'
 import { another, type Device } from '../device.js'
 import { unregister } from '../streams/shared.js'
 import { retryRefused } from './allocation-stream.js'
@@ -28,6 +29,8 @@ export class BufferImpl implements OpenMemory {
   readonly device: Device
   readonly pointer: Pointer
   readonly serial = nextSerial()
+  /** The handle that kernels get for the memory of a texture or surface, and their access by it; undefined for a buffer, of which they get the address. */
+  readonly object: { readonly handle: number; readonly access: Access } | undefined = undefined
   /** The buffer itself, or the one of which it is a slice. */
   readonly whole: BufferImpl
   /** The owner of foreign memory, until the buffer is closed; only set in the whole buffer. */

@@ -166,7 +166,9 @@ export function queueCopy(
     name,
   })
   if (isTracked) afterWork(use, memory)
-  if (record !== undefined) noteNode(record, use, endsOf(to, from))
+  if (record === undefined) return
+  const isOfRows = to.allocation.isArray || from.allocation.isArray
+  noteNode(record, use, isOfRows ? { ...endsOf(to, from), isOfRows } : endsOf(to, from))
 }
 
 /** The part of a captured copy that cannot be changed. */
@@ -228,7 +230,7 @@ export function queueRows(
     rows,
   }
   const record = queueWith(use, memory, () => driver.work.queue({ kind: 'copy', stream, name: 'copy', ...bytes }))
-  const isOfRows = rows.to.rows * rows.to.matrices > 1
+  const isOfRows = rows.to.rows * rows.to.matrices > 1 || to.allocation.isArray || from.allocation.isArray
   if (record !== undefined) noteNode(record, use, { ...endsOf(to, from), isOfRows })
 }
 

@@ -29,6 +29,12 @@ const SMALL_CHUNKS = 8
 const ALIGNMENT = 256
 /** The most chunks that are reserved at a time: hardware queues may not have room for more. */
 const MOST_AT_ONCE = 32
+/** The entries that the copy of a chunk to or from a CUDA array can need: parts of rows, rows and planes, on both sides of whole planes. */
+const ENTRIES_OF_ARRAY = 5
+
+/** The chunks that are reserved at a time, and the entries of each. */
+const atOnce = ({ allocation }: BufferImpl): { readonly most: number; readonly entries: number } =>
+  allocation.isArray ? { most: MOST_AT_ONCE / 2, entries: ENTRIES_OF_ARRAY } : { most: MOST_AT_ONCE, entries: 1 }
 
 interface Chunk {
   readonly memory: BufferImpl
@@ -183,10 +189,11 @@ export function stageUpload(
   const ring = rings.ringFor(length)
   const pending = new Pending(rings)
   const upload = { stream, buffer, bytes, rings, ring, pending }
-  for (let begin = 0; begin < length; begin += MOST_AT_ONCE * CHUNK_BYTES) {
-    const end = Math.min(length, begin + MOST_AT_ONCE * CHUNK_BYTES)
+  const { most, entries } = atOnce(buffer)
+  for (let begin = 0; begin < length; begin += most * CHUNK_BYTES) {
+    const end = Math.min(length, begin + most * CHUNK_BYTES)
     try {
-      reserveForUpload(stream, rings, ring, end - begin)
+      reserveForUpload(stream, rings, ring, end - begin, entries)
       buffer.checkOpen()
       if (bytes.length !== length) throw invalidValue('source was detached or shortened while the stream had no room')
     } catch (error) {
@@ -203,8 +210,8 @@ export function stageUpload(
   return done
 }
 
-function reserveForUpload(stream: StreamImpl, rings: Rings, ring: Ring, byteLength: number): void {
-  const chunks = Math.ceil(byteLength / CHUNK_BYTES)
+function reserveForUpload(stream: StreamImpl, rings: Rings, ring: Ring, byteLength: number, entries: number): void {
+  const chunks = entries * Math.ceil(byteLength / CHUNK_BYTES)
   if (ring.isFree(byteLength)) stream.reserve(chunks)
   else reserveInAll(new Set([stream, rings.helper]), chunks)
 }
@@ -252,11 +259,12 @@ export function stageDownload(stream: StreamImpl, buffer: BufferImpl, target: Ta
     if (ring.isFree(byteLength)) return downloadDirectly(stream, rings, ring.place(byteLength), buffer, target)
   }
   const pending = new Pending(rings)
-  for (let begin = 0; begin < byteLength; begin += MOST_AT_ONCE * CHUNK_BYTES) {
-    const end = Math.min(byteLength, begin + MOST_AT_ONCE * CHUNK_BYTES)
+  const { most, entries } = atOnce(buffer)
+  for (let begin = 0; begin < byteLength; begin += most * CHUNK_BYTES) {
+    const end = Math.min(byteLength, begin + most * CHUNK_BYTES)
     const { helper } = rings
     // In the helper a chunk is emptied before, and behind the copy.
-    reserveInAll(new Set([stream, helper]), 2 * Math.ceil((end - begin) / CHUNK_BYTES))
+    reserveInAll(new Set([stream, helper]), (1 + entries) * Math.ceil((end - begin) / CHUNK_BYTES))
     buffer.checkOpen()
     for (let offset = begin; offset < end; offset += CHUNK_BYTES) {
       const length = Math.min(CHUNK_BYTES, end - offset)

@@ -16,10 +16,12 @@ import { process } from '../../foundation/base/node-modules.js'
 import type { Driver } from '../../foundation/driver/driver.js'
 import { whenAborted } from '../../foundation/driver/finished.js'
 import type { FillWidth } from '../../foundation/driver/queued-work.js'
+import { texelBytes } from '../../foundation/driver/texture-driver.js'
 import { extentOf, type MemoryRows } from '../../foundation/driver/touched-memory.js'
 import type { StreamImpl } from '../streams/stream-impl.js'
 import { BufferImpl, bufferImplOf, type ViewConstructor, viewOf } from './buffer.js'
 import type { DeviceBuffer } from './device-buffer.js'
+import { ArrayImpl, arrayImplOf } from './opaque-array.js'
 import type { PinnedBuffer } from './pinned-buffer.js'
 import { queueCopies, queueCopy, queueFill, queueRows } from './queue-with-memory.js'
 import { stageDownload, stageUpload, type Target } from './staging.js'
@@ -87,8 +89,17 @@ type FloatType = (typeof FLOAT_TYPES)[number]
 
 /** `stream.copy()`. */
 export function copy(stream: StreamImpl, destination: unknown, source: unknown, options?: CopyOptions): void {
-  const rows = options === undefined ? 'all' : readRows(readOptions(options, COPY_OPTIONS))
+  const given = options === undefined ? undefined : readOptions(options, COPY_OPTIONS)
+  const read = given === undefined ? 'all' : readRows(given)
   const { to, from } = checkEnds(destination, source)
+  const rows =
+    read === 'all' || read === undefined
+      ? read
+      : {
+          to: rowsIn(to, read.to, given?.destinationStrides, 'destination'),
+          from: rowsIn(from, read.from, given?.sourceStrides, 'source'),
+        }
+  checkArrays(stream, arrayImplOf(destination), arrayImplOf(source))
   if (rows === 'all') checkLengths(to.byteLength, 'source', from.byteLength)
   else if (rows !== undefined) {
     checkRowsFit(to, rows.to, 'destination')
@@ -267,11 +278,33 @@ export function checkCopy(destination: unknown, source: unknown): Ends {
 }
 
 function checkEnds(destination: unknown, source: unknown): Ends {
-  const to = checkBuffer(destination, 'destination')
-  const from = checkBuffer(source, 'source')
+  const to = checkMemory(destination, 'destination')
+  const from = checkMemory(source, 'source')
   to.checkOpen()
   from.checkOpen()
   return { to, from }
+}
+
+/** Throws unless arrays are on the device of the stream and, if both ends are arrays, have the same shape. */
+function checkArrays(stream: StreamImpl, to: ArrayImpl | undefined, from: ArrayImpl | undefined): void {
+  to?.checkDevice(stream)
+  from?.checkDevice(stream)
+  if (to === undefined || from === undefined) return
+  const extent = ({ array }: ArrayImpl): string => `${array.width * texelBytes(array)},${array.height},${array.depth}`
+  if (extent(to) === extent(from)) return
+  throw invalidValue(`${to} and ${from} have different shapes: copy by way of a buffer`)
+}
+
+/** A buffer or a CUDA array. */
+const checkMemory = (value: unknown, name: string): BufferImpl => arrayImplOf(value) ?? checkBuffer(value, name)
+
+/** A buffer, or a CUDA array on the device of the stream. */
+function checkTransferred(stream: StreamImpl, value: unknown, name: string): BufferImpl {
+  const array = arrayImplOf(value)
+  if (array === undefined) return checkBuffer(value, name)
+  array.checkOpen().openFor(stream.driver)
+  array.checkDevice(stream)
+  return array
 }
 
 /** `stream.fill()`. */
@@ -412,7 +445,7 @@ const TO_GIVE_UP = 'await stream.finished({ signal }) first, which a signal can 
 
 /** `stream.upload()`. `isAwaitable`: the program gets the promise. */
 export function upload(stream: StreamImpl, buffer: unknown, source: unknown, isAwaitable = true): Promise<void> {
-  const to = checkBuffer(buffer, 'buffer')
+  const to = checkTransferred(stream, buffer, 'buffer')
   to.checkOpen()
   const bytes = checkSource(source, 'source')
   checkLengths(to.byteLength, 'source', bytes.length, 'the destination', source)
@@ -439,7 +472,7 @@ export function downloadTarget(to: unknown, options: unknown): DownloadTarget {
 /** `stream.download()`: to a new array made by a constructor, or to an existing one. */
 export async function download(stream: StreamImpl, buffer: unknown, { to, signal }: DownloadTarget): Promise<Bytes> {
   signal?.throwIfAborted()
-  const from = checkBuffer(buffer, 'buffer').openFor(stream.driver)
+  const from = checkTransferred(stream, buffer, 'buffer').openFor(stream.driver)
   const array = typeof to === 'function' ? newArray(from, to, stream) : to
   if (!isBytes(array)) {
     throw invalidType('into', 'an array to fill, or a constructor such as Float32Array', array)
@@ -593,6 +626,26 @@ function readStrides(
   throw invalidValue(
     `${name}[0] must be a whole number of rows' distances of ${rowDistance} bytes, not ${matrixDistance}`,
   )
+}
+
+/** The rows of one end of a copy: those of a CUDA array have its own distances. Throws ERR_OUT_OF_RANGE if they do not lie within the array. */
+function rowsIn(impl: BufferImpl, rows: MemoryRows, strides: unknown, name: string): MemoryRows {
+  if (!(impl instanceof ArrayImpl)) return rows
+  if (strides !== undefined) {
+    throw invalidValue(`options.${name}Strides is for a buffer, and ${impl} has strides of its own: leave it out`)
+  }
+  const { width, height, depth } = impl.array
+  const size = texelBytes(impl.array)
+  const [most, planes] = [Math.max(1, height), Math.max(1, depth)]
+  const fits = rows.rows <= most && rows.matrices <= planes
+  if (rows.rowLength > width * size || rows.rowLength % size !== 0 || !fits) {
+    throw outOfRange(
+      `The rows of the ${name}`,
+      `rows of ${impl}, of whole elements of ${size} bytes`,
+      `${rows.matrices} × ${rows.rows} × ${rows.rowLength} bytes`,
+    )
+  }
+  return { ...rows, rowDistance: width * size, matrixDistance: most * width * size }
 }
 
 /** Throws ERR_OUT_OF_RANGE if the rows do not lie within the buffer. */

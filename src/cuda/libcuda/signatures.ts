@@ -183,6 +183,19 @@ export const SIGNATURES = {
   // relaxed.
   cuMemFree_v2: 'CUdeviceptr dptr',
   // Captures relaxed.
+  cuArray3DCreate_v2: 'CUarray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR *pAllocateArray',
+  // Put off until the devices are idle; exclusive; captures relaxed.
+  cuArrayDestroy: 'CUarray hArray',
+  // Captures relaxed.
+  cuTexObjectCreate:
+    'CUtexObject *pTexObject, const CUDA_RESOURCE_DESC *pResDesc, const CUDA_TEXTURE_DESC *pTexDesc, const CUDA_RESOURCE_VIEW_DESC *pResViewDesc',
+  // Put off until the devices are idle; exclusive; captures relaxed.
+  cuTexObjectDestroy: 'CUtexObject texObject',
+  // Captures relaxed.
+  cuSurfObjectCreate: 'CUsurfObject *pSurfObject, const CUDA_RESOURCE_DESC *pResDesc',
+  // Put off until the devices are idle; exclusive; captures relaxed.
+  cuSurfObjectDestroy: 'CUsurfObject surfObject',
+  // Captures relaxed.
   cuMemGetAddressRange_v2: 'CUdeviceptr *pbase, size_t *psize, CUdeviceptr dptr',
   // Captures relaxed.
   cuMemAllocAsync: 'CUdeviceptr *dptr, size_t bytesize, CUstream hStream',

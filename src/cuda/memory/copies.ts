@@ -11,6 +11,7 @@ import type { StreamRecord } from '../handles/stream-records.js'
 import type { LibcudaParts } from '../libcuda/driver-calls.js'
 import { check } from '../libcuda/libcuda.js'
 import type { EventPool } from '../waiting/event-pool.js'
+import { type ArrayBox, ArrayTable, boxesOf } from './arrays.js'
 
 /**
  * When a copy's stream has nothing to do, CUDA reads a small source in pinned memory at the call, although work that the null stream puts before
@@ -35,6 +36,7 @@ export const Field = {
   TYPE: 4,
   HOST: 5,
   DEVICE: 6,
+  ARRAY: 7,
   PITCH: 9,
   HEIGHT: 10,
   WIDTH: 22,
@@ -45,6 +47,7 @@ export const DESTINATION = 11
 const MEMCPY3D_BYTES = 200
 
 export interface CopiesParts extends LibcudaParts {
+  readonly arrays: ArrayTable
   readonly pool: EventPool
   readonly spares: SpareStreams
   readonly driver: {
@@ -61,9 +64,17 @@ export class Copies {
 
   constructor(private readonly parts: CopiesParts) {}
 
+  /** The entries of the hardware queue that a copy takes. */
+  entriesOf(destination: Pointer, source: Pointer, byteLength: number): number {
+    if (!ArrayTable.has(destination) && !ArrayTable.has(source)) return 1
+    const whole = ArrayTable.has(destination) ? destination : source
+    return boxesOf(this.parts.arrays.at(whole), whole, byteLength).length
+  }
+
   copy(destination: Pointer, source: Pointer, byteLength: number, stream: StreamHandle, route?: CopyRoute): void {
     const { library, must, contexts, calls } = this.parts
-    if (route === 'withinHost') this.#copyWithinHost(destination, source, byteLength, stream)
+    if (ArrayTable.has(destination) || ArrayTable.has(source)) this.#copyArray(destination, source, byteLength, stream)
+    else if (route === 'withinHost') this.#copyWithinHost(destination, source, byteLength, stream)
     else if (route === undefined)
       calls.inContextOf(stream, (raw) => {
         const result = this.#keepOrder(stream, raw, byteLength)
@@ -89,22 +100,62 @@ export class Copies {
       this.#byHostFunction(stream, (memcpy) => copyEachRow(memcpy, destination, source, to, from))
       return
     }
-    const { bytes, address } = this.#rows
+    const { bytes } = this.#rows
     bytes.fill(0)
     this.#describe(0, source, from)
     this.#describe(DESTINATION, destination, to)
     this.#rows.setPointer(8 * Field.WIDTH, to.rowLength)
     this.#rows.setPointer(8 * Field.ROWS, to.rows)
     this.#rows.setPointer(8 * Field.DEPTH, to.matrices)
+    this.#copyDescribed(stream, bytesIn(to))
+  }
+
+  #copyDescribed(stream: StreamHandle, byteLength: number): void {
     const { library, calls } = this.parts
     calls.inContextOf(stream, (raw) => {
-      const result = this.#keepOrder(stream, raw, bytesIn(to))
-      check('cuMemcpy3DAsync', result || library.cuMemcpy3DAsync_v2(address, raw))
+      const result = this.#keepOrder(stream, raw, byteLength)
+      check('cuMemcpy3DAsync', result || library.cuMemcpy3DAsync_v2(this.#rows.address, raw))
     })
+  }
+
+  /** Copies bytes of arrays, in as few boxes as they are. Where both ends are arrays, their rows have one length. */
+  #copyArray(destination: Pointer, source: Pointer, byteLength: number, stream: StreamHandle): void {
+    const whole = ArrayTable.has(destination) ? destination : source
+    for (const box of boxesOf(this.parts.arrays.at(whole), whole, byteLength)) {
+      const { offset } = box
+      this.#copyBox((destination + offset) as Pointer, (source + offset) as Pointer, box, stream)
+    }
+  }
+
+  #copyBox(destination: Pointer, source: Pointer, { bytes, rows, planes }: ArrayBox, stream: StreamHandle): void {
+    const dense = {
+      rowLength: bytes,
+      rows,
+      rowDistance: bytes,
+      matrices: planes,
+      matrixDistance: bytes * rows,
+    }
+    this.#rows.bytes.fill(0)
+    this.#describe(0, source, dense)
+    this.#describe(DESTINATION, destination, dense)
+    this.#rows.setPointer(8 * Field.WIDTH, bytes)
+    this.#rows.setPointer(8 * Field.ROWS, rows)
+    this.#rows.setPointer(8 * Field.DEPTH, planes)
+    this.#copyDescribed(stream, bytes * rows * planes)
   }
 
   #describe(at: number, pointer: Pointer, { rows, rowDistance, matrices, matrixDistance }: MemoryRows): void {
     const set = (field: number, value: number): void => this.#rows.setPointer(8 * (at + field), value)
+    if (ArrayTable.has(pointer)) {
+      const array = this.parts.arrays.at(pointer)
+      const [box] = boxesOf(array, pointer, 1)
+      set(Field.X, box?.x ?? 0)
+      set(Field.Y, box?.y ?? 0)
+      set(Field.Z, box?.z ?? 0)
+      set(Field.TYPE, MemoryType.ARRAY)
+      set(Field.ARRAY, array.handle)
+      return
+    }
     set(Field.TYPE, MemoryType.UNIFIED)
     set(Field.DEVICE, pointer)
     set(Field.PITCH, rowDistance)

@@ -1,5 +1,5 @@
 /**
- * Internal driver interface, in ten parts. Public classes call it; each method corresponds to a CUDA driver function and takes raw
+ * Internal driver interface, in eleven parts. Public classes call it; each method corresponds to a CUDA driver function and takes raw
  * handles. The backends are src/cuda (libcuda) and src/simulator (a simulated GPU); interceptors may stand in front of
  * them. All work that a stream is given goes through one method, `work.queue()`. A method throws `CudaError` where the GPU
  * refuses, and does not check again what public classes have checked.
@@ -19,6 +19,7 @@ import type { PoolDriver } from './pool-driver.js'
 import type { WorkDriver } from './queued-work.js'
 import type { SharingDriver } from './sharing-driver.js'
 import type { StreamDriver } from './stream-driver.js'
+import type { TextureDriver } from './texture-driver.js'
 
 /** The parts of a driver. */
 export interface DriverParts {
@@ -32,6 +33,7 @@ export interface DriverParts {
   readonly graphs: GraphDriver
   readonly libraries: LibraryDriver
   readonly sharing: SharingDriver
+  readonly textures: TextureDriver
 }
 
 export interface Driver extends DriverParts {

@@ -131,10 +131,16 @@ export type PassedType = ScalarType | number
 /** An argument of a kernel as it is passed: memory by its address, and a struct or vector by its bytes. */
 export type LaunchArgument = number | bigint | Uint8Array | MemoryOfArgument
 
-type MemoryOfArgument = Pick<TouchedMemory, 'pointer' | 'byteLength'>
+type MemoryOfArgument = Pick<TouchedMemory, 'pointer' | 'byteLength'> & {
+  /** The texture or surface object by which the kernel uses the memory, and its access; undefined where the kernel gets the address. */
+  readonly object?: { readonly handle: number; readonly access: Access } | undefined
+}
 
 export const isMemoryArgument = (given: LaunchArgument): given is MemoryOfArgument =>
   typeof given === 'object' && !ArrayBuffer.isView(given)
+
+/** The address or the object that a kernel gets for memory. */
+export const passedFor = ({ pointer, object }: MemoryOfArgument): number => object?.handle ?? pointer
 
 /** What a kernel does with an argument. */
 export interface ArgumentUse {

@@ -216,8 +216,9 @@ export function memoryOf(work: NodeWork | QueuedCopies): readonly TouchedMemory[
     case 'kernel':
       return work.args.flatMap((given, argument) => {
         if (!isMemoryArgument(given)) return []
-        const { pointer, byteLength } = given
-        return { pointer, byteLength, access: work.kernel.uses[argument]?.access ?? 'inout', argument, rows: undefined }
+        const { pointer, byteLength, object } = given
+        const access = object?.access ?? work.kernel.uses[argument]?.access ?? 'inout'
+        return { pointer, byteLength, access, argument, rows: undefined }
       })
   }
 }

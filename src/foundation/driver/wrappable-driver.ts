@@ -19,6 +19,7 @@ export const PARTS = Object.keys({
   graphs: true,
   libraries: true,
   sharing: true,
+  textures: true,
 } satisfies Record<keyof DriverParts, true>) as readonly (keyof DriverParts)[]
 
 /** The methods that an interceptor handles. It calls those of the next driver to pass a call on. */

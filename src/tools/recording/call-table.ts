@@ -135,6 +135,7 @@ const UNRECORDED = {
     'watchShared',
     'watchReceived',
   ],
+  textures: ['arrayHandle', 'createTexture', 'destroyTexture', 'createSurface', 'destroySurface'],
 } as const satisfies { readonly [P in keyof DriverParts]: readonly (keyof DriverParts[P])[] }
 
 /** The rows by part and method of the driver. */
@@ -226,6 +227,15 @@ const DRIVER_CALLS = {
       result: 'pointer',
     },
     free: { call: 'freeShared', fields: ['pointer', 'after'] },
+  },
+  textures: {
+    createArray: {
+      call: 'createArray',
+      fields: ['pointer', 'byteLength'],
+      args: ['byteLength', NOTHING, ZERO],
+      result: 'pointer',
+    },
+    destroyArray: { call: 'destroyArray', fields: ['pointer', 'after'] },
   },
 } as const satisfies {
   readonly [P in keyof DriverParts]: {

@@ -147,6 +147,9 @@ export class Player implements Rest {
       case 'freeShared':
         driver.sharing.free(call.pointer as Pointer, events(call.after))
         break
+      case 'destroyArray':
+        driver.textures.destroyArray(call.pointer as Pointer, events(call.after))
+        break
       case 'closeImported':
         driver.sharing.importMemory(new Uint8Array(), context(0)).close(events(call.after))
         break

@@ -20,6 +20,7 @@ import type { MemoryDriver } from '../../foundation/driver/memory-driver.js'
 import type { QueuedWork, WorkDriver } from '../../foundation/driver/queued-work.js'
 import type { SharingDriver } from '../../foundation/driver/sharing-driver.js'
 import type { StreamDriver } from '../../foundation/driver/stream-driver.js'
+import type { TextureDriver } from '../../foundation/driver/texture-driver.js'
 import type { Interceptor } from '../../foundation/driver/wrappable-driver.js'
 import type { Header, StreamFacts } from './lines.js'
 import type { TimedCall } from './reader.js'
@@ -180,6 +181,11 @@ export class RecordedAnswers implements Interceptor {
     importMemory: () => ({ pointer: 0 as Pointer, byteLength: 0, close: nothing }),
     watchShared: () => undefined,
     watchReceived: () => false,
+  }
+
+  readonly textures: Partial<TextureDriver> = {
+    createArray: () => this.#pointer(),
+    destroyArray: nothing,
   }
 
   readonly graphs: Partial<GraphDriver> = {

@@ -417,6 +417,14 @@ export class RecordingInterceptor implements Interceptor {
     },
   })
 
+  readonly textures = this.#recorded('textures', {
+    destroyArray: (pointer, after) =>
+      this.#made(
+        () => ({ call: 'destroyArray', pointer, after: eventsOf(after) }),
+        () => this.next.textures.destroyArray(pointer, after),
+      ),
+  })
+
   readonly graphs = this.#recorded('graphs', {
     begin: (stream, mode) => {
       this.#isUsed(stream)

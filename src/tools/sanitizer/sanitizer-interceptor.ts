@@ -24,6 +24,7 @@ import {
 } from '../../foundation/driver/queued-work.js'
 import type { SharingDriver } from '../../foundation/driver/sharing-driver.js'
 import type { StreamDriver } from '../../foundation/driver/stream-driver.js'
+import type { TextureDriver } from '../../foundation/driver/texture-driver.js'
 import type { TouchedMemory } from '../../foundation/driver/touched-memory.js'
 import type { Interceptor } from '../../foundation/driver/wrappable-driver.js'
 import { Detector, ObservedLaunch } from './detector.js'
@@ -354,6 +355,25 @@ export class SanitizerInterceptor implements Interceptor {
     watchReceived: (words, watched) =>
       this.detector.exchange.receive(words, watched, this.detector.stacks.take()) ||
       this.next.sharing.watchReceived(words, watched),
+  }
+
+  /** An array is usable without a stream; what uses a texture or a surface uses its memory. */
+  readonly textures: Partial<TextureDriver> = {
+    createArray: (byteLength, array, context) => {
+      const pointer = this.next.textures.createArray(byteLength, array, context)
+      this.detector.allocatedApart(pointer, byteLength, 'device')
+      return pointer
+    },
+    destroyArray: (pointer, after) =>
+      this.detector.closing(pointer, after, () => this.next.textures.destroyArray(pointer, after)),
+    destroyTexture: (texture, after) => {
+      this.next.textures.destroyTexture(texture, after)
+      this.detector.takenOver(after)
+    },
+    destroySurface: (surface, after) => {
+      this.next.textures.destroySurface(surface, after)
+      this.detector.takenOver(after)
+    },
   }
 
   readonly graphs: Partial<GraphDriver> = {

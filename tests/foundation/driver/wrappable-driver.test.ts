@@ -64,7 +64,7 @@ test('every method of each part of the driver is passed on', () => {
     Object.getOwnPropertyNames(Object.getPrototypeOf(of)).filter((name) => typeof Reflect.get(of, name) === 'function')
   const { backend } = front
   const parts = Object.entries(backend).filter(([name]) => name in front && name !== 'name')
-  assert.equal(parts.length, 10)
+  assert.equal(parts.length, 11)
   for (const [name, to] of parts) {
     const passing: unknown = Reflect.get(front, name)
     assert.ok(typeof passing === 'object' && passing !== null)
