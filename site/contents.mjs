@@ -34,6 +34,7 @@ export const GROUPS = [
       'docs/guides/deployment.md',
       'docs/guides/kernels.md',
       'docs/guides/cu.md',
+      'docs/guides/triton.md',
       'docs/guides/testing.md',
       'docs/guides/sanitizer.md',
       'docs/guides/exploration.md',

@@ -6,7 +6,6 @@ export {
   Device,
   DeviceBuffer,
   defineKernel,
-  defineTritonKernel,
   Event,
   ExternalStream,
   Graph,
@@ -20,7 +19,6 @@ export {
   Stream,
   StreamLane,
   StreamPool,
-  TritonKernel,
 } from '../core/all-members.js'
 export type { Context } from '../core/device.js'
 export type { ForeignEventOptions } from '../core/event.js'
@@ -57,13 +55,6 @@ export type {
   VectorArgument,
   VectorType,
 } from '../core/kernels/kernel-signature.js'
-export type {
-  TritonChoice,
-  TritonKernelDefinition,
-  TritonLaunchConfig,
-  TritonMeta,
-  TritonVariant,
-} from '../core/kernels/triton-kernel.js'
 export type { ViewConstructor } from '../core/memory/buffer.js'
 export type { ForeignMemoryOptions } from '../core/memory/device-buffer.js'
 export type { ForeignPoolOptions, MemoryPoolOptions } from '../core/memory/memory-pool.js'

@@ -217,7 +217,8 @@ export class TritonKernel<
    * @throws {Error} (as a rejection) as `stream.launch()`
    * @example
    * ```ts
-   * const choice = await matmul.tune(stream, { grid: ({ BLOCK_M }) => Math.ceil(m / BLOCK_M) }, a, b, c, m, n, k)
+   * import { matmul } from './matmul.py'
+   * const choice = await matmul.tune(stream, { grid: ({ BLOCK }) => (512 / BLOCK) ** 2 }, x, x, y, 512)
    * ```
    */
   async tune(stream: TunedStream, config: TritonLaunchConfig<M>, ...args: ArgumentsOf<S>): Promise<TritonChoice<M>> {
@@ -378,7 +379,7 @@ const isTritonKernel = (value: unknown): value is TritonKernel =>
  * @example
  * ```ts
  * import { softmax } from './softmax.py'
- * stream.launch(softmax, { grid: rows }, out, x, stride, n)
+ * stream.launch(softmax, { grid: 64 }, y, x, 1024, 1000)
  * ```
  */
 export function defineTritonKernel<const S extends readonly ParameterType[], const M extends TritonMeta>(

@@ -57,7 +57,7 @@ export interface Answer {
   readonly kernels: readonly BuiltKernel[]
   /** Files of the project that were imported. */
   readonly includes: readonly string[]
-  /** Undefined if it was not imported. */
+  /** The Triton that was imported; null if there is none. */
   readonly triton: { readonly version: string; readonly file: string } | null
   /** Why Triton cannot be used. */
   readonly missing: string | null

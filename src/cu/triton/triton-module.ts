@@ -21,9 +21,13 @@ const quoted = (text: unknown): string => `'${text}'`
 
 /** JavaScript that exports the kernels. */
 export function tritonModuleText({ file, kernels }: Made): string {
-  return [head(file), "import { defineTritonKernel } from 'cuda-streams'", '', ...kernels.map(definitionText), ''].join(
-    '\n',
-  )
+  return [
+    head(file),
+    "import { defineTritonKernel } from 'cuda-streams/triton'",
+    '',
+    ...kernels.map(definitionText),
+    '',
+  ].join('\n')
 }
 
 function definitionText({ name, signature, parameterNames, configs, key }: CompiledTritonKernel): string {
@@ -57,7 +61,7 @@ export function tritonDeclarationText({ file, kernels }: Made): string {
     )
     return `${commentText(kernel)}${kernelText(kernel.name, 'TritonKernel', parameters, metaType(kernel))}\n`
   })
-  return [head(file), "import type { TritonKernel } from 'cuda-streams'", '', exports.join('\n')].join('\n')
+  return [head(file), "import type { TritonKernel } from 'cuda-streams/triton'", '', exports.join('\n')].join('\n')
 }
 
 /** The type of the configurations: each constant is one of the values that it has in them. */

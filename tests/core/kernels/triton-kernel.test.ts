@@ -1,7 +1,7 @@
 /** Launches of Triton kernels: which code the arguments choose, and what a launch adds to them. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { defineTritonKernel, type TritonKernel, type TritonMeta, type TritonVariant } from 'cuda-streams'
+import { defineTritonKernel, type TritonKernel, type TritonMeta, type TritonVariant } from 'cuda-streams/triton'
 import { onEveryBackend } from '../../helpers/suite.js'
 
 type Signature = readonly ['out u32*', 'i32']

@@ -21,7 +21,7 @@ const HEAD = 'import triton\nimport triton.language as tl\n'
 const BODY = '@triton.jit\ndef k(x, n, BLOCK: tl.constexpr):\n    tl.store(x + tl.arange(0, BLOCK), n)\n'
 
 function written(text: string, name = 'k.py'): string {
-  const file = join(projectFolder('triton'), name)
+  const file = join(projectFolder(), name)
   writeFileSync(file, text)
   return file
 }
@@ -154,7 +154,7 @@ describe('files of Python with Triton kernels', { skip }, () => {
     const { module } = await compileTriton(tritonFile('add.py'), { arch: 'sm_89' })
     assert.match(module, /^\.target sm_89$/m)
     await assert.rejects(compileTriton(tritonFile('add.py'), { arch: 'new' }), { code: 'ERR_INVALID_ARG_VALUE' })
-    const nowhere = { python: join(projectFolder('triton'), 'python') }
+    const nowhere = { python: join(projectFolder(), 'python') }
     await assert.rejects(compileTriton(tritonFile('add.py'), nowhere), {
       code: 'ERR_UNSUPPORTED',
       message: /is not there: install/,
@@ -189,7 +189,7 @@ describe('files of Python with Triton kernels', { skip }, () => {
   })
 
   test('the hook imports such files, and the command writes modules', () => {
-    const folder = projectFolder('triton')
+    const folder = projectFolder()
     copyFileSync(tritonFile('add.py'), join(folder, 'add.py'))
     writeFileSync(
       join(folder, 'main.js'),

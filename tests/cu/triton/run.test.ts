@@ -4,11 +4,12 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { brotliDecompressSync } from 'node:zlib'
-import { type DeviceBuffer, TritonKernel } from 'cuda-streams'
-import { fromF16 } from '../../../src/foundation/base/element-types.js'
+import type { DeviceBuffer } from 'cuda-streams'
+import { TritonKernel } from 'cuda-streams/triton'
 import { root } from '../../helpers/root.js'
 import { onEveryBackend } from '../../helpers/suite.js'
-import { CASES, type Case, type Numbers } from './cases.js'
+import { simWorkbench } from '../../helpers/workbench.js'
+import { CASES, type Case, fromF16, type Numbers } from './cases.js'
 import { importStored } from './triton-files.js'
 
 interface Recorded {
@@ -49,8 +50,21 @@ onEveryBackend('kernels of Triton', (bench) => {
         compare(numbersOf(found, each), expected, each.error, 'JavaScript')
         const bytes = Buffer.from(gpu[number] ?? '', 'base64')
         const ofGpu = new (given.constructor as Uint16ArrayConstructor)(Uint8Array.from(bytes).buffer)
-        compare(numbersOf(found, each), numbersOf(ofGpu, each), each.error, recorded.device)
+        compare(numbersOf(found, each), numbersOf(ofGpu, each), each.gpuError ?? 0, recorded.device)
       }
     })
   }
+})
+
+test('a fault names the line of the file of Python', async () => {
+  const { device, stream: make } = simWorkbench()
+  const { add } = await importStored('add.py')
+  assert.ok(add instanceof TritonKernel)
+  const stream = make()
+  const [x, out] = [device.alloc(64, { stream }), device.alloc(4096, { stream })]
+  stream.launch(add, { grid: 1 }, x, out, out, 1024)
+  await assert.rejects(stream.finished(), (error: Error) => {
+    assert.match(error.message, /add\.py:11\b/)
+    return true
+  })
 })

@@ -11,10 +11,15 @@ const folder = join(root, 'tests', 'cu', 'triton')
 
 export const tritonFile = (name: string): string => join(folder, 'files', name)
 
-/** A folder for programs, in which the library is found. */
-export function projectFolder(name: string): string {
-  const project = scratchFolder(name)
-  mkdirSync(join(project, 'node_modules'))
+let scratch: string | undefined
+let projects = 0
+
+/** A new folder for programs, in which the library is found. */
+export function projectFolder(): string {
+  scratch ??= scratchFolder('triton')
+  projects += 1
+  const project = join(scratch, `${projects}`)
+  mkdirSync(join(project, 'node_modules'), { recursive: true })
   symlinkSync(root, join(project, 'node_modules', 'cuda-streams'), 'dir')
   writeFileSync(join(project, 'package.json'), '{ "private": true, "type": "module" }')
   return project
@@ -24,7 +29,7 @@ let stored: string | undefined
 
 /** The module that `scripts/triton-store.mjs` made of a file, so that a machine without Triton runs it. */
 export async function importStored(name: string): Promise<Readonly<Record<string, unknown>>> {
-  stored ??= projectFolder('triton-stored')
+  stored ??= projectFolder()
   const path = join(stored, `${name}.js`)
   if (!existsSync(path)) writeFileSync(path, storedModule(name))
   return import(pathToFileURL(path).href)
