@@ -77,6 +77,7 @@ export const GROUPS = [
       'examples/ranks/README.md',
       'examples/vite-page/README.md',
       'examples/esbuild-server/README.md',
+      'examples/triton/README.md',
       'examples/node-hook/README.md',
       'examples/bun/README.md',
     ],
