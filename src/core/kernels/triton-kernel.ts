@@ -53,6 +53,8 @@ export interface TritonVariant {
   readonly globalScratch?: number | undefined
   /** Bytes of global memory that each block needs for Triton's profiler. Default: 0. */
   readonly profileScratch?: number | undefined
+  /** Pointers to such memory that the code takes behind its parameters, also where it needs none: 1 in Triton 3.4. Default: 2. */
+  readonly scratchPointers?: number | undefined
 }
 
 /** A kernel of Triton, as `cuda-streams compile softmax.py` writes it. */
@@ -119,6 +121,7 @@ const DECIDED = ['block', 'threads', 'sharedMemory', 'cooperative', 'cluster', '
 const WARP = 32
 const DIVISOR = 16
 const ROUNDS = 9
+const SCRATCH_POINTERS = 2
 const NO_MEMORY = 0n
 
 /** One piece of code, and its kernel on each device. */
@@ -393,9 +396,14 @@ function variantOf(given: TritonVariant, parameters: readonly Parameter[], name:
   checkInteger(given.warps, `${name}.warps`, 1, WARP)
   for (const each of [...(given.divisible ?? []), ...(given.ones ?? [])])
     checkInteger(each, `${name}.divisible and ones`, 0, parameters.length - 1)
-  const scratch = parseSignature(
-    [given.globalScratch, given.profileScratch].map((bytes) => (bytes ? 'inout u8*' : 'u64')),
+  const pointers = checkInteger(
+    given.scratchPointers ?? SCRATCH_POINTERS,
+    `${name}.scratchPointers`,
+    0,
+    SCRATCH_POINTERS,
   )
+  const memory = [given.globalScratch, given.profileScratch].slice(0, pointers)
+  const scratch = parseSignature(memory.map((bytes) => (bytes ? 'inout u8*' : 'u64')))
   const own = parameters.filter((_, index) => given.ones?.includes(index) !== true)
   return { given, parameters: [...own, ...scratch], kernels: new WeakMap() }
 }
@@ -421,7 +429,8 @@ function isDivisible(argument: CheckedArgument | undefined): boolean {
 
 /** The arguments that the code takes. */
 function passed({ given }: Variant, args: readonly unknown[], global: unknown, profile: unknown): unknown[] {
-  return [...args.filter((_, index) => given.ones?.includes(index) !== true), global, profile]
+  const scratch = [global, profile].slice(0, given.scratchPointers ?? SCRATCH_POINTERS)
+  return [...args.filter((_, index) => given.ones?.includes(index) !== true), ...scratch]
 }
 
 function shapeFor(

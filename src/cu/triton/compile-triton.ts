@@ -202,7 +202,10 @@ function finish(
         ),
       )
     names.add(name)
-    const configs = each.configs.map(({ meta, variants }) => ({ meta, variants: variantsOf(variants, name, isOwn) }))
+    const configs = each.configs.map(({ meta, variants }) => ({
+      meta,
+      variants: variantsOf(variants, name, each.parameters.length, isOwn),
+    }))
     const facts = each.configs.flatMap(({ variants }, index) =>
       (configs[index]?.variants ?? []).map((variant): Known => {
         const found = readKernelFacts(variant.ptx).get(name)
@@ -247,9 +250,11 @@ const keyIndexes = ({ key, parameters }: BuiltKernel): readonly number[] =>
 function variantsOf(
   built: readonly BuiltVariant[],
   name: string,
+  parameters: number,
   isOwn: (file: string) => boolean,
 ): readonly TritonVariant[] {
   const variants = built.map((each): TritonVariant => {
+    const scratchPointers = parametersIn(each.ptx) - (parameters - each.ones.length)
     const { divisible, ones, warps, shared, cluster, cooperative, programmatic, globalScratch, profileScratch } = each
     return {
       ptx: tritonPtx(each.ptx, each.entry, name, isOwn),
@@ -262,10 +267,14 @@ function variantsOf(
       ...(programmatic && { programmatic }),
       ...(globalScratch > 0 && { globalScratch }),
       ...(profileScratch > 0 && { profileScratch }),
+      ...(scratchPointers !== 2 && { scratchPointers }),
     }
   })
   return variants.filter(({ ptx }, index) => variants[index + 1]?.ptx !== ptx)
 }
+
+/** The number of parameters of the kernel, with those that Triton adds. */
+const parametersIn = (ptx: string): number => /\.entry[^(]*\(([^)]*)\)/.exec(ptx)?.[1]?.split(',').length ?? 0
 
 interface Known {
   readonly facts: KernelFacts | undefined
