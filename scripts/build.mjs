@@ -40,7 +40,7 @@ function removeInnerDeclarations() {
   const needed = new Set([...types, ...OTHER_DECLARATIONS].map((path) => join(root, path)))
   // What a set is given while it is iterated over is visited, too.
   for (const file of needed)
-    for (const [, path] of readFileSync(file, 'utf8').matchAll(/(?:from|import|import\(|module) ?'(\.[^']+)'/g))
+    for (const [, path] of readFileSync(file, 'utf8').matchAll(/(?:from|import|import\(|module) ?'(\.[^']+\.c?js)'/g))
       needed.add(join(dirname(file), path.replace(/\.(c?)js$/, '.d.$1ts')))
   const folder = join(root, 'dist', 'src')
   for (const name of readdirSync(folder, { recursive: true }))

@@ -24,8 +24,9 @@ const env = {
 /** As on a server that has no CUDA. */
 const withoutNvrtc = { ...env, CUDA_STREAMS_NVRTC: join(folder, 'nowhere') }
 
-const names = readdirSync(join(root, 'examples')).filter((name) =>
-  existsSync(join(root, 'examples', name, 'package.json')),
+const wanted = process.argv.slice(2)
+const names = readdirSync(join(root, 'examples')).filter(
+  (name) => existsSync(join(root, 'examples', name, 'package.json')) && (wanted.length === 0 || wanted.includes(name)),
 )
 const read = (...path) => readFileSync(join(folder, ...path), 'utf8')
 const manifest = (name) => JSON.parse(read(name, 'package.json'))
@@ -122,7 +123,75 @@ function checkBuild(name, file, { kernel, only }) {
     assert.ok(!bundle.includes(text), `'${text}' is in the bundle`)
 }
 
+/** Runs the server and the page of the Triton example, and a page with all kernels of the tests. */
+async function tritonExample() {
+  const cached = join(root, '.cache', 'triton')
+  const variables = { ...env, PORT: '0', ...(existsSync(cached) && { PYTHONPATH: process.env.PYTHONPATH ?? cached }) }
+  const python = process.env.CUDA_STREAMS_PYTHON ?? 'python3'
+  if (spawnSync(python, ['-c', 'import triton'], { env: variables }).status !== 0)
+    return 'Triton is not here: node scripts/triton.mjs brings it'
+  const started = ['--import', 'cuda-streams/cu/register', 'server.js']
+  const answered = async (address) =>
+    assert.equal(`${await (await fetch(address)).text()}\n`, printed('triton'), 'the server answers')
+  await listening('triton', process.execPath, started, answered, variables)
+  run('triton', 'npm', ['run', '--silent', 'build'], variables)
+  run('triton', 'npm', ['run', '--silent', 'check'], variables)
+  const tests = join(root, 'tests', 'cu', 'triton', 'files')
+  for (const file of readdirSync(tests)) cpSync(join(tests, file), join(folder, 'triton', 'kernels', file))
+  cpSync(join(root, 'dist', 'tests', 'cu', 'triton', 'cases.js'), join(folder, 'triton', 'kernels', 'cases.js'))
+  writeFileSync(join(folder, 'triton', 'all.js'), ALL_KERNELS)
+  writeFileSync(
+    join(folder, 'triton', 'all.html'),
+    '<!doctype html><p></p><script type="module" src="/all.js"></script>',
+  )
+  const executablePath = findChromium()
+  if (executablePath === undefined) return 'built, and the server answers; there is no Chromium for the page'
+  const browser = await playwright.launch({ executablePath, args: ['--no-sandbox'] })
+  try {
+    await served(join(folder, 'triton', 'dist'), (address) =>
+      inBrowser(browser, address, (page) => says(page, printed('triton').trim())),
+    )
+    const vite = [join(bin, 'vite'), ['--port', '0']]
+    await listening('triton', ...vite, (address) => inBrowser(browser, address, reloadedTriton), variables)
+    await listening(
+      'triton',
+      ...vite,
+      (address) =>
+        inBrowser(browser, `${address}all.html`, (page) => says(page, 'all kernels are right'), LOADED_AGAIN),
+      variables,
+    )
+  } finally {
+    await browser.close()
+  }
+}
+
+/** What Vite loads again once it has bundled a package that a module imports. */
+const LOADED_AGAIN = [/\.(?:py|js)(?:\?|$)/, /Outdated Optimize Dep/]
+
+/** A program of a page that runs the launches of the tests. */
+const ALL_KERNELS = `import { Device, Stream } from 'cuda-streams'
+import { CASES, fromF16 } from './kernels/cases.js'
+const modules = import.meta.glob('./kernels/*.py', { eager: true })
+const text = document.querySelector('p')
+const stream = new Stream({ device: Device.get() })
+let wrong = ''
+for (const each of CASES) {
+  const kernel = modules['./kernels/' + each.file][each.kernel]
+  kernel.choose({ meta: kernel.configs[each.config ?? 0] })
+  const args = each.arguments.map((given) => (typeof given === 'number' ? given : stream.bufferFrom(given)))
+  stream.launch(kernel, { grid: [...each.grid] }, ...args)
+  for (const [index, expected] of each.expected) {
+    const found = await stream.download(args[index], each.arguments[index].constructor)
+    const numbers = each.ofHalves ? Float32Array.from(found, fromF16) : found
+    if (numbers.some((value, at) => !(Math.abs(value - expected[at]) <= each.error))) wrong += each.name + '; '
+  }
+}
+text.textContent = wrong === '' ? 'all kernels are right' : 'wrong: ' + wrong
+`
+
 const EXAMPLES = {
+  triton: tritonExample,
+
   'node-hook': () => assert.equal(script('node-hook', 'start'), printed('node-hook')),
 
   bun: () => {
@@ -240,6 +309,19 @@ async function reloaded(page) {
   assert.equal(await page.evaluate(() => Reflect.get(globalThis, 'stays')), true, 'the page was not loaded again')
 }
 
+/** Saving a kernel of Triton loads the page again, with what the kernel is then. */
+async function reloadedTriton(page) {
+  await says(page, printed('triton').trim())
+  const kernel = join(folder, 'triton', 'softmax.py')
+  const text = readFileSync(kernel, 'utf8')
+  const begun = performance.now()
+  writeFileSync(kernel, text.replace('powers / tl.sum', '2 * powers / tl.sum'))
+  await says(page, 'a row adds up to 2.0000')
+  console.log(`triton: ${((performance.now() - begun) / 1000).toFixed(1)} s from saving softmax.py to its running`)
+  writeFileSync(kernel, text)
+  await says(page, printed('triton').trim())
+}
+
 /** Installs the package and what the examples name; why not, if npm cannot reach its registry. */
 function install() {
   const packed = run('.', 'npm', ['pack', root, '--ignore-scripts', '--json'])
@@ -263,13 +345,12 @@ try {
   )
   install()
   const { libraries } = JSON.parse(run('.', process.execPath, [join(bin, 'cuda-streams'), 'doctor', '--json']))
-  if (libraries.NVRTC.problem !== undefined) console.log(`skipped: ${libraries.NVRTC.problem}`)
-  else
-    for (const name of names) {
-      const begun = performance.now()
-      const skipped = await EXAMPLES[name]()
-      console.log(`${name}: ${skipped ?? `as its README says (${((performance.now() - begun) / 1000).toFixed(1)} s)`}`)
-    }
+  for (const name of names) {
+    const begun = performance.now()
+    const lacksCompiler = name !== 'triton' && libraries.NVRTC.problem
+    const skipped = lacksCompiler ? `skipped: ${lacksCompiler}` : await EXAMPLES[name]()
+    console.log(`${name}: ${skipped ?? `as its README says (${((performance.now() - begun) / 1000).toFixed(1)} s)`}`)
+  }
 } finally {
   rmSync(folder, { recursive: true, force: true })
 }

@@ -28,6 +28,7 @@ import { type ExternalWork, queueExternal } from './kernels/external-work.js'
 import type { Kernel, LaunchConfig } from './kernels/kernel.js'
 import type { ArgumentsOf } from './kernels/kernel-signature.js'
 import { launch } from './kernels/launchable.js'
+import type { TritonKernel, TritonLaunchConfig } from './kernels/triton-kernel.js'
 import type { ViewConstructor } from './memory/buffer.js'
 import type { DeviceBuffer } from './memory/device-buffer.js'
 import type { OpaqueArray } from './memory/opaque-array.js'
@@ -95,12 +96,14 @@ const NEW_STREAM_OPTIONS = ['device', ...NAMED_STREAM_OPTIONS] as const
 const WAIT_OPTIONS = ['event', 'external'] as const
 
 /** What `stream.launch()` takes. */
-export type LaunchTarget = Kernel | DefinedKernel | GraphExec | Graph
+export type LaunchTarget = Kernel | DefinedKernel | TritonKernel | GraphExec | Graph
 
 /** What `stream.launch()` takes behind its target: for a kernel the configuration and the arguments, for graphs nothing. */
 export type LaunchArguments<T extends LaunchTarget> = T extends Kernel<infer S> | DefinedKernel<infer S>
   ? [config: LaunchConfig, ...args: ArgumentsOf<S>]
-  : []
+  : T extends TritonKernel<infer S, infer M>
+    ? [config: TritonLaunchConfig<M>, ...args: ArgumentsOf<S>]
+    : []
 
 /**
  * A queue of GPU work. The work of one stream runs in the order in which it was queued; events order work between

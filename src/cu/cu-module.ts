@@ -2,7 +2,7 @@
 import { basename } from 'node:path'
 import type { ParameterType, StructPointer } from '../core/kernels/kernel-signature.js'
 import { type FieldType, type Struct, struct } from '../foundation/base/element-layout.js'
-import type { CompiledCu, CuKernel, CuStruct } from './compiled-cu.js'
+import type { CompiledCu, CuStruct } from './compiled-cu.js'
 
 type Made = Pick<CompiledCu, 'file' | 'ptx' | 'cubins' | 'kernels' | 'structs'>
 
@@ -99,13 +99,13 @@ export function declarationText({ file, kernels, structs }: Made): string {
       ([member, type]) =>
         `${own.addresses.includes(member) ? ADDRESS_COMMENT : ''}  readonly ${member}: ${valueText(type)}\n`,
     )
-    return `${comment(own)}export interface ${own.name} {\n${members.join('')}}\nexport declare const ${own.name}: Struct<${own.name}>\n`
+    return `${commentText(own)}export interface ${own.name} {\n${members.join('')}}\nexport declare const ${own.name}: Struct<${own.name}>\n`
   })
   const exports = kernels.map((kernel) => {
     const parameters = kernel.signature.map(
       (type, index) => `${labelOf(kernel.parameterNames[index] ?? '')}: ${parameterText(type)}`,
     )
-    return `${comment(kernel)}${kernelText(kernel.name, parameters)}\n`
+    return `${commentText(kernel)}${kernelText(kernel.name, 'DefinedKernel', parameters)}\n`
   })
   return [
     `// Made of ${basename(file)} by cuda-streams. Changes here are lost.`,
@@ -118,12 +118,19 @@ export function declarationText({ file, kernels, structs }: Made): string {
 const WIDEST = 120
 
 /** The declaration of a kernel, on as many lines as it needs. */
-function kernelText(name: string, parameters: readonly string[]): string {
-  const head = `export declare const ${name}: DefinedKernel<`
+export function kernelText(
+  name: string,
+  type: 'DefinedKernel' | 'TritonKernel',
+  parameters: readonly string[],
+  second = '',
+): string {
+  const head = `export declare const ${name}: ${type}<`
   const tuple = `readonly [${parameters.join(', ')}]`
-  if (head.length + tuple.length < WIDEST) return `${head}${tuple}>`
-  if (tuple.length + 2 <= WIDEST) return `${head}\n  ${tuple}\n>`
-  return `${head}\n  readonly [\n${parameters.map((each) => `    ${each},\n`).join('')}  ]\n>`
+  const inLine = second === '' ? '' : `, ${second}`
+  const below = second === '' ? '' : `,\n  ${second}`
+  if (head.length + tuple.length + inLine.length < WIDEST) return `${head}${tuple}${inLine}>`
+  if (tuple.length + 2 <= WIDEST) return `${head}\n  ${tuple}${below}\n>`
+  return `${head}\n  readonly [\n${parameters.map((each) => `    ${each},\n`).join('')}  ]${below}\n>`
 }
 
 /** Labels of a tuple cannot be every word: `in` is a name in C++ alone. */
@@ -132,7 +139,15 @@ const labelOf = (name: string): string => (isReserved(name) ? `${name}_` : name)
 /** A text of a type, of which an array can be made. */
 const arrayElement = (text: string): string => (text.startsWith('readonly ') ? `(${text})` : text)
 
-function comment({ comment: text, file, line }: CuKernel | CuStruct): string {
+export function commentText({
+  comment: text,
+  file,
+  line,
+}: {
+  readonly comment: string
+  readonly file: string
+  readonly line: number
+}): string {
   const place = `${basename(file)}, line ${line}`
   const lines = [...(text === '' ? [] : text.split('\n')), place].map((each) => each.replaceAll('*/', '*\\/').trimEnd())
   return lines.length === 1

@@ -1,7 +1,6 @@
-/** Node's hook that loads a module, for files of CUDA C++. */
+/** Node's hook that loads a module, for files with kernels. */
 import { fileURLToPath } from 'node:url'
-import { compileCu, compileCuNow } from './compile-cu.js'
-import type { CompiledCu } from './compiled-cu.js'
+import { type CompiledFile, compileFile, compileFileNow, isOfKernels } from './compile-file.js'
 
 interface LoadedModule {
   readonly format: string | null | undefined
@@ -9,15 +8,15 @@ interface LoadedModule {
   readonly shortCircuit?: boolean
 }
 
-const isCu = (url: string): boolean => /^file:[^?#]*\.cu(?:[?#]|$)/.test(url)
+const hasKernels = (url: string): boolean => /^file:[^?#]*\.(?:cu|py)(?:[?#]|$)/.test(url) && isOfKernels(pathOf(url))
 
 const pathOf = (url: string): string => fileURLToPath(url.replace(/[?#].*$/, ''))
 
-const loadedOf = ({ module: source }: CompiledCu): LoadedModule => ({ format: 'module', source, shortCircuit: true })
+const loadedOf = ({ module: source }: CompiledFile): LoadedModule => ({ format: 'module', source, shortCircuit: true })
 
 /** The hook for `module.registerHooks()`, which is synchronous. */
 export function loadNow<C>(url: string, context: C, next: (url: string, context: C) => LoadedModule): LoadedModule {
-  return isCu(url) ? loadedOf(compileCuNow(pathOf(url))) : next(url, context)
+  return hasKernels(url) ? loadedOf(compileFileNow(pathOf(url))) : next(url, context)
 }
 
 /** The hook for `module.register()`, which looks for a function of this name. */
@@ -26,5 +25,5 @@ export async function load<C>(
   context: C,
   next: (url: string, context: C) => Promise<LoadedModule>,
 ): Promise<LoadedModule> {
-  return isCu(url) ? loadedOf(await compileCu(pathOf(url))) : next(url, context)
+  return hasKernels(url) ? loadedOf(await compileFile(pathOf(url))) : next(url, context)
 }

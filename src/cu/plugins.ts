@@ -1,8 +1,7 @@
 /** Plug-ins for bundlers. Their interfaces are declared here as far as they are used, so that no bundler is needed for the types. */
 import { statSync } from 'node:fs'
-import { checkBoolean, readOptions } from '../foundation/base/arguments.js'
-import { compileCu } from './compile-cu.js'
-import type { CompiledCu } from './compiled-cu.js'
+import { checkBoolean, checkText, readOptions } from '../foundation/base/arguments.js'
+import { type CompiledFile, compileFile, declarationFile, isOfKernels, KERNEL_FILES } from './compile-file.js'
 import { CU_OPTIONS, type CuOptions, readCuOptions } from './cu-options.js'
 import { type CuDiagnostic, isCuError } from './diagnostics.js'
 import { writeChanged } from './write-changed.js'
@@ -11,6 +10,8 @@ import { writeChanged } from './write-changed.js'
 export interface CuPluginOptions extends CuOptions {
   /** Whether `axpy.d.cu.ts` is written beside each `axpy.cu`, for TypeScript. Default: true. */
   readonly declarations?: boolean | undefined
+  /** The Python that has Triton, for kernels in files of Python. Default: as for `compileTriton()`. */
+  readonly python?: string | undefined
 }
 
 /** What `cuRollup()` uses of the bundler. */
@@ -42,7 +43,7 @@ export interface CuRollupPlugin {
    * Called by the bundler for each module.
    * @param this The bundler's context.
    * @param id The path of the module, and perhaps a query.
-   * @returns a promise of the module's JavaScript; of null for other files than those of CUDA C++
+   * @returns a promise of the module's JavaScript; of null for other files than those with kernels
    */
   load(this: CuRollupContext, id: string): Promise<{ code: string; map: { mappings: '' } } | null>
 }
@@ -56,7 +57,10 @@ export interface CuEsbuildPlugin {
    * @param build Where it registers what it does.
    */
   setup(build: {
-    onLoad(options: { filter: RegExp }, load: (given: { path: string }) => Promise<CuEsbuildModule>): unknown
+    onLoad(
+      options: { filter: RegExp },
+      load: (given: { path: string }) => Promise<CuEsbuildModule | undefined>,
+    ): unknown
   }): void
 }
 
@@ -73,26 +77,27 @@ export interface CuEsbuildModule {
 }
 
 const NAME = 'cuda-streams:cu'
-const OPTIONS = [...CU_OPTIONS, 'declarations'] as const
+const OPTIONS = [...CU_OPTIONS, 'declarations', 'python'] as const
 
-type Compile = (file: string) => Promise<CompiledCu>
+type Compile = (file: string) => Promise<CompiledFile>
 
 export function compilerOf(options: CuPluginOptions | undefined): Compile {
-  const { declarations, ...own } = readOptions(options, OPTIONS)
+  const { declarations, python, ...own } = readOptions(options, OPTIONS)
   readCuOptions(own)
+  const named = python === undefined ? undefined : checkText(python, 'options.python', 'a path')
   const writes = checkBoolean(declarations, 'options.declarations', true)
   return async (file) => {
-    const compiled = await compileAsItIs(file, own)
-    if (writes) writeChanged(file.replace(/\.cu$/, '.d.cu.ts'), compiled.declaration)
+    const compiled = await compileAsItIs(file, { ...own, python: named })
+    if (writes) writeChanged(declarationFile(file), compiled.declaration)
     return compiled
   }
 }
 
 /** A file that is saved while it is compiled is compiled again: watchers drop a change that follows another one at once. */
-async function compileAsItIs(file: string, options: CuOptions): Promise<CompiledCu> {
+async function compileAsItIs(file: string, options: CuPluginOptions): Promise<CompiledFile> {
   const saved = timeOf(file)
   try {
-    const compiled = await compileCu(file, options)
+    const compiled = await compileFile(file, options)
     if (timeOf(file) === saved) return compiled
   } catch (error) {
     if (timeOf(file) === saved) throw error
@@ -104,9 +109,9 @@ async function compileAsItIs(file: string, options: CuOptions): Promise<Compiled
 const timeOf = (file: string): bigint | undefined => statSync(file, { bigint: true, throwIfNoEntry: false })?.mtimeNs
 
 /**
- * A plug-in for Vite, Rollup and Rolldown, by which modules import files of CUDA C++. They are built again when a file or one of its
+ * A plug-in for Vite, Rollup and Rolldown, by which modules import files of CUDA C++, and those of Python that have Triton kernels. They are built again when a file or one of its
  * headers changes, and mistakes have their places.
- * @param options `arch`, `cubins` and `options` as for `compileCu()`; `declarations`: whether they are written beside the files (default: true)
+ * @param options `arch`, `cubins` and `options` as for `compileCu()`; `python` as for `compileTriton()`; `declarations`: whether they are written beside the files (default: true)
  * @throws {Error} ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE
  */
 export function cuRollup(options?: CuPluginOptions): CuRollupPlugin {
@@ -115,8 +120,8 @@ export function cuRollup(options?: CuPluginOptions): CuRollupPlugin {
     name: NAME,
     enforce: 'pre',
     async load(id) {
-      if (!/\.cu(?:\?.*)?$/.test(id)) return null
       const file = id.replace(/\?.*$/, '')
+      if (!isOfKernels(file)) return null
       try {
         const { module: code, includes } = await compile(file)
         for (const include of includes) this.addWatchFile(include)
@@ -134,9 +139,9 @@ export function cuRollup(options?: CuPluginOptions): CuRollupPlugin {
 }
 
 /**
- * A plug-in for esbuild and Bun, by which modules import files of CUDA C++. When a file or one of its headers changes, esbuild builds them
+ * A plug-in for esbuild and Bun, by which modules import files of CUDA C++, and those of Python that have Triton kernels. When a file or one of its headers changes, esbuild builds them
  * again; mistakes have their places.
- * @param options `arch`, `cubins` and `options` as for `compileCu()`; `declarations`: whether they are written beside the files (default: true)
+ * @param options `arch`, `cubins` and `options` as for `compileCu()`; `python` as for `compileTriton()`; `declarations`: whether they are written beside the files (default: true)
  * @throws {Error} ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE
  */
 export function cuEsbuild(options?: CuPluginOptions): CuEsbuildPlugin {
@@ -144,7 +149,8 @@ export function cuEsbuild(options?: CuPluginOptions): CuEsbuildPlugin {
   return {
     name: NAME,
     setup(build) {
-      build.onLoad({ filter: /\.cu$/ }, async ({ path }) => {
+      build.onLoad({ filter: KERNEL_FILES }, async ({ path }) => {
+        if (!isOfKernels(path)) return undefined
         try {
           const { module: contents, includes } = await compile(path)
           return { contents, loader: 'js', watchFiles: [path, ...includes] }

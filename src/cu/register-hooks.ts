@@ -1,5 +1,5 @@
 /**
- * Lets a run time import files of CUDA C++: Node by synchronous hooks where it has them (22.15, 23.5), else by hooks on a thread of their
+ * Lets a run time import files of CUDA C++, and those of Python that have Triton kernels: Node by synchronous hooks where it has them (22.15, 23.5), else by hooks on a thread of their
  * own, and Bun by a plug-in.
  */
 import * as nodeModule from 'node:module'

@@ -1,4 +1,4 @@
-/** Kernels of CUDA C++ as modules of a TypeScript project. */
+/** Kernels of CUDA C++ and of Triton as modules of a TypeScript project. */
 import '../foundation/base/node-version.js'
 
 export { compileCu, compileCuNow } from '../cu/compile-cu.js'
@@ -14,3 +14,5 @@ export {
   cuEsbuild,
   cuRollup,
 } from '../cu/plugins.js'
+export { compileTriton, compileTritonNow } from '../cu/triton/compile-triton.js'
+export type { CompiledTriton, CompiledTritonKernel, TritonConfig, TritonOptions } from '../cu/triton/compiled-triton.js'

@@ -31,6 +31,9 @@ const QUIET: Readonly<Record<string, readonly string[]>> = {
   ],
   'is what stream.launch() or exec.update() calls: the rows of that are its own': ['#[launchOn]', '#[updateNode]'],
   'is what defineKernel() returns: the row of that is its own': ['new DefinedKernel'],
+  'is made by compilers, and launched as other kernels: tests/core/kernels/triton-kernel.test.ts': [
+    ...['TritonKernel', 'defineTritonKernel'],
+  ],
   'is an error, or the name of a method': ['CudaError', 'LibraryError', 'cudaStream'],
   'is a machine of its own, or runs programs on many: tests/simulator and tests/tools/explore': ['simulationOf'],
   'loses the whole machine: tests/torture/faults.test.ts': ['fault'],
@@ -58,7 +61,7 @@ const QUIET: Readonly<Record<string, readonly string[]>> = {
       'nameStream',
     ],
   ],
-  'compiles files, and knows no driver: tests/cu': ['compileCuNow', 'cuEsbuild'],
+  'compiles files, and knows no driver: tests/cu': ['compileCuNow', 'compileTritonNow', 'cuEsbuild'],
 }
 
 const quiet = new Set(Object.values(QUIET).flat())

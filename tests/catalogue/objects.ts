@@ -13,6 +13,7 @@ import {
 import { toDLPack } from 'cuda-streams/dlpack'
 import { PythonError } from 'cuda-streams/python'
 import { SanitizerError } from 'cuda-streams/sanitizer'
+import { defineTritonKernel } from 'cuda-streams/triton'
 import { aboutLibraries } from '../libraries/about-libraries.js'
 import { PTX, SIGNATURE } from './adding.js'
 
@@ -34,6 +35,11 @@ export function objectsOf(stream: Stream): readonly object[] {
     ...[pool, pool.tryTake()].filter((object) => object !== undefined),
     ...[...conditions, graph, graph.instantiate(), module, module.kernel('add', SIGNATURE)],
     defineKernel({ name: 'k', source: '', signature: ['inout u8*', 'i32'], simulateGrid() {} }),
+    defineTritonKernel({
+      name: 'add',
+      signature: SIGNATURE,
+      configs: [{ meta: {}, variants: [{ ptx: PTX, warps: 1 }] }],
+    }),
     toDLPack(device.alloc(64, { stream }), { dtype: 'u8', shape: [64], stream }),
     new CudaError('cuInit', 1, 'CUDA_ERROR_INVALID_VALUE'),
     new LibraryError('ncclAllReduce', 1, 'ncclUnhandledCudaError'),

@@ -1,7 +1,7 @@
 /** Calls with options that queue nothing, or are tried elsewhere: machines, tools, and what describes kernels and types. */
 import { join } from 'node:path'
 import { defineKernel, Module, Program, struct } from 'cuda-streams'
-import { compileCu, cuRollup } from 'cuda-streams/cu'
+import { compileCu, compileTriton, cuRollup } from 'cuda-streams/cu'
 import { traceOperations } from 'cuda-streams/opentelemetry'
 import { Recorder } from 'cuda-streams/recording'
 import { declareAccess, Sanitizer, sanitize } from 'cuda-streams/sanitizer'
@@ -55,7 +55,10 @@ const toolCalls: readonly Call[] = [
   apart(READ_FIRST, 'defineKernel()', 'defineKernel', KERNEL, (o) => defineKernel(o)),
   apart('describes a type, and knows no driver', 'struct()', 'struct', ['alignment'], (o) => struct({ x: 'f32' }, o)),
   apart(COMPILES, 'compileCu()', 'compileCu', ['arch', 'cubins', 'options'], (o) => compileCu('none.cu', o)),
-  apart(COMPILES, 'cuRollup()', 'cuRollup', ['arch', 'cubins', 'options', 'declarations'], (o) => cuRollup(o)),
+  apart(COMPILES, 'compileTriton()', 'compileTriton', ['arch', 'python'], (o) => compileTriton('none.py', o)),
+  apart(COMPILES, 'cuRollup()', 'cuRollup', ['arch', 'cubins', 'options', 'declarations', 'python'], (o) =>
+    cuRollup(o),
+  ),
 
   apart(
     MACHINES,

@@ -51,7 +51,7 @@ test('Rollup and Vite load kernels, watch their headers, and show mistakes at th
 
 test('esbuild gets the same in its own form', { skip }, async () => {
   const folder = project()
-  let load: ((given: { path: string }) => Promise<CuEsbuildModule>) | undefined
+  let load: ((given: { path: string }) => Promise<CuEsbuildModule | undefined>) | undefined
   cuEsbuild({ declarations: false, options: ['-DOTHER=1'] }).setup({
     onLoad: ({ filter }, given) => {
       assert.ok(filter.test('own.cu') && !filter.test('own.cu.js'))
@@ -61,12 +61,12 @@ test('esbuild gets the same in its own form', { skip }, async () => {
   assert.ok(load)
   const [own, wrong, header] = ['own.cu', 'wrong.cu', 'own.h'].map((name) => join(folder, name))
   assert.ok(own && wrong && header)
-  const { contents, loader, watchFiles } = await load({ path: own })
+  const { contents, loader, watchFiles } = (await load({ path: own })) ?? {}
   assert.match(contents ?? '', /^export const k = defineKernel/m)
   assert.deepEqual([loader, watchFiles], ['js', [own, header]])
   assert.ok(!existsSync(join(folder, 'own.d.cu.ts')))
   const location = { file: wrong, line: 3, column: 9, lineText: '    *x = unknown;' }
-  assert.deepEqual((await load({ path: wrong })).errors, [{ text: 'identifier "unknown" is undefined', location }])
+  assert.deepEqual((await load({ path: wrong }))?.errors, [{ text: 'identifier "unknown" is undefined', location }])
 })
 
 test('options of other names are refused when the plug-in is made', () => {

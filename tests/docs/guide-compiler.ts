@@ -38,6 +38,14 @@ const STRICT = {
 const KERNELS = `export declare const axpy: import('cuda-streams').DefinedKernel<readonly [a: 'f32', x: 'in f32*', y: 'inout f32*', n: 'i32']>
 `
 
+/** What the guides import of files of Python. */
+const TRITON_KERNELS = {
+  'softmax.d.py.ts': `export declare const softmax: import('cuda-streams/triton').TritonKernel<readonly [out: 'out f32*', x: 'in f32*', stride: 'i32', n: 'i32'], { readonly BLOCK: 1024 }>
+`,
+  'matmul.d.py.ts': `export declare const matmul: import('cuda-streams/triton').TritonKernel<readonly [a: 'in f32*', b: 'in f32*', c: 'out f32*', n: 'i32'], { readonly BLOCK: 32 | 64 }>
+`,
+}
+
 export class GuideCompiler {
   readonly #folder: string
   readonly #exported = exportedNames()
@@ -83,6 +91,7 @@ export class GuideCompiler {
     const compilerOptions = { ...STRICT, ...roots, ...(prelude && { lib: ['es2023', 'esnext.disposable'] }) }
     writeFileSync(join(folder, 'tsconfig.json'), JSON.stringify({ compilerOptions, include: ['*'] }))
     for (const name of ['axpy.d.cu.ts', 'axpy.cu.d.ts']) writeFileSync(join(folder, name), KERNELS)
+    for (const [name, text] of Object.entries(TRITON_KERNELS)) writeFileSync(join(folder, name), text)
     if (prelude !== undefined) writeFileSync(join(folder, 'prelude.ts'), prelude)
     // What comes before the code stands on its first line, so that errors name the line of the block.
     for (const block of blocks) writeFileSync(join(folder, fileOf(block)), `${textOf(block)}\nexport {}\n`)

@@ -27,6 +27,7 @@ declare global {
   const config: cuda.LaunchConfig
   const python: import('cuda-streams/python').Python
   const compileCu: typeof import('cuda-streams/cu').compileCu
+  const compileTriton: typeof import('cuda-streams/cu').compileTriton
   const float32Array: Float32Array
   const file: import('node:stream').Readable
   function queueOurWork(handle: bigint): void

@@ -40,6 +40,7 @@ const FIELDS: Readonly<Record<string, string>> = {
   Module: 'device serial',
   Kernel: 'name module',
   DefinedKernel: 'name',
+  TritonKernel: 'name configs',
   CudaError: 'code number call',
   Python: 'version library executable',
   PythonError: 'type traceback',

@@ -33,6 +33,7 @@ import type { DefinedKernel } from '../kernels/defined-kernel.js'
 import type { Kernel, LaunchConfig } from '../kernels/kernel.js'
 import type { ArgumentsOf, ParameterType } from '../kernels/kernel-signature.js'
 import { isKernel, type LaunchNode, launchOn, refuseArguments, updateNode } from '../kernels/launchable.js'
+import type { TritonKernel } from '../kernels/triton-kernel.js'
 import type { BufferImpl, OpenMemory } from '../memory/buffer.js'
 import type { DeviceBuffer } from '../memory/device-buffer.js'
 import type { PinnedBuffer } from '../memory/pinned-buffer.js'
@@ -281,7 +282,9 @@ export class Graph extends HandleObject {
    * const [first] = graph.nodesOf(axpy)
    * ```
    */
-  nodesOf<S extends readonly ParameterType[]>(kernel: Kernel<S> | DefinedKernel<S>): readonly KernelNode<S>[] {
+  nodesOf<S extends readonly ParameterType[]>(
+    kernel: Kernel<S> | DefinedKernel<S> | TritonKernel<S>,
+  ): readonly KernelNode<S>[] {
     openGraph(this)
     if (!isKernel(kernel)) throw invalidType('kernel', 'a Kernel or a DefinedKernel', kernel)
     return withBodies(this.nodes).filter(

@@ -9,6 +9,7 @@ import type { DefinedKernel } from '../kernels/defined-kernel.js'
 import type { Extent, Kernel, LaunchConfigOptions } from '../kernels/kernel.js'
 import type { ArgumentsOf, ParameterType } from '../kernels/kernel-signature.js'
 import type { NodeKernel } from '../kernels/launchable.js'
+import type { TritonKernel } from '../kernels/triton-kernel.js'
 import type { CapturedCopy, CapturedFill, NodeNote, NotedNode } from '../streams/capture-record.js'
 
 /** The state of a node, which the library has by its public object. */
@@ -71,7 +72,7 @@ export class KernelNode<S extends readonly ParameterType[] = readonly ParameterT
   /** The kernel's name. */
   readonly name: string
   /** The kernel that was launched; undefined if another library launched it, such as cuBLAS. */
-  readonly kernel: Kernel<S> | DefinedKernel<S> | undefined
+  readonly kernel: Kernel<S> | DefinedKernel<S> | TritonKernel<S> | undefined
   /** The configuration that it was captured with, its grid also where that was given as `threads`, if this library launched it. */
   readonly config: (LaunchConfigOptions & { readonly grid: Extent; readonly block: Extent }) | undefined
   /** The arguments that it was captured with, as they were given; undefined if another library launched it. An update leaves them as they are. */
@@ -82,7 +83,7 @@ export class KernelNode<S extends readonly ParameterType[] = readonly ParameterT
     index: number,
     after: readonly GraphNode[],
     name: string,
-    kernel: Kernel<S> | DefinedKernel<S> | undefined,
+    kernel: Kernel<S> | DefinedKernel<S> | TritonKernel<S> | undefined,
     config: (LaunchConfigOptions & { readonly grid: Extent; readonly block: Extent }) | undefined,
     args: ArgumentsOf<S> | undefined,
   ) {
@@ -266,7 +267,7 @@ function nodeOf(
   if (note === undefined || !('shape' in note)) {
     return new KernelNode(index, after, name ?? 'unknown', undefined, undefined, undefined)
   }
-  const kernel = note.kernel as Kernel | DefinedKernel
+  const kernel = note.kernel as Kernel | DefinedKernel | TritonKernel
   return new KernelNode(index, after, kernel.name, kernel, configOf(note.shape), Object.freeze([...note.args]) as never)
 }
 

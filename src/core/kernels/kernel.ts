@@ -384,14 +384,14 @@ export class KernelImpl implements LaunchedKernel {
     throw stateError('ERR_DEVICE_MISMATCH', `The ${this.label} is on ${device}, and ${stream} on ${stream.device}`)
   }
 
-  /** `kernel` is the object that the program launches. */
-  launch(stream: StreamImpl, config: unknown, args: unknown[], kernel: object): void {
+  /** `kernel` is the object that the program launches, and `given` the arguments that it passes. */
+  launch(stream: StreamImpl, config: unknown, args: unknown[], kernel: object, given: readonly unknown[] = args): void {
     // Before anything is opened: a getter of the configuration may close it.
     const shape = this.#shapes.of(config as LaunchConfig)
     this.#checkDevice(stream)
     const conditions = this.#takesConditions ? args.flatMap((given) => conditionImplOf(given) ?? []) : NO_CONDITIONS
     // The arguments are changed into what is launched: a node tells what the program gave.
-    const captured = capturesUnderWay() ? [...args] : NO_ARGUMENTS
+    const captured = capturesUnderWay() ? [...given] : NO_ARGUMENTS
     const checked = checkArguments(this.name, this.uses, args)
     stream.reserve(1)
     this.checkOpen()

@@ -296,7 +296,7 @@ export const VARIABLES = {
     default: '',
     defaultText: "the shell's",
     parse: text,
-    doc: 'what [cuda-streams/python](../guides/python.md#which-python) starts',
+    doc: 'what [cuda-streams/python](../guides/python.md#which-python) starts, and [Triton](../guides/triton.md) runs in',
   }),
   nvml: new LibraryVariable('CUDA_STREAMS_NVML', '[NVML](../guides/performance.md#figures-of-the-device)', {
     title: "NVML, NVIDIA's management library,",

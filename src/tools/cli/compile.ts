@@ -1,12 +1,15 @@
-/** `cuda-streams compile`: files of CUDA C++ as modules of JavaScript, with declarations. */
+/** `cuda-streams compile`: files of CUDA C++ and of Triton as modules of JavaScript, with declarations. */
 import { type FSWatcher, mkdirSync, watch } from 'node:fs'
 import { basename, dirname, join, relative, resolve } from 'node:path'
 import { compileCu } from '../../cu/compile-cu.js'
+import { declarationFile, isPython } from '../../cu/compile-file.js'
 import type { CuKernel, CuStruct } from '../../cu/compiled-cu.js'
 import { typeText } from '../../cu/cu-module.js'
 import { isCuError } from '../../cu/diagnostics.js'
+import { compileTriton } from '../../cu/triton/compile-triton.js'
+import type { CompiledTritonKernel } from '../../cu/triton/compiled-triton.js'
 import { writeChanged } from '../../cu/write-changed.js'
-import { messageOf } from '../../foundation/base/errors.js'
+import { invalidValue, messageOf } from '../../foundation/base/errors.js'
 import { printError } from '../../foundation/base/standard-error.js'
 
 export interface CompileRequest {
@@ -79,21 +82,18 @@ async function compileOne(
   { out, arch, cubins, options, types, ptx }: CompileRequest,
 ): Promise<{ readonly text: string; readonly compiles: boolean; readonly includes: readonly string[] }> {
   try {
-    const compiled = await compileCu(file, { arch, cubins, options })
-    const name = basename(file).replace(/\.cu$/, '')
+    const compiled = await compiledFile(file, { arch, cubins, options })
+    const name = basename(file)
     const folder = out ?? dirname(file)
     mkdirSync(folder, { recursive: true })
     const written = {
-      [`${name}.d.cu.ts`]: compiled.declaration,
-      ...(types ? {} : { [`${name}.cu.js`]: compiled.module, [`${name}.cu.d.ts`]: compiled.declaration }),
-      ...(ptx ? { [`${name}.ptx`]: compiled.ptx } : {}),
+      [declarationFile(name)]: compiled.declaration,
+      ...(types ? {} : { [`${name}.js`]: compiled.module, [`${name}.d.ts`]: compiled.declaration }),
+      ...(ptx ? compiled.ptx : {}),
     }
     for (const [path, text] of Object.entries(written)) writeChanged(join(folder, path), text)
     const names = Object.keys(written).map((path) => relative('.', join(folder, path)))
-    const lines = [
-      `${relative('.', file)} -> ${names.join(', ')}`,
-      ...compiled.kernels.map((kernel) => lineOf(kernel, compiled.structs)),
-    ]
+    const lines = [`${relative('.', file)} -> ${names.join(', ')}`, ...compiled.lines]
     const text = [...lines, ...compiled.notes.map((note) => `  note: ${note}`)].join('\n')
     return { text, compiles: true, includes: compiled.includes }
   } catch (error) {
@@ -101,7 +101,46 @@ async function compileOne(
   }
 }
 
-function lineOf({ name, signature, parameterNames }: CuKernel, structs: readonly CuStruct[]): string {
+/** What comes of a file, as the command writes and prints it. */
+interface WrittenFile {
+  readonly module: string
+  readonly declaration: string
+  readonly includes: readonly string[]
+  readonly notes: readonly string[]
+  /** A line for each kernel. */
+  readonly lines: readonly string[]
+  /** The code, by the names of files. */
+  readonly ptx: Readonly<Record<string, string>>
+}
+
+async function compiledFile(
+  file: string,
+  { arch, cubins, options }: Pick<CompileRequest, 'arch' | 'cubins' | 'options'>,
+): Promise<WrittenFile> {
+  if (!isPython(file)) {
+    const compiled = await compileCu(file, { arch, cubins, options })
+    const lines = compiled.kernels.map((kernel) => lineOf(kernel, compiled.structs))
+    return { ...compiled, lines, ptx: { [basename(file).replace(/\.cu$/, '.ptx')]: compiled.ptx } }
+  }
+  if (cubins.length > 0 || options.length > 0)
+    throw invalidValue(`${file} is compiled by Triton, to PTX: --cubin and the options behind -- are NVRTC's`)
+  const compiled = await compileTriton(file, { arch })
+  const code = compiled.kernels.flatMap(({ name, configs }) =>
+    configs.flatMap(({ variants }, config) =>
+      variants.map(({ ptx }, variant): [string, string] => [`${name}.${config}.${variant}.ptx`, `${ptx}\n`]),
+    ),
+  )
+  const lines = compiled.kernels.map((kernel) => `${lineOf(kernel, [])}${configurations(kernel)}`)
+  return { ...compiled, lines, ptx: Object.fromEntries(code) }
+}
+
+function lineOf(
+  { name, signature, parameterNames }: Pick<CuKernel, 'name' | 'signature' | 'parameterNames'>,
+  structs: readonly CuStruct[],
+): string {
   const parameters = signature.map((type, index) => `${parameterNames[index]}: ${typeText(type, structs)}`)
   return `  ${name}(${parameters.join(', ')})`
 }
+
+const configurations = ({ configs }: CompiledTritonKernel): string =>
+  configs.length === 1 ? '' : `, in ${configs.length} configurations`

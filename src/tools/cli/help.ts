@@ -29,14 +29,15 @@ Examples:
   cuda-streams doctor --json dist/server.js`,
     },
     compile: {
-      usage: 'compile FILE.cu... [--out DIR] [--arch ARCH] [--cubin ARCH]... [--types] [--ptx] [--watch] [-- OPTIONS]',
-      does: 'makes a module of JavaScript of each file of CUDA C++',
+      usage: 'compile FILE... [--out DIR] [--arch ARCH] [--cubin ARCH]... [--types] [--ptx] [--watch] [-- OPTIONS]',
+      does: 'makes a module of JavaScript of each file of CUDA C++ or Triton',
       options: ['out', 'arch', 'cubin', 'types', 'ptx', 'watch'],
       help: `Makes a module of JavaScript of each file of CUDA C++, FILE.cu.js, which exports its kernels, with declarations for
-TypeScript. It needs NVRTC, and no GPU. The exit code is 1 if a file does not compile.
+TypeScript. It needs NVRTC, and no GPU. Of a file of Python with Triton kernels it makes FILE.py.js; that needs a Python
+with Triton, which CUDA_STREAMS_PYTHON names, or else the first on the PATH. The exit code is 1 if a file does not compile.
 
   --out DIR          where to write (default: beside each file)
-  --arch ARCH        the lowest architecture to compile for (default compute_75)
+  --arch ARCH        the lowest architecture to compile for (default compute_75; for Triton compute_80)
   --cubin ARCH       machine code for such GPUs, too, as for sm_90; may be given several times
   --types            only declarations, FILE.d.cu.ts, for imports of FILE.cu itself
   --ptx              the code as FILE.ptx, too
@@ -44,7 +45,7 @@ TypeScript. It needs NVRTC, and no GPU. The exit code is 1 if a file does not co
   OPTIONS            for NVRTC
 
 Examples:
-  cuda-streams compile axpy.cu
+  cuda-streams compile axpy.cu softmax.py
   cuda-streams compile kernels/*.cu --out dist --cubin sm_90 -- -I include -DTILE=32`,
     },
     check: {

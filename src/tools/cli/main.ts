@@ -82,7 +82,7 @@ async function read(): Promise<Wanted> {
   const wrong = Object.keys(values).find((name) => !allowed.includes(name))
   if (wrong !== undefined) throw new Error(`${command} has no option --${wrong}`)
   if (command === 'compile') {
-    if (files.length === 0) throw new Error('compile needs a file of CUDA C++')
+    if (files.length === 0) throw new Error('compile needs a file of CUDA C++, or one of Python with Triton kernels')
     return { what: 'compile', request: { files, out, arch, cubins, types, ptx, watch, options } }
   }
   if (command === 'sanitize' || command === 'record') {
