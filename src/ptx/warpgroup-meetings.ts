@@ -1,11 +1,13 @@
 /** The places where the four warps of a warpgroup meet: `wgmma.mma_async`, which multiplies matrices of all of them. */
 
+import { describeInstruction } from './decoding.js'
 import type { KernelCode } from './kernel-code.js'
 import type { LaunchReports } from './launch-reports.js'
 import type { LaunchRunTime } from './launch-run-time.js'
 import type { Stop } from './program.js'
 import type { Resident } from './resident.js'
 import { GONE, meetsInWarpgroup, READY, type ThreadPlaces, WAITING } from './thread-places.js'
+import { hazardsOf } from './warpgroup-hazards.js'
 import { WARPGROUP_THREADS, WarpgroupMatrices } from './warpgroup-matrices.js'
 
 /** The numbers of the warps of a warpgroup. */
@@ -28,6 +30,7 @@ export class WarpgroupMeetings {
     const { threads } = this.places
     if (threads % WARPGROUP_THREADS !== 0) return false
     const stops = WARPS.map(() => stop)
+    this.#reportHazards(resident, stop, 0)
     for (let first = 0; first < threads; first += WARPGROUP_THREADS) this.#matrices.multiply(resident, stops, first)
     return true
   }
@@ -45,6 +48,7 @@ export class WarpgroupMeetings {
       const { instruction } = stop.at
       if (stops.length < WARPS.length) continue
       if (stops.some(({ at }) => at?.instruction.opcode !== instruction.opcode)) continue
+      this.#reportHazards(resident, stop, first)
       this.#matrices.multiply(resident, stops, first)
       for (let thread = first; thread < first + WARPGROUP_THREADS; thread++) {
         if (resident.status[thread] === WAITING) resident.status[thread] = READY
@@ -52,6 +56,19 @@ export class WarpgroupMeetings {
       any = true
     }
     return any
+  }
+
+  /** Reports the registers of a product that its function touches too early. */
+  #reportHazards(resident: Resident, { at, fn }: Stop, first: number): void {
+    if (at === undefined || !this.reports.areWanted) return
+    for (const { kind, product, other, register } of hazardsOf(fn.flow).get(at) ?? []) {
+      const of = describeInstruction(other.instruction)
+      const message =
+        kind === 'early read'
+          ? `'${register}' of a product is read by ${of}, and no wgmma.wait_group stands between`
+          : `'${register}' of a product is changed by ${of}, and no wgmma.fence stands between`
+      this.reports.find('unfinished-product', message, [first], product, resident)
+    }
   }
 
   /** The stop at which a warp waits to multiply: 'ended' if none of its lanes is left, 'elsewhere' if some are not there. */

@@ -113,6 +113,45 @@ test('stores of other warps race with a product that no barrier stands before', 
   assert.deepEqual(found(first.text), [])
 })
 
+describe('registers of a product', () => {
+  const WAIT = 'wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 0;'
+  const found = (text: string): readonly (readonly [kind: string, message: string])[] => {
+    const all: KernelFinding[] = []
+    played({ ...first, text }, { report: (finding) => all.push(finding) })
+    return all.map(({ kind, message }) => [kind, message])
+  }
+  const messageOf = (text: string): string => {
+    const [one, ...others] = found(text)
+    assert.deepEqual([one?.[0], others], ['unfinished-product', []])
+    return one?.[1] ?? ''
+  }
+  test('that are left alone until wait_group are no finding', () => assert.deepEqual(found(first.text), []))
+  test('that are read before wait_group', () => {
+    const early = /'%d0' of a product is read by 'st\.global\.f32' .*, and no wgmma\.wait_group stands between/
+    assert.match(messageOf(first.text.replace(WAIT, '')), early)
+    assert.match(messageOf(first.text.replace('wait_group.sync.aligned 0', 'wait_group.sync.aligned 1')), early)
+  })
+  test('of the group before are read while the next one is under way', () => {
+    const second = MULTIPLY.replace(/\{[^}]*\}/, (list) => list.replaceAll('%d', '%f'))
+    const two = `wgmma.commit_group.sync.aligned; ${second} wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 1;`
+    const text = first.text.replace(WAIT, two).replace('.reg .f32 %d<12>;', '.reg .f32 %d<12>, %f<12>;')
+    assert.deepEqual(found(text), [])
+  })
+  test('that are changed without a fence', () => {
+    assert.match(
+      messageOf(first.text.replace('wgmma.fence.sync.aligned;', '')),
+      /'%d0' of a product is changed by 'ld\.global\.f32' .*, and no wgmma\.fence stands between/,
+    )
+  })
+  test('that are moved alone are not touched', () => {
+    const moved = `mov.f32 %f0, %d0; mov.f32 %d0, %f0; ${WAIT}`
+    assert.deepEqual(
+      found(first.text.replace(WAIT, moved).replace('.reg .f32 %d<12>;', '.reg .f32 %d<12>, %f<1>;')),
+      [],
+    )
+  })
+})
+
 describe('what ptxas refuses of wgmma is refused', () => {
   const load = (line: string, head = '.version 8.4\n.target sm_90a'): void => {
     using simulation = simulate()
