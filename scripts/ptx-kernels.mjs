@@ -56,10 +56,12 @@ for (const file of sourcesIn(folder)) {
   if (!isWanted(name)) continue
   // Line tables of the headers would be most of that file.
   const lines = name === 'waiting' ? [] : ['-lineinfo']
-  for (const arch of [75, 90]) {
+  // Warpgroups are of one architecture alone.
+  for (const arch of name === 'warpgroups' ? ['90a'] : ['75', '90']) {
     const options = [`--gpu-architecture=compute_${arch}`, '--device-int128', ...lines]
     const ptx = withoutFolders(compile(join(folder, file), file, options))
-    writeFileSync(join(folder, `${name}.sm_${arch}.ptx`), ptx)
-    console.log(`${name}.sm_${arch}.ptx: ${ptx.length} bytes`)
+    const target = `${name}.sm_${arch.slice(0, 2)}.ptx`
+    writeFileSync(join(folder, target), ptx)
+    console.log(`${target}: ${ptx.length} bytes`)
   }
 }

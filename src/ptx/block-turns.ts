@@ -5,9 +5,20 @@ import { pickFrom } from './launch-options.js'
 import { EXITED, MIXED } from './layout.js'
 import type { Stop } from './program.js'
 import type { Resident } from './resident.js'
-import { GONE, meetsAtBarrier, operationOf, READY, type ThreadPlaces, WAITING, YIELDED } from './thread-places.js'
+import {
+  GONE,
+  meetsAtBarrier,
+  meetsBeyondWarp,
+  meetsInWarpgroup,
+  operationOf,
+  READY,
+  type ThreadPlaces,
+  WAITING,
+  YIELDED,
+} from './thread-places.js'
 import type { ThreadRunner } from './thread-runner.js'
 import type { WarpMeetings } from './warp-meetings.js'
+import type { WarpgroupMeetings } from './warpgroup-meetings.js'
 
 export interface TurnOptions {
   /** Picks one of so many warps that could run next; without it they run in order. */
@@ -55,6 +66,7 @@ export class BlockTurns {
     private readonly runner: ThreadRunner,
     private readonly places: ThreadPlaces,
     private readonly warpMeetings: WarpMeetings,
+    private readonly warpgroups: WarpgroupMeetings,
     private readonly barriers: Barriers,
     private readonly options: TurnOptions,
   ) {
@@ -107,6 +119,7 @@ export class BlockTurns {
       return true
     }
     if (operation.startsWith('barrier')) return false
+    if (meetsInWarpgroup(stop)) return this.warpgroups.meetAll(resident, stop)
     return this.warpMeetings.meetRange(resident, stop, 0, this.places.threads)
   }
 
@@ -189,7 +202,7 @@ export class BlockTurns {
         if (ran) progress = true
       }
       effort.turnEnd = end
-      if (this.barriers.meet(resident)) {
+      if (this.warpgroups.meet(resident) || this.barriers.meet(resident)) {
         progress = true
         if (this.places.unite(resident)) return undefined
         if (this.options.choose !== undefined) return 'others'
@@ -274,12 +287,12 @@ export class BlockTurns {
       }
       if (place.kind === 'meeting') {
         const operation = operationOf(place)
-        const isBarrier = operation.startsWith('barrier')
-        if (operation.endsWith('.arrive') || (!isBarrier && !this.#areAllOfWarp(resident, from, to, first, end))) {
+        const isWide = meetsBeyondWarp(place)
+        if (operation.endsWith('.arrive') || (!isWide && !this.#areAllOfWarp(resident, from, to, first, end))) {
           for (let thread = from; thread < to; thread++) this.places.classify(resident, thread)
           return true
         }
-        if (isBarrier || !this.warpMeetings.meetRange(resident, place, from, to)) {
+        if (isWide || !this.warpMeetings.meetRange(resident, place, from, to)) {
           status.fill(WAITING, from, to)
           return true
         }

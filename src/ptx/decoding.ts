@@ -28,10 +28,6 @@ const WAYS_OUT: readonly (readonly [pattern: RegExp, what: string])[] = [
     /^(cp\.async\.bulk|cp\.reduce|multimem|tensormap|fence\.proxy\.tensormap)/,
     'bulk copies (TMA) are not simulated: use cp.async or plain loads where the target is the simulator',
   ],
-  [
-    /^wgmma/,
-    'warp-group matrix instructions are not simulated: use mma.sync or wmma where the target is the simulator',
-  ],
   [/^tcgen05/, 'tensor memory is not simulated: use mma.sync or wmma where the target is the simulator'],
   [/^(mapa|getctarank|clusterlaunch)/, 'clusters are not simulated: launch without them'],
 ]
@@ -182,7 +178,10 @@ export function accessesOf({ instruction, form, operands }: Decoded): Accesses {
     for (const each of parameters) registersOf(each, reads)
     return { reads, writes }
   }
-  for (const { name, written } of form.operands) registersOf(operands[name], written ? writes : reads)
+  for (const { name, written, read } of form.operands) {
+    if (read) registersOf(operands[name], reads)
+    if (written) registersOf(operands[name], writes)
+  }
   return { reads, writes }
 }
 

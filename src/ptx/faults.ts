@@ -70,6 +70,7 @@ export interface KernelFinding {
     | 'diverging-barrier'
     | 'shuffle-from-absent-lane'
     | 'lane-not-in-mask'
+    | 'unfinished-product'
     | 'uninitialised-read'
   readonly message: string
   readonly kernel: string

@@ -5,7 +5,7 @@
  * A pattern is an opcode with its modifiers: `?ftz` may be left out, `T:u32|s32` is one of several by the name T,
  * `?rnd:rn|rz` one of several that may be left out. Modifiers stand in any order, but `!` marks a word of the instruction's name, which stays
  * where it is: `mul.!lo` is no multiplication without it. Operands have a role and a type: d, p and q are written, the others
- * read; `W` is the type twice as wide as T. `->b1` stands for a destination of which only that part is written, as in `%r1.b1`, and `-ab` and `-c`
+ * read, and `d+` is both; `W` is the type twice as wide as T. `->b1` stands for a destination of which only that part is written, as in `%r1.b1`, and `-ab` and `-c`
  * for operands with a minus (video-operands.ts).
  */
 import { COMPARISON_FORMS } from './forms/comparisons.js'
@@ -19,6 +19,7 @@ import { MATRIX_FORMS } from './forms/matrices.js'
 import { MEMORY_FORMS } from './forms/memory.js'
 import { TEXTURE_FORMS } from './forms/textures.js'
 import { VIDEO_FORMS } from './forms/video.js'
+import { WARPGROUP_FORMS } from './forms/warpgroup.js'
 import { bitsOf } from './syntax.js'
 
 export { conditionOf, packedConditions } from './forms/comparisons.js'
@@ -36,6 +37,7 @@ export const FORMS: readonly Form[] = [
   ...CONTROL_FORMS,
   ...MATRIX_FORMS,
   ...TEXTURE_FORMS,
+  ...WARPGROUP_FORMS,
 ]
 
 const byOpcode = new Map<string, Form[]>()

@@ -18,6 +18,11 @@ export class LaunchReports {
     private readonly options: LaunchOptions,
   ) {}
 
+  /** Whether somebody gets the findings. */
+  get areWanted(): boolean {
+    return this.options.report !== undefined
+  }
+
   /** The coordinates in the grid of the block with this number. */
   tripleOf(number: number): Triple {
     const { grid } = this.configuration

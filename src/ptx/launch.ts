@@ -24,6 +24,7 @@ import { type RecordedAccesses, takeMarks, withListed } from './recorded-accesse
 import { ThreadPlaces } from './thread-places.js'
 import { ThreadRunner } from './thread-runner.js'
 import { WarpMeetings } from './warp-meetings.js'
+import { WarpgroupMeetings } from './warpgroup-meetings.js'
 
 /** The work that a launch did, for a model of time. */
 export interface LaunchStatistics {
@@ -124,6 +125,7 @@ export class KernelLaunch {
       this.#runner,
       places,
       new WarpMeetings(code, places, this.#reports, this.#runTime),
+      new WarpgroupMeetings(code, places, this.#reports, this.#runTime),
       new Barriers(code, places, this.#reports),
       { choose, mayWait: waits || choose !== undefined },
     )

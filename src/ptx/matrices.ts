@@ -1,15 +1,13 @@
 /**
- * Operations on matrices that a warp holds in its registers: mma, wmma, ldmatrix, stmatrix and movmatrix.
- *
- * Integers and f64 are exact, as on the GPU. Products of narrower floats are exact, too; their sum is taken in f64, in the
- * order of k, and rounded once at the end, to the nearest. NVIDIA does not specify the order or the rounding of tensor
- * cores, so the last bits of f32 and f16 results may differ.
+ * Operations on matrices that a warp holds in its registers: mma, wmma, ldmatrix, stmatrix and movmatrix. Integers and f64 are exact, and sums of
+ * products of narrower floats are those of an H200 (tensor-sums.ts).
  */
 import type { Decoded } from './decoding.js'
 import {
   bf16Value,
   E4M3,
   E5M2,
+  fma32,
   fma64,
   halfBits,
   halfValue,
@@ -18,6 +16,7 @@ import {
   smallValue,
   tf32Value,
 } from './numbers.js'
+import { type FloatProduct, sumsOfFloats } from './tensor-sums.js'
 import { bitsOfFloat32, floatOfBits, type Gathering } from './warp-operations.js'
 
 export interface MatrixMemory {
@@ -240,23 +239,9 @@ function multiply(gathering: Gathering, layout: Layout): void {
   const c = gather(gathering, 'c', sumType, n, m, (lane, element, perWord, perLane) =>
     layout.c(lane, element, shape, perLane, perWord),
   )
-  const d = new Float64Array(m * n)
-  const isBits = aType === 'b1'
-  const direction = ROUNDINGS[(modifiers['rnd'] ?? modifiers['rounded'] ?? 'rn') as keyof typeof ROUNDINGS]
   const isDouble = resultType === 'f64'
-  for (let row = 0; row < m; row++) {
-    const firstColumn = Math.floor(row / shape.m) * n
-    for (let column = 0; column < n; column++) {
-      let sum = c[row * n + column] ?? 0
-      for (let at = 0; at < k; at++) {
-        const [x, y] = [a[row * k + at] ?? 0, b[at * columns + firstColumn + column] ?? 0]
-        if (isBits) sum += modifiers['op'] === 'and' ? x & y : x ^ y
-        else if (isDouble) sum = fma64(x, y, sum, direction)
-        else sum += x * y
-      }
-      d[row * n + column] = sum
-    }
-  }
+  const given: Matrices = { m, n, k, columns, a, b, c, types: [aType, bType, resultType], rowsOfProduct: shape.m }
+  const d = isDouble || resultType === 's32' ? exactProduct(given, modifiers) : roundedProduct(given, layout)
   const perWord = wordsOf(resultType)
   const registers = gathering.countOf('d')
   const perLane = registers * perWord
@@ -281,6 +266,80 @@ function multiply(gathering: Gathering, layout: Layout): void {
       gathering.result(lane, register, word)
     }
   }
+}
+
+/** Matrices as values, row by row: `columns` is the number of columns of b, and `rowsOfProduct` that of the rows which the same columns of b meet. */
+interface Matrices extends Shape {
+  readonly columns: number
+  readonly rowsOfProduct: number
+  readonly a: Float64Array
+  readonly b: Float64Array
+  readonly c: Float64Array
+  readonly types: readonly [a: string, b: string, result: string]
+}
+
+/** The product of matrices of integers, bits or f64. */
+function exactProduct(matrices: Matrices, modifiers: Decoded['modifiers']): Float64Array {
+  const { m, n, k, columns, rowsOfProduct, a, b, c, types } = matrices
+  const d = new Float64Array(m * n)
+  const direction = ROUNDINGS[(modifiers['rnd'] ?? modifiers['rounded'] ?? 'rn') as keyof typeof ROUNDINGS]
+  for (let row = 0; row < m; row++) {
+    const firstColumn = Math.floor(row / rowsOfProduct) * n
+    for (let column = 0; column < n; column++) {
+      let sum = c[row * n + column] ?? 0
+      for (let at = 0; at < k; at++) {
+        const [x, y] = [a[row * k + at] ?? 0, b[at * columns + firstColumn + column] ?? 0]
+        if (types[0] === 'b1') sum += modifiers['op'] === 'and' ? x & y : x ^ y
+        else if (types[2] === 'f64') sum = fma64(x, y, sum, direction)
+        else sum += x * y
+      }
+      d[row * n + column] = sum
+    }
+  }
+  return d
+}
+
+/** The product of matrices of narrow floats, with the sums that an H200 makes for a form. */
+function roundedProduct(matrices: Matrices, layout: Layout): ArrayLike<number> {
+  const { n, k, columns, a, b, c, types } = matrices
+  const [aType, bType, type] = types
+  if (layout.products > 1) return productOfQuads(matrices)
+  const across = Float64Array.from({ length: n * k }, (_, at) => b[(at % k) * columns + Math.floor(at / k)] ?? 0)
+  const product = { columns: n, k, aType, bType, type, a, b: across, sums: c }
+  if (aType.startsWith('e')) return productOfEight(product)
+  // wmma takes four tf32 after four, mma eight at once.
+  if (layout === WMMA_LAYOUT && aType === 'tf32') return inTurns(product, (at) => at >> 2)
+  return sumsOfFloats(product)
+}
+
+/** A product in two turns, of which each adds half of the products: `turnOf` says which, by the place along k. */
+function inTurns(product: FloatProduct, turnOf: (at: number) => number): Float32Array {
+  const { k } = product
+  const half = (from: Float64Array, turn: number): Float64Array => from.filter((_, at) => turnOf(at % k) === turn)
+  const part = (turn: number, sums: FloatProduct['sums']): Float32Array =>
+    sumsOfFloats({ ...product, k: k / 2, a: half(product.a, turn), b: half(product.b, turn), sums })
+  return part(1, part(0, product.sums))
+}
+
+/** The product of a warp's matrices of eight bits, which become f16: first two elements of each four, then the others, and then the sum before. */
+function productOfEight(product: FloatProduct): Float32Array {
+  const { sums } = product
+  const asHalves = { ...product, aType: 'f16', bType: 'f16', sums: new Float32Array(sums.length) }
+  return inTurns(asHalves, (at) => (at >> 1) & 1).map((sum, at) => sum + (sums[at] ?? 0))
+}
+
+/** The product of m8n8k4 in f16, which a GPU from sm_75 on makes of multiplications and additions in f32, the sum before at last. */
+function productOfQuads({ m, n, k, columns, rowsOfProduct, a, b, c, types }: Matrices): Float32Array {
+  const d = new Float32Array(m * n)
+  for (let at = 0; at < d.length; at++) {
+    const row = Math.floor(at / n)
+    const column = Math.floor(row / rowsOfProduct) * n + (at % n)
+    // A sum in f32 begins with a zero, which takes the sign from another zero.
+    let sum = Math.fround((a[row * k] ?? 0) * (b[column] ?? 0)) + (types[2] === 'f32' ? 0 : -0)
+    for (let next = 1; next < k; next++) sum = fma32(a[row * k + next] ?? 0, b[next * columns + column] ?? 0, sum)
+    d[at] = sum + (c[at] ?? 0)
+  }
+  return d
 }
 
 /** The value that `.satfinite` gives: infinity becomes the largest number, and NaN zero. */

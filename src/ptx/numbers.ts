@@ -122,6 +122,11 @@ function fma(a: number, b: number, c: number, format: Format, mode: number): num
   return rounded(sum(product(exact(a), exact(b)), exact(c), mode), format, mode)
 }
 
+/** Computes a * b + c, rounded once to the nearest f32. */
+export function fma32(a: number, b: number, c: number): number {
+  return fma(a, b, c, F32, ROUNDINGS.rn)
+}
+
 /** Computes a * b + c in f64, rounded once: by exact sums where they are exact, otherwise by integers. */
 export function fma64(a: number, b: number, c: number, mode: number = ROUNDINGS.rn): number {
   if (mode !== ROUNDINGS.rn) return fma(a, b, c, F64, mode)

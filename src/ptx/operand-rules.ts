@@ -17,6 +17,7 @@ import {
   type Register,
   type Variable,
 } from './syntax.js'
+import { whyWarpgroupIsRefused } from './warpgroup-operands.js'
 
 /** Instructions whose operands may be wider than their types. */
 const RELAXED = /^(?:ld|ldu|st|cvt|suld|sust)\./
@@ -90,11 +91,13 @@ class OperandRules {
     }
     if (decoded.form.meaning.kind === 'code' && decoded.form.meaning.code === 'call') return this.#call(instruction)
     if (opcode.startsWith('brx.') && operands[0]?.kind === 'integer') return 'the index is in a register'
-    const own = this.#ofInstruction(decoded)
+    const own = this.#ofInstruction(decoded) ?? whyWarpgroupIsRefused(decoded)
     if (own !== undefined) return own
     for (const { name, type, written } of decoded.form.operands) {
       const operand = decoded.operands[name]
       if (operand === undefined) continue
+      // The fragments and descriptors of a warpgroup have been looked at.
+      if (decoded.form.opcode === 'wgmma' && type !== 'pred' && type !== 'b32') continue
       const why =
         type === 'address'
           ? this.#address(operand, decoded)

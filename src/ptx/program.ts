@@ -629,9 +629,11 @@ function meetingCells(
       }
     }
   }
-  for (const { name, written } of decoded.form.operands) {
+  for (const { name, written, read } of decoded.form.operands) {
     const operand = decoded.operands[name]
-    if (operand !== undefined) add(operand, name, written ? results : sources)
+    if (operand === undefined) continue
+    if (read) add(operand, name, sources)
+    if (written) add(operand, name, results)
   }
   return { sources, results, end }
 }

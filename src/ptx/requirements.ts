@@ -120,13 +120,18 @@ const RULES: readonly Rule[] = [
   [/^mma\.(?:.*\.)?m16n8k(?:4|8|16)\.(?:.*\.)?f64/, 78, 90],
   [/^mma\.(?:.*\.)?and\.popc/, 71, 80],
   [/^mma\.(?:.*\.)?(?:e4m3|e5m2)\./, 84, 89],
+  [/^mma\.(?:.*\.)?(?:m16n8k16\.(?:.*\.)?|f16\.)(?:e4m3|e5m2)\./, 87, 89],
   [/^ldmatrix\./, 65, 75],
   [/^stmatrix\./, 78, 90],
   [/^movmatrix\./, 78, 75],
+  [/^wgmma\./, 80, 90],
+  [/^wgmma\.mma_async\.sp\./, 82, 90],
 ]
 
 /** The forms that only the targets with the features of one architecture have. */
 const OF_ONE_ARCHITECTURE = /^(?:setmaxnreg\.|redux\.(?:.*\.)?f32|cvt\.(?:.*\.)?(?:e2m1x2|e2m3x2|e3m2x2|ue8m0x2))/
+/** The forms that a single target has. */
+const OF_ONE_TARGET: readonly (readonly [pattern: RegExp, target: string])[] = [[/^wgmma\./, 'sm_90a']]
 /** The minimum and maximum of f32, whose forms with three values need more than those with two. */
 const LEAST_OF_THREE = /^(?:min|max)\.(?:.*\.)?f32$/
 
@@ -136,6 +141,8 @@ export interface Requirements {
   /** The least target as a number, such as 90, or 0. */
   readonly target: number
   readonly ofOneArchitecture: boolean
+  /** The only target that has the form; undefined if later ones have it, too. */
+  readonly only: string | undefined
 }
 
 const known = new Map<string, Requirements>()
@@ -159,6 +166,7 @@ export function requirementsOf(opcode: string, operands = 0): Requirements {
     version: `${Math.floor(version / 10)}.${version % 10}`,
     target,
     ofOneArchitecture: OF_ONE_ARCHITECTURE.test(opcode),
+    only: OF_ONE_TARGET.find(([pattern]) => pattern.test(opcode))?.[1],
   }
   // The cache has a limit, so that texts from unknown sources cannot fill the memory.
   if (known.size < 10_000) known.set(key, requirements)
@@ -172,6 +180,8 @@ export function whyFormsAreRefused({ version, target }: PtxText, functions: Iter
     const what = `'${instruction.opcode}' at ${inWords(instruction)}`
     if (isLater(needs.version, version))
       return `${what} came with PTX ${needs.version}, and the text is of version ${version}: compile it for a later one`
+    if (needs.only !== undefined && needs.only !== target)
+      return `${what} is for .target ${needs.only} alone, and the text is for ${target}: compile it for that`
     if (needs.target > Number(digits))
       return `${what} needs .target sm_${needs.target} or later, and the text is for ${target}: compile it for a later one`
     if (needs.ofOneArchitecture && kind === '')

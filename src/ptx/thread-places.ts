@@ -23,6 +23,8 @@ export const OF_CLUSTER = -1
 interface StopFacts {
   readonly status: number
   readonly isBarrier: boolean
+  /** Whether threads of several warps meet there. */
+  readonly meetsBeyondWarp: boolean
   /** Whether the thread arrives at a barrier and goes on without waiting. */
   readonly arrives: boolean
   /** The number of the barrier, if it is a constant and the barrier takes all threads of the block. */
@@ -33,6 +35,16 @@ interface StopFacts {
 
 export function meetsAtBarrier(stop: Stop): boolean {
   return operationOf(stop).startsWith('barrier')
+}
+
+/** Whether the warps of a warpgroup meet at a stop. */
+export function meetsInWarpgroup(stop: Stop): boolean {
+  return operationOf(stop).startsWith('warpgroup')
+}
+
+/** Whether threads of several warps meet at a stop. */
+export function meetsBeyondWarp(stop: Stop): boolean {
+  return meetsAtBarrier(stop) || meetsInWarpgroup(stop)
 }
 
 /** The operation at which threads meet at a stop; an empty text if it is no meeting. */
@@ -181,7 +193,7 @@ export class ThreadPlaces {
     const maskName = stop.kind === 'meeting' && stop.at !== undefined ? maskOperand(stop.at) : undefined
     const constant = cells.find(({ name }) => maskName !== undefined && name === maskName)?.constant
     const mask = constant === undefined ? undefined : Number(BigInt.asIntN(32, constant))
-    const facts = { status, isBarrier, arrives, barrier, mask }
+    const facts = { status, isBarrier, meetsBeyondWarp: isBarrier || meetsInWarpgroup(stop), arrives, barrier, mask }
     this.#stopFacts[state] = facts
     return facts
   }
@@ -204,7 +216,8 @@ export class ThreadPlaces {
   /** Whether a lane waits for others of its warp. */
   waitsInWarp(resident: Resident, first: number, end: number): boolean {
     for (let thread = first; thread < end; thread++) {
-      if (resident.status[thread] === WAITING && !this.factsOf(this.stateOf(resident, thread)).isBarrier) return true
+      if (resident.status[thread] !== WAITING) continue
+      if (!this.factsOf(this.stateOf(resident, thread)).meetsBeyondWarp) return true
     }
     return false
   }

@@ -9,7 +9,7 @@ import { MATRIX_OPERATIONS } from './matrices.js'
 import type { Stop } from './program.js'
 import type { Resident } from './resident.js'
 import { Shuffles } from './shuffles.js'
-import { GONE, meetsAtBarrier, operationOf, READY, type ThreadPlaces, WAITING, YIELDED } from './thread-places.js'
+import { GONE, meetsBeyondWarp, operationOf, READY, type ThreadPlaces, WAITING, YIELDED } from './thread-places.js'
 import { Gathering, maskOperand, WARP_OPERATIONS } from './warp-operations.js'
 
 /**
@@ -102,7 +102,7 @@ export class WarpMeetings {
         continue
       }
       const stop = this.places.stop(state)
-      if (stop.at === undefined || meetsAtBarrier(stop)) continue
+      if (stop.at === undefined || meetsBeyondWarp(stop)) continue
       const name = maskOperand(stop.at)
       const operation = operationOf(stop)
       if (name === undefined) {

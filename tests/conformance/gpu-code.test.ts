@@ -442,10 +442,10 @@ onEveryBackend('code of a GPU', (bench) => {
     const cubin = new Uint8Array([0x7f, 0x45, 0x4c, 0x46, 2, 1, 1])
     assert.throws(() => Module.load(cubin, { device }), { code: 'ERR_UNSUPPORTED', message: /machine code.*PTX/ })
     const bulk = `${HEAD}.visible .entry fine() { ret; }
-.visible .entry not() { wgmma.wait_group.sync.aligned 0; ret; }`
+.visible .entry not() { tcgen05.wait::ld.sync.aligned; ret; }`
     using module = Module.load(bulk, { device })
     assert.equal(module.kernel('fine', []).name, 'fine')
-    assert.throws(() => module.kernel('not', []), { code: 'ERR_UNSUPPORTED', message: /wgmma.*line \d+/ })
+    assert.throws(() => module.kernel('not', []), { code: 'ERR_UNSUPPORTED', message: /tcgen05.*line \d+/ })
   })
 
   test('K4 a kernel that waits for the blocks of its cluster runs in blocks that are clusters of their own', {

@@ -264,7 +264,7 @@ test('a form that the simulator does not run refuses the kernels that reach it, 
     moduleOf(
       kernel(COPY),
       exotic,
-      '.func helper() { wgmma.fence.sync.aligned; ret; }\n',
+      '.func helper() { tcgen05.wait::ld.sync.aligned; ret; }\n',
       kernel('call helper;', 'caller'),
     ),
   )
@@ -272,7 +272,7 @@ test('a form that the simulator does not run refuses the kernels that reach it, 
   machine.run(module, 'k', { block: 16 }, [a, b, 0])
   for (const [name, form] of [
     ['exotic', 'cp.async.bulk.commit_group'],
-    ['caller', 'wgmma.fence.sync.aligned'],
+    ['caller', 'tcgen05.wait::ld.sync.aligned'],
   ] as const) {
     assert.throws(
       () => module.code(name),

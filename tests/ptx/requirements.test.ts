@@ -43,6 +43,11 @@ const FORMS: readonly (readonly [form: string, version: string, target: number, 
   ['cvt.rn.bf16x2.ue8m0x2', '8.6', 100],
   ['add.f32.f16', '8.6', 100],
   ['fma.rn.f32.bf16', '8.6', 100],
+  ['mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e5m2.f32', '8.4', 89],
+  ['mma.sync.aligned.m16n8k16.row.col.f32.e4m3.e5m2.f32', '8.7', 89],
+  ['mma.sync.aligned.m16n8k32.row.col.f16.e4m3.e5m2.f16', '8.7', 89],
+  ['wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16', '8.0', 90],
+  ['wgmma.mma_async.sp.sync.aligned.m64n8k32.f32.f16.f16', '8.2', 90],
   ['mma.sync.aligned.m8n8k4.row.col.f32.f16.f16.f32', '6.4', 70],
   ['isspacep.shared::cluster', '7.8', 90],
   ['ld.global.L1::evict_last.u32', '7.4', 70],
@@ -106,6 +111,7 @@ describe('a text that uses what its own version or target has not is refused whe
     ['6.2', 'sm_30', 'activemask.b32 %r1;'],
     ['7.0', 'sm_80', 'redux.sync.add.u32 %r1, %r2, -1;'],
     ['8.0', 'sm_90a', 'setmaxnreg.inc.sync.aligned.u32 64;'],
+    ['8.0', 'sm_90a', 'wgmma.fence.sync.aligned;'],
   ] as const) {
     it(`but not ${body} in version ${version} for ${target}`, () => {
       using simulation = simulate()

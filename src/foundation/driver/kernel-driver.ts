@@ -170,6 +170,7 @@ export type KernelMistakeKind =
   | 'diverging-barrier'
   | 'shuffle-from-absent-lane'
   | 'lane-not-in-mask'
+  | 'unfinished-product'
   | 'uninitialised-read'
 
 /** Follows the launches of a kernel on the simulator, each time that its code has run. */

@@ -22,6 +22,8 @@ export interface OperandSlot {
   readonly name: string
   readonly type: string
   readonly written: boolean
+  /** Whether the operand is read: all are that are not written, and the sum of a product that goes on. */
+  readonly read: boolean
   readonly optional: boolean
 }
 
@@ -85,8 +87,9 @@ function formOf(pattern: string, operands: string, meaning: Meaning): Form {
     meaning,
     operands: list.map((each) => {
       const [role = '', type = 'T'] = each.split(':')
-      const name = role.replace('?', '')
-      return { name, type, written: /^[dpq]$/.test(name), optional: role.endsWith('?') }
+      const name = role.replace(/[?+]/, '')
+      const written = /^[dpq]$/.test(name)
+      return { name, type, written, read: !written || role.endsWith('+'), optional: role.endsWith('?') }
     }),
   }
 }

@@ -274,8 +274,9 @@ function latestOf(operations: readonly CheckedOperation[]): readonly CheckedOper
  * - `global-memory-race`: warps or blocks of a launch access the same global memory, and nothing orders them
  * - `diverging-barrier`: threads of a block wait at different barriers, or some at none
  * - `shuffle-from-absent-lane`, `lane-not-in-mask`: a warp's operation with lanes that do not take part
+ * - `unfinished-product`: registers of `wgmma` are read before `wgmma.wait_group`, or changed without `wgmma.fence`
  *
- * The last seven are found by the simulator alone, where it runs the code of a kernel.
+ * The last eight are found by the simulator alone, where it runs the code of a kernel.
  */
 export type ReportKind =
   | 'race'
@@ -292,6 +293,7 @@ export type ReportKind =
   | 'diverging-barrier'
   | 'shuffle-from-absent-lane'
   | 'lane-not-in-mask'
+  | 'unfinished-product'
 
 /** One of the two operations of a report. */
 export interface ReportedOperation {
@@ -374,7 +376,13 @@ export const WRITTEN_ARRAY = 'an array that is registered (it has been written b
 export const COPY_IN_ANY_ORDER = 'copy that may read before what its stream waits for (CU_MEMCPY_SRC_ACCESS_ORDER_ANY)'
 export const COPY_DURING_CALL = 'copy that reads at once (CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL)'
 
-const WARNINGS: readonly ReportKind[] = ['unrecorded-event', 'foreign-memory', 'outside-argument', 'uninitialised-read']
+const WARNINGS: readonly ReportKind[] = [
+  'unrecorded-event',
+  'foreign-memory',
+  'outside-argument',
+  'uninitialised-read',
+  'unfinished-product',
+]
 
 export function isWarning(kind: ReportKind): boolean {
   return WARNINGS.includes(kind)
@@ -442,6 +450,7 @@ const HEADINGS: Readonly<Record<ReportKind, string>> = {
   'diverging-barrier': 'Threads of a kernel do not meet at one barrier',
   'shuffle-from-absent-lane': 'A lane of a warp takes a value from one that does not take part',
   'lane-not-in-mask': 'A lane of a warp takes part that its mask leaves out',
+  'unfinished-product': 'A kernel touches registers of a product that may be under way',
 }
 
 /** The beginning of the description of what a process does itself, in any language. */

@@ -44,6 +44,15 @@ def argmax_kernel(x,o,n,B:tl.constexpr):
 @triton.jit
 def sort_kernel(x,o,B:tl.constexpr):
     i=tl.arange(0,B); tl.store(o+i, tl.sort(tl.load(x+i)))
+@triton.jit
+def attention_kernel(q,k,v,o,n,scale,B:tl.constexpr,D:tl.constexpr):
+    rm=tl.program_id(0)*B+tl.arange(0,B); rd=tl.arange(0,D); x=tl.load(q+rm[:,None]*D+rd[None,:])
+    top=tl.full((B,),-float('inf'),tl.float32); total=tl.zeros((B,),tl.float32); acc=tl.zeros((B,D),tl.float32)
+    for j in range(0,n,B):
+        rn=j+tl.arange(0,B); s=tl.dot(x,tl.trans(tl.load(k+rn[:,None]*D+rd[None,:])))*scale
+        higher=tl.maximum(top,tl.max(s,1)); p=tl.exp(s-higher[:,None]); less=tl.exp(top-higher)
+        total=total*less+tl.sum(p,1); acc=tl.dot(p.to(tl.float16),tl.load(v+rn[:,None]*D+rd[None,:]),acc*less[:,None]); top=higher
+    tl.store(o+rm[:,None]*D+rd[None,:],acc/total[:,None])
 K=[(add_kernel,{'x':'*fp32','y':'*fp32','o':'*fp32','n':'i32'},{'B':256}),
 (softmax_kernel,{'x':'*fp32','o':'*fp32','n':'i32'},{'B':512}),
 (matmul_kernel,{'a':'*fp16','b':'*fp16','c':'*fp32','M':'i32','N':'i32','K':'i32'},{'BM':32,'BN':32,'BK':32}),
@@ -54,7 +63,8 @@ K=[(add_kernel,{'x':'*fp32','y':'*fp32','o':'*fp32','n':'i32'},{'B':256}),
 (dropout_kernel,{'x':'*fp32','o':'*fp32','n':'i32','seed':'i32','p':'fp32'},{'B':256}),
 (transpose_kernel,{'x':'*fp32','o':'*fp32','n':'i32'},{'B':32}),
 (argmax_kernel,{'x':'*fp32','o':'*i32','n':'i32'},{'B':256}),
-(sort_kernel,{'x':'*i32','o':'*i32'},{'B':128})]
+(sort_kernel,{'x':'*i32','o':'*i32'},{'B':128}),
+(attention_kernel,{'q':'*fp16','k':'*fp16','v':'*fp16','o':'*fp32','n':'i32','scale':'fp32'},{'B':64,'D':64})]
 import os
 D = sys.argv[1] + "/"
 for cap in (80,90):
