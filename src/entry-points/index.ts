@@ -52,6 +52,7 @@ export type {
   ParameterType,
   ScalarType,
   StructPointer,
+  TensorMapType,
   VectorArgument,
   VectorType,
 } from '../core/kernels/kernel-signature.js'
@@ -59,6 +60,7 @@ export type { ViewConstructor } from '../core/memory/buffer.js'
 export type { ForeignMemoryOptions } from '../core/memory/device-buffer.js'
 export type { ForeignPoolOptions, MemoryPoolOptions } from '../core/memory/memory-pool.js'
 export type { WaitValueOptions, WriteValueOptions } from '../core/memory/stream-memory-operations.js'
+export { type Im2colBox, TensorMap, type TensorMapOptions, type TensorType } from '../core/memory/tensor-map.js'
 export type {
   CopyOptions,
   DownloaderOptions,

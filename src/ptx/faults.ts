@@ -71,6 +71,10 @@ export interface KernelFinding {
     | 'shuffle-from-absent-lane'
     | 'lane-not-in-mask'
     | 'uninitialised-read'
+    | 'unfinished-copy'
+    | 'missing-proxy-fence'
+    | 'wrong-copy'
+    | 'block-that-ended'
   readonly message: string
   readonly kernel: string
   readonly block: Triple

@@ -882,7 +882,7 @@ class Parser {
     return items
   }
 
-  /** Reads `[base+offset]`, `[base]` or `[number]`; `[name, {..}]` of textures is read as well, so that its form can be refused. */
+  /** Reads `[base+offset]`, `[base]` or `[number]`, and `[name, {..}]` of textures and tensor maps. */
   #address(scope: Scope): Operand {
     this.#expect('[')
     let base: Operand = { kind: 'integer', value: 0n }
@@ -891,9 +891,13 @@ class Parser {
     else offset = this.#integer()
     this.#refuseMinus()
     while (this.#accept('+')) offset += this.#integer()
-    while (this.#accept(',')) this.#operand(scope)
+    const coordinates: Operand[] = []
+    while (this.#accept(',')) {
+      const operand = this.#operand(scope)
+      coordinates.push(...(operand.kind === 'vector' ? operand.items : [operand]))
+    }
     this.#expect(']')
-    return { kind: 'address', base, offset }
+    return coordinates.length === 0 ? { kind: 'address', base, offset } : { kind: 'address', base, offset, coordinates }
   }
 
   #refuseMinus(): void {

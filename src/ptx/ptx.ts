@@ -25,6 +25,7 @@ import {
 } from './shared-text.js'
 import type { FindSource } from './source-map.js'
 import { type PtxText, ptxError, type Variable } from './syntax.js'
+import { encodeTensorMap, TENSOR_ELEMENTS } from './tensor-map.js'
 
 export {
   type BlockResult,
@@ -33,6 +34,7 @@ export {
   type BlockWorkers,
   type ByteRange,
   DeviceMemory,
+  encodeTensorMap,
   type FindSource,
   type InStep,
   type KernelFacts,
@@ -48,6 +50,7 @@ export {
   type ParameterFacts,
   type RecordedAccesses,
   type RestOfLaunch,
+  TENSOR_ELEMENTS,
   type WorkerKernel,
 }
 

@@ -26,6 +26,7 @@ const QUIET: Readonly<Record<string, readonly string[]>> = {
   ],
   'is no constructor for programs': [
     ...['new Device', 'new DeviceBuffer', 'new PinnedBuffer', 'new Graph', 'new GraphExec', 'new Kernel', 'new Module'],
+    'new TensorMap',
     ...['new Communicator', 'new GreenContext', 'new DLPackTensor', 'new Session', 'new StreamLane'],
   ],
   'is what stream.launch() or exec.update() calls: the rows of that are its own': ['#[launchOn]', '#[updateNode]'],

@@ -3,6 +3,7 @@
 import type { ElementLayout } from '../base/element-layout.js'
 import type { ScalarType } from '../base/element-types.js'
 import type { ContextHandle, KernelHandle, ModuleHandle, Pointer } from './handle-types.js'
+import type { TensorMapSpec } from './tensor-maps.js'
 import type { Access, TouchedMemory } from './touched-memory.js'
 
 export interface LaunchShape {
@@ -117,6 +118,8 @@ export interface KernelDriver {
   limits(kernel: KernelHandle): KernelLimits
   /** `cuOccupancyMaxActiveBlocksPerMultiprocessor`. */
   activeBlocks(kernel: KernelHandle, blockSize: number, sharedMemory: number): number
+  /** `cuTensorMapEncodeTiled` or `cuTensorMapEncodeIm2col`: the bytes of a tensor map. */
+  encodeTensorMap(spec: TensorMapSpec): Uint8Array
 }
 
 /** A kernel of another library. */
@@ -131,7 +134,10 @@ export type PassedType = ScalarType | number
 /** An argument of a kernel as it is passed: memory by its address, and a struct or vector by its bytes. */
 export type LaunchArgument = number | bigint | Uint8Array | MemoryOfArgument
 
-type MemoryOfArgument = Pick<TouchedMemory, 'pointer' | 'byteLength'>
+interface MemoryOfArgument extends Pick<TouchedMemory, 'pointer' | 'byteLength'> {
+  /** The bytes that are passed in place of the address: those of a tensor map, by which the kernel finds the memory. */
+  readonly encoded?: Uint8Array
+}
 
 export const isMemoryArgument = (given: LaunchArgument): given is MemoryOfArgument =>
   typeof given === 'object' && !ArrayBuffer.isView(given)
@@ -165,6 +171,10 @@ export type KernelMistakeKind =
   | 'shuffle-from-absent-lane'
   | 'lane-not-in-mask'
   | 'uninitialised-read'
+  | 'unfinished-copy'
+  | 'missing-proxy-fence'
+  | 'wrong-copy'
+  | 'block-that-ended'
 
 /** Follows the launches of a kernel on the simulator, each time that its code has run. */
 export interface LaunchObserver {
