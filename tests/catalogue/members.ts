@@ -83,6 +83,7 @@ export const QUIET_OPTIONS: Readonly<Record<string, readonly string[]>> = {
     ...['id', 'rank', 'size', 'device'].map((name) => `Communicator.createAll: ${name}`),
     ...['device', 'name'].map((name) => `foreignStream: ${name}`),
   ],
+  'describes a tensor and its tiles: tests/conformance/tensor-maps.test.ts': ['DeviceBuffer#tensorMap'],
   'describes memory of another library, and comes with it: tests/libraries/dlpack': [
     ...['__cuda_array_interface__', 'shape', 'typestr', 'data', 'version', 'strides', 'mask'].map(
       (name) => `fromCudaArrayInterface: ${name}`,
