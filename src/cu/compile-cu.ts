@@ -1,10 +1,11 @@
 /** A file of CUDA C++ as a module of JavaScript: its kernels, compiled once, each with the signature that the compiler and the code say. */
 import { readFileSync } from 'node:fs'
 import { basename, resolve } from 'node:path'
-import type { Access, ParameterType, StructPointer } from '../core/kernels/kernel-signature.js'
+import type { Access, ParameterType, StructPointer, TensorMapType } from '../core/kernels/kernel-signature.js'
 import { checkText, readOptions } from '../foundation/base/arguments.js'
 import type { FieldType, Struct } from '../foundation/base/element-layout.js'
 import { invalidValue, messageOf } from '../foundation/base/errors.js'
+import { TENSOR_MAP_BYTES } from '../foundation/driver/tensor-maps.js'
 import {
   type CompiledSource,
   compileCuda,
@@ -420,6 +421,8 @@ function signatureOf(
       const known = facts.map((each) => each?.parameters[index])
       return pointerOf(type, types, known)
     }
+    const known = facts.map((each) => each?.parameters[index])
+    if (isTensorMap(written?.text ?? '', known)) return tensorMapOf(type, known)
     // An operator of CUB and the like: C++ gives it a byte, whose value is read by nobody.
     if (type.value.kind === 'struct' && type.value.members.length === 0 && type.value.byteLength === 1) return 'u8'
     const found = types.of(type.value)
@@ -437,6 +440,15 @@ const isSamePath = (a: SourceKernel, b: SourceKernel): boolean => String(a.path)
 
 const overloaded = (name: string): string =>
   `there are several kernels ${name}, which only their parameters tell apart: give each a name of its own`
+
+/** Whether a parameter is a tensor map: by its type in the source, or since the kernel copies tiles by it. */
+const isTensorMap = (text: string, known: readonly (ParameterFacts | undefined)[]): boolean =>
+  /\bCUtensorMap\b/.test(text) || known.some((each) => each?.tensorMap === true && each.byteLength === TENSOR_MAP_BYTES)
+
+function tensorMapOf(type: ProbedType, known: readonly (ParameterFacts | undefined)[]): TensorMapType {
+  const [access = 'inout', ...others] = new Set(known.map((each) => accessOf(type, each)))
+  return others.length > 0 || access === 'atomic' ? 'inout tensorMap' : `${access} tensorMap`
+}
 
 const isArray = (type: FieldType): type is readonly [FieldType, number] => Array.isArray(type)
 

@@ -318,6 +318,7 @@ const DRIVER =
   `
 typedef int CUdevice; typedef unsigned long long CUdeviceptr; typedef unsigned long long CUtexObject; typedef unsigned long long CUsurfObject;
 typedef cudaStream_t CUstream;
+typedef struct alignas(64) CUtensorMap_st { unsigned long long opaque[16]; } CUtensorMap;
 `
 const EMPTY = ''
 

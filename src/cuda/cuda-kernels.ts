@@ -25,6 +25,7 @@ import {
   type WrappedFunction,
 } from '../foundation/driver/kernel-driver.js'
 import type { QueuedKernel } from '../foundation/driver/queued-work.js'
+import type { TensorMapSpec } from '../foundation/driver/tensor-maps.js'
 import type { CFunction } from '../foundation/native/c-functions.js'
 import { layer } from '../foundation/native/layer.js'
 import { NativeMemory } from '../foundation/native/native-memory.js'
@@ -35,6 +36,7 @@ import type { HandleCheck } from './handles/handle-check.js'
 import type { PendingHostFunctions } from './host-functions/pending-host-functions.js'
 import type { LibcudaParts } from './libcuda/driver-calls.js'
 import { check, checkDestroyed, type Library } from './libcuda/libcuda.js'
+import { encodeTensorMap } from './tensor-maps.js'
 import type { Blocking } from './waiting/blocking.js'
 import type { IdleDevices } from './waiting/idle-devices.js'
 
@@ -382,6 +384,10 @@ export class CudaKernels implements KernelDriver {
     const handle = found?.handle ?? 0
     must.cuOccupancyMaxActiveBlocksPerMultiprocessor(memory.address, handle, blockSize, sharedMemory)
     return memory.int32[0] ?? 0
+  }
+
+  encodeTensorMap(spec: TensorMapSpec): Uint8Array {
+    return encodeTensorMap(this.parts.library, spec)
   }
 
   /** Compares the signature with the sizes of the kernel's parameters, which the driver has. */

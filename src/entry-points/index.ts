@@ -55,6 +55,7 @@ export type {
   ParameterType,
   ScalarType,
   StructPointer,
+  TensorMapType,
   VectorArgument,
   VectorType,
 } from '../core/kernels/kernel-signature.js'
@@ -63,6 +64,7 @@ export type { ForeignMemoryOptions } from '../core/memory/device-buffer.js'
 export type { ForeignPoolOptions, MemoryPoolOptions } from '../core/memory/memory-pool.js'
 export type { ArrayFormat, ArrayOptions } from '../core/memory/opaque-array.js'
 export type { WaitValueOptions, WriteValueOptions } from '../core/memory/stream-memory-operations.js'
+export { type Im2colBox, TensorMap, type TensorMapOptions, type TensorType } from '../core/memory/tensor-map.js'
 export type { AddressMode, TextureOptions } from '../core/memory/texture-object.js'
 export type {
   CopyOptions,

@@ -22,7 +22,7 @@ interface AccessGroup {
 /** The greatest distance of accesses that are checked together. */
 const GROUP_REACH = 1n << 20n
 
-type Space = 'generic' | 'global' | 'shared' | 'local' | 'parameter' | 'frame'
+type Space = 'generic' | 'global' | 'shared' | 'cluster' | 'local' | 'parameter' | 'frame'
 
 export class AddressWriter {
   constructor(private readonly writer: ValueWriter) {}
@@ -102,6 +102,7 @@ export class AddressWriter {
       if (variable === undefined) return this.writer.fn.fn.entry ? 'parameter' : 'local'
       return this.writer.frameOffset(variable) === undefined ? 'parameter' : 'frame'
     }
+    if (space === 'shared::cluster') return 'cluster'
     if (space.startsWith('shared')) return 'shared'
     if (space === 'local') return 'local'
     if (space === 'global' || space === 'const') return 'global'
@@ -141,6 +142,7 @@ export class AddressWriter {
       body.write(this.writer.stack, i32((this.writer.frameOffset(variable) ?? 0) + Number(operand.offset)), 'i32.add')
     } else if (space === 'parameter') this.#parameterAddress(operand, variable, bytes, decoded)
     else if (space === 'shared') this.#sharedAddress(operand, variable, bytes, access, decoded)
+    else if (space === 'cluster') this.#clusterAddress(operand, bytes, access, decoded)
     else if (space === 'local') this.#localAddress(operand, variable, bytes, access, decoded)
     else this.#globalAddress(operand, bytes, access, decoded)
     body.set(result)
@@ -379,6 +381,31 @@ export class AddressWriter {
       )
     }
     body.write(address, shared, 'i32.add')
+    body.release('i32', address)
+  }
+
+  /** The location of an access to shared memory of the cluster. That of other blocks is found by the run time, and so is all under the checks. */
+  #clusterAddress(
+    operand: Extract<Operand, { kind: 'address' }>,
+    bytes: number,
+    access: number,
+    decoded: Decoded,
+  ): void {
+    const body = this.#body
+    const address = body.temporary('i32')
+    this.#pushSharedOffset(operand)
+    body.set(address)
+    if (this.writer.context.checked) body.i32(0)
+    else {
+      const count = this.writer.uniform(`shared/${bytes}/0`, 'i32', () => this.#sharedLimit(bytes, 0))
+      body.write(address, i32(Math.log2(bytes)), 'i32.rotr', count, 'i32.lt_u')
+    }
+    body.if('i32')
+    body.write(address, this.writer.blockCell('shared'), 'i32.add')
+    body.else()
+    body.write(address, 'i64.extend_i32_u', i64(SHARED_WINDOW), 'i64.add')
+    this.#slowFromStack(bytes, access, decoded)
+    body.end()
     body.release('i32', address)
   }
 

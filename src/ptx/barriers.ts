@@ -57,8 +57,11 @@ export class Barriers {
     }
     let any = false
     for (const [id, { threads, count, stops }] of groups) {
-      if (id === OF_CLUSTER && !this.#haveArrivedInCluster(resident)) continue
-      const arrived = id === OF_CLUSTER ? live : (resident.arrived.get(id) ?? 0)
+      if (id === OF_CLUSTER) {
+        any = this.#meetInCluster(resident, threads) || any
+        continue
+      }
+      const arrived = resident.arrived.get(id) ?? 0
       const there = count === undefined ? threads.length + arrived : this.#arrivals(resident, threads) + arrived
       if (there < (count ?? live)) continue
       if (stops.size > 1) {
@@ -73,8 +76,7 @@ export class Barriers {
         )
       }
       this.#reduceAtBarrier(resident, threads, stops)
-      if (id === OF_CLUSTER) resident.arrivedInCluster.clear()
-      else resident.arrived.delete(id)
+      resident.arrived.delete(id)
       for (const thread of threads) status[thread] = READY
       this.pass(resident)
       any = true
@@ -82,12 +84,28 @@ export class Barriers {
     return any
   }
 
-  /** Whether all threads have arrived at the barrier of the cluster that have not ended. */
-  #haveArrivedInCluster({ status, arrivedInCluster }: Resident): boolean {
-    for (let thread = 0; thread < this.places.threads; thread++) {
-      if (status[thread] !== GONE && !arrivedInCluster.has(thread)) return false
+  /** Lets those of a block's threads go on from the barrier of the cluster for which all others have arrived. */
+  #meetInCluster(resident: Resident, threads: readonly number[]): boolean {
+    const { cluster, status } = resident
+    let any = false
+    for (const thread of threads) {
+      if (!cluster.haveMet(resident, thread)) continue
+      cluster.leave(resident, thread)
+      status[thread] = READY
+      any = true
     }
-    return true
+    if (any) this.pass(resident)
+    return any
+  }
+
+  /** Whether a thread of a block waits for other blocks of its cluster. */
+  waitsForCluster(resident: Resident): boolean {
+    if (resident.cluster.blocks.length === 1) return false
+    for (let thread = 0; thread < this.places.threads; thread++) {
+      if (resident.status[thread] !== WAITING) continue
+      if (this.places.factsOf(this.places.stateOf(resident, thread)).barrier === OF_CLUSTER) return true
+    }
+    return false
   }
 
   /** The number of arrivals that these threads count as at a barrier: each arrives together with the threads of its warp that have ended. */

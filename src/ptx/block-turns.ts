@@ -61,6 +61,8 @@ export class BlockTurns {
   #warpsRun: RunRest | undefined
   #round: RoundRest | undefined
   #together: Together | undefined
+  /** Whether a thread has done anything in the latest turn but wait in a loop for an mbarrier, or for other threads. */
+  moved = false
 
   constructor(
     private readonly runner: ThreadRunner,
@@ -76,7 +78,10 @@ export class BlockTurns {
   /** Lets the threads of a block run for one turn, or until the launch has to rest. */
   round(resident: Resident): TurnEnd {
     const { effort } = this.runner
-    if (!this.#rests) effort.beginTurn()
+    if (!this.#rests) {
+      effort.beginTurn()
+      this.moved = false
+    }
     this.#rests = false
     for (let first = true; ; first = false) {
       if (!first && effort.isTurnOver) return 'others'
@@ -88,6 +93,7 @@ export class BlockTurns {
       }
       const state = this.#runAll(resident, resident.uniform)
       if (state === undefined) return this.#rest()
+      this.#note(resident.uniform, state)
       resident.uniform = state
       if (state === EXITED) return 'ended'
       if (state === MIXED) {
@@ -103,6 +109,11 @@ export class BlockTurns {
         } else if (this.options.choose !== undefined && meetsAtBarrier(stop)) return 'others'
       }
     }
+  }
+
+  /** Notes whether threads have gone on from one stop to another. */
+  #note(from: number, to: number): void {
+    if (from !== to || !this.places.onlyWaits(from)) this.moved = true
   }
 
   #rest(): 'rests' {
@@ -185,6 +196,7 @@ export class BlockTurns {
   #mixedRound(resident: Resident): TurnEnd | undefined {
     const { status } = resident
     const { effort } = this.runner
+    let hasRun = false
     for (let progress = true; progress; ) {
       // A warp that the launch rested in has made progress.
       progress = this.#round !== undefined
@@ -199,11 +211,15 @@ export class BlockTurns {
           this.#round = { index, end }
           return this.#rest()
         }
-        if (ran) progress = true
+        if (ran) {
+          progress = true
+          hasRun = true
+        }
       }
       effort.turnEnd = end
       if (this.warpgroups.meet(resident) || this.barriers.meet(resident)) {
         progress = true
+        this.moved = true
         if (this.places.unite(resident)) return undefined
         if (this.options.choose !== undefined) return 'others'
       }
@@ -220,9 +236,12 @@ export class BlockTurns {
         yielded++
       } else if (status[thread] === WAITING) waiting++
     }
+    // Threads that used up the turn before, when they were not apart yet, have not had one.
+    if (yielded > 0 && !hasRun) this.moved = true
     if (yielded > 0) return 'others'
-    if (waiting > 0) this.barriers.deadlock(resident)
-    return 'ended'
+    if (waiting === 0) return 'ended'
+    if (this.barriers.waitsForCluster(resident)) return 'others'
+    this.barriers.deadlock(resident)
   }
 
   /** Lets a warp run as far as it can. Returns whether any of it ran; undefined if the launch has to rest before it is as far. */
@@ -271,6 +290,7 @@ export class BlockTurns {
         this.#together = { state: stop, from, to }
         return false
       }
+      this.#note(stop, at)
       stop = at
       if (at === MIXED) {
         for (let thread = from; thread < to; thread++) this.places.classify(resident, thread)

@@ -25,11 +25,14 @@ const OTHER_TEXTURE: Form = {
 
 const WAYS_OUT: readonly (readonly [pattern: RegExp, what: string])[] = [
   [
-    /^(cp\.async\.bulk|cp\.reduce|multimem|tensormap|fence\.proxy\.tensormap)/,
-    'bulk copies (TMA) are not simulated: use cp.async or plain loads where the target is the simulator',
+    /^multimem/,
+    'memory of several GPUs by one address is not simulated: access the memory of each GPU where the target is the simulator',
   ],
   [/^tcgen05/, 'tensor memory is not simulated: use mma.sync or wmma where the target is the simulator'],
-  [/^(mapa|getctarank|clusterlaunch)/, 'clusters are not simulated: launch without them'],
+  [
+    /^clusterlaunch/,
+    'launches are not cancelled by the simulator: let each cluster do its own work where it is the target',
+  ],
 ]
 
 /**
@@ -121,6 +124,7 @@ export function registersOf(operand: Operand | undefined, into: Register[]): voi
       break
     case 'address':
       registersOf(operand.base, into)
+      for (const each of operand.coordinates ?? []) registersOf(each, into)
       break
     case 'not':
       registersOf(operand.operand, into)

@@ -1,6 +1,7 @@
 /** The properties of a kernel that its text shows without running it: its parameters, what it does to memory through them, its size. */
 import { liveAtStart } from './control-flow.js'
 import { accessesOf, callParts, type Decoded } from './decoding.js'
+import type { Triple } from './faults.js'
 import { HOST_FUNCTIONS, type KernelProgram } from './program.js'
 import { bitsOf, type Operand, type Register, type Variable } from './syntax.js'
 
@@ -25,6 +26,8 @@ export interface ParameterFacts {
   readonly atomic: boolean
   /** Whether nothing but atomics accesses the memory. */
   readonly onlyAtomic: boolean
+  /** Whether the parameter is a tensor map, by which the kernel copies tiles: then `use` is that of the memory behind the map. */
+  readonly tensorMap: boolean
 }
 
 /** The bytes of shared memory that a kernel may declare on any GPU. A kernel that needs more uses dynamic shared memory, given at the launch. */
@@ -54,8 +57,12 @@ export interface KernelFacts {
   readonly otherMemory: boolean
   /** The reason why launches of the kernel are refused, though it is loaded; undefined if it runs. */
   readonly whyNotRun: string | undefined
-  /** Whether the kernel waits for the blocks of its cluster. */
-  readonly meetsInCluster: boolean
+  /** The blocks of a cluster in each direction that `.reqnctapercluster` requires. */
+  readonly requiredCluster: Triple | undefined
+  /** Whether a launch has to give the cluster (`.explicitcluster`). */
+  readonly needsCluster: boolean
+  /** The most blocks of a cluster, from `.maxclusterrank`. */
+  readonly maxClusterBlocks: number | undefined
   /** Whether threads meet: barriers, shuffles, votes, operations on matrices. */
   readonly hasMeetings: boolean
 }
@@ -87,11 +94,17 @@ export function factsOf(program: KernelProgram): KernelFacts {
     variables: flow.variables,
     otherMemory: flow.otherMemory,
     whyNotRun: program.whyNotRun,
-    meetsInCluster: [...functions.values()].some(({ fn }) =>
-      fn.body?.some(({ opcode }) => opcode.startsWith('barrier.cluster.')),
-    ),
+    requiredCluster: clusterOf(directives.get('reqnctapercluster')),
+    needsCluster: directives.has('explicitcluster'),
+    maxClusterBlocks: directives.get('maxclusterrank')?.[0],
     hasMeetings: program.hasMeetings,
   }
+}
+
+function clusterOf(given: readonly number[] | undefined): Triple | undefined {
+  if (given === undefined) return undefined
+  const [x = 1, y = 1, z = 1] = given
+  return [x, y, z]
 }
 
 function dynamicShared({ text, functions }: KernelProgram, name: string): boolean {
@@ -126,6 +139,8 @@ class PointerFlow {
   /** The origins of addresses that instructions other than atomics access. */
   readonly #plain = new Set<number>()
   readonly #escaped = new Set<number>()
+  /** The origins of addresses at which copies of tiles find their tensor map. */
+  readonly #maps = new Set<number>()
   readonly #parameters: readonly Variable[]
   readonly #all: readonly Decoded[]
   #changed = true
@@ -173,6 +188,7 @@ class PointerFlow {
       pointer: variable.pointer !== undefined || reads || writes,
       use,
       atomic: this.#atomics.has(index),
+      tensorMap: this.#maps.has(index),
       onlyAtomic: this.#atomics.has(index) && !this.#plain.has(index) && !escaped,
     }
   }
@@ -222,6 +238,22 @@ class PointerFlow {
     for (const origin of known) for (const set of all) set.add(origin)
   }
 
+  /** Notes what a bulk copy, or a copy of a tile, does to global memory. */
+  #copy(decoded: Decoded): void {
+    const { operands, modifiers } = decoded
+    const reads = modifiers['op'] !== undefined
+    const into = reads ? [this.#reads, this.#writes, this.#atomics] : [this.#writes]
+    if (operands['t'] !== undefined) {
+      for (const origin of this.#originsOf(operands['t'])) if (origin >= 0) this.#maps.add(origin)
+      this.#access(operands['t'], modifiers['dst'] === 'global' ? into : [this.#reads])
+      return
+    }
+    if (modifiers['src'] === 'global') this.#access(operands['b'], [this.#reads])
+    if (modifiers['dst'] === 'global') this.#access(operands['a'], into)
+    // A map in memory may get another address.
+    if (modifiers['field'] === 'global_address') this.#escape(operands['b'])
+  }
+
   #step(decoded: Decoded): void {
     const { form, operands, modifiers, instruction } = decoded
     const { writes } = accessesOf(decoded)
@@ -253,6 +285,9 @@ class PointerFlow {
         return
       case 'copy':
         this.#access(operands['b'], [this.#reads])
+        return
+      case 'asynchronous':
+        this.#copy(decoded)
         return
       case 'call': {
         const { results, target, parameters } = callParts(instruction)

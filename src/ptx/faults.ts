@@ -72,6 +72,10 @@ export interface KernelFinding {
     | 'lane-not-in-mask'
     | 'unfinished-product'
     | 'uninitialised-read'
+    | 'unfinished-copy'
+    | 'missing-proxy-fence'
+    | 'wrong-copy'
+    | 'block-that-ended'
   readonly message: string
   readonly kernel: string
   readonly block: Triple

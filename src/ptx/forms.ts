@@ -8,9 +8,11 @@
  * read, and `d+` is both; `W` is the type twice as wide as T. `->b1` stands for a destination of which only that part is written, as in `%r1.b1`, and `-ab` and `-c`
  * for operands with a minus (video-operands.ts).
  */
+import { CLUSTER_FORMS } from './forms/clusters.js'
 import { COMPARISON_FORMS } from './forms/comparisons.js'
 import { CONTROL_FORMS } from './forms/control.js'
 import { CONVERSION_FORMS } from './forms/conversions.js'
+import { COPY_FORMS } from './forms/copies.js'
 import { FLOAT_FORMS } from './forms/floats.js'
 import type { Form, Modifiers, Slot } from './forms/form.js'
 import { HALF_FORMS } from './forms/halves.js'
@@ -34,6 +36,8 @@ export const FORMS: readonly Form[] = [
   ...HALF_FORMS,
   ...CONVERSION_FORMS,
   ...MEMORY_FORMS,
+  ...COPY_FORMS,
+  ...CLUSTER_FORMS,
   ...CONTROL_FORMS,
   ...MATRIX_FORMS,
   ...TEXTURE_FORMS,

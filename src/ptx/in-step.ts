@@ -17,6 +17,8 @@ const WRITE = 2
 const PLAIN_SHARED = 1
 const VOLATILE_SHARED = 4
 const VOLATILE_GLOBAL = 16
+/** Lanes that have waited for an mbarrier: the next phase must not end before all lanes that wait for this one have seen it. */
+const MBARRIER = 64
 
 /** The form of the stop. It is no instruction of PTX, so the table of forms does not have it. */
 const STEP: Form = {
@@ -282,7 +284,12 @@ function wholeMasksOf(blocks: readonly Block[]): ReadonlySet<Register> {
 }
 
 /** What an instruction accesses, where it matters in which order lanes do so. */
-function accessOf({ form, modifiers }: Decoded, inStep: InStep): Access | undefined {
+function accessOf({ form, modifiers, operands }: Decoded, inStep: InStep): Access | undefined {
+  if (form.opcode === 'mbarrier' && modifiers['op'] !== undefined)
+    return /_wait$/.test(modifiers['op'])
+      ? { mark: MBARRIER * READ, conflicts: 0 }
+      : { mark: 0, conflicts: MBARRIER * READ }
+  if (operands['m'] !== undefined) return { mark: 0, conflicts: MBARRIER * READ }
   if (form.opcode !== 'ld' && form.opcode !== 'st') return undefined
   const { space = '', order } = modifiers
   const isShared = space.startsWith('shared')
@@ -300,8 +307,8 @@ function accessOf({ form, modifiers }: Decoded, inStep: InStep): Access | undefi
 }
 
 const ACCESSES = {
-  volatile: /^(?:ld|st)\.(?:.*\.)?volatile\b/,
-  shared: /^(?:ld|st)\.(?:.*\.)?(?:volatile|shared)\b/,
+  volatile: /^(?:(?:ld|st)\.(?:.*\.)?volatile\b|mbarrier\.(?:test|try)_wait)/,
+  shared: /^(?:(?:ld|st)\.(?:.*\.)?(?:volatile|shared)\b|mbarrier\.(?:test|try)_wait)/,
 } as const
 
 /** Puts stops into the functions of a text in which lanes rely on going in step. */
@@ -331,13 +338,13 @@ export class StepPlacer {
     this.#called.set(callee, undefined)
     let [mark, conflicts] = [0, 0]
     for (const instruction of this.text.functions.get(callee)?.body ?? []) {
-      if (!/^(?:ld|st|call)\b/.test(instruction.opcode)) continue
+      if (!/^(?:ld|st|call|mbarrier|cp)\b/.test(instruction.opcode)) continue
       const each = decode(instruction)
       const access = accessOf(each, this.inStep) ?? this.#accessOfCall(each)
       mark |= access?.mark ?? 0
       conflicts |= access?.conflicts ?? 0
     }
-    const access = mark === 0 ? undefined : { mark, conflicts }
+    const access = mark === 0 && conflicts === 0 ? undefined : { mark, conflicts }
     this.#called.set(callee, access)
     return access
   }

@@ -3,6 +3,7 @@
 import { AccessWriter } from './access-writer.js'
 import { AddressWriter } from './address-writer.js'
 import { ArithmeticWriter } from './arithmetic-writer.js'
+import { AsynchronousWriter } from './asynchronous-writer.js'
 import { AtomicWriter } from './atomic-writer.js'
 import { CallWriter } from './call-writer.js'
 import { CountWriter } from './count-writer.js'
@@ -29,6 +30,7 @@ export class InstructionWriter {
   readonly #arithmetic: ArithmeticWriter
   readonly #moves: MoveWriter
   readonly #accesses: AccessWriter
+  readonly #asynchronous: AsynchronousWriter
   readonly #atomics: AtomicWriter
   readonly #mbarriers: MbarrierWriter
   readonly #textures: TextureWriter
@@ -38,6 +40,7 @@ export class InstructionWriter {
     this.#arithmetic = new ArithmeticWriter(writer)
     this.#moves = new MoveWriter(writer)
     this.#accesses = new AccessWriter(writer, this.addresses)
+    this.#asynchronous = new AsynchronousWriter(writer)
     this.#atomics = new AtomicWriter(writer, this.addresses)
     this.#mbarriers = new MbarrierWriter(writer, this.addresses)
     this.#textures = new TextureWriter(writer, this.#accesses)
@@ -108,6 +111,10 @@ export class InstructionWriter {
     atomic: (decoded) => this.#atomics.write(decoded),
     copy: (decoded) => this.#accesses.copy(decoded),
     mbarrier: (decoded) => this.#mbarriers.write(decoded),
+    asynchronous: (decoded) => this.#asynchronous.write(decoded),
+    proxy: () => this.#asynchronous.proxyFence(),
+    mapa: (decoded) => this.#asynchronous.mapa(decoded),
+    getctarank: (decoded) => this.#asynchronous.getctarank(decoded),
     nanosleep: (decoded) => {
       this.writer.push(operandOf(decoded, 'a'), 'u32')
       this.#body.call(this.writer.context.runtime('sleep'))

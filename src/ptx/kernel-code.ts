@@ -65,6 +65,11 @@ export interface RunTime {
   shared(site: number, address: number, bytes: number, access: number, thread: number): void
   global(site: number, low: number, high: number, bytes: number, access: number, thread: number): void
   fence(): void
+  /** Carries out a copy or another operation whose operands lie in memory (asynchronous-writer.ts). */
+  asynchronous(site: number, frame: number, thread: number): void
+  proxyFence(): void
+  /** Notes that a thread waits in vain for the phase of the mbarrier at this location. */
+  missed(site: number, at: number, thread: number): void
   entered(segment: number, thread: number): void
   accessed(site: number, address: number, bytes: number, thread: number): void
   uninitialised(site: number, low: number, high: number, bytes: number, thread: number): void
@@ -98,6 +103,9 @@ const IMPORTS: Readonly<Record<string, Signature>> = {
   shared: { parameters: [I, I, I, I, I], results: [] },
   global: { parameters: [I, I, I, I, I, I], results: [] },
   fence: { parameters: [], results: [] },
+  asynchronous: { parameters: [I, I, I], results: [] },
+  proxyFence: { parameters: [], results: [] },
+  missed: { parameters: [I, I, I], results: [] },
   entered: { parameters: [I, I], results: [] },
   accessed: { parameters: [I, 'f64', I, I], results: [] },
   uninitialised: { parameters: [I, I, I, I, I], results: [] },
@@ -204,8 +212,8 @@ export class KernelCode {
     private readonly find: (name: string, decoded: Decoded) => bigint,
   ) {
     this.#fma = hasHardwareFma()
-    const { readsClock, communicates, allocates, waiting } = program
-    this.runsAlone = readsClock || communicates || allocates || waiting.size > 0
+    const { readsClock, communicates, copiesAsynchronously, allocates, waiting } = program
+    this.runsAlone = readsClock || communicates || copiesAsynchronously || allocates || waiting.size > 0
     if (options.recorded) memory.record()
     let instructions = 1
     for (const fn of program.functions.values()) instructions += fn.instructions
@@ -252,6 +260,9 @@ export class KernelCode {
       global: (site: number, low: number, high: number, bytes: number, access: number, thread: number) =>
         runTime().global(site, low, high, bytes, access, thread),
       fence: () => runTime().fence(),
+      asynchronous: (site: number, frame: number, thread: number) => runTime().asynchronous(site, frame, thread),
+      proxyFence: () => runTime().proxyFence(),
+      missed: (site: number, at: number, thread: number) => runTime().missed(site, at, thread),
       entered: (segment: number, thread: number) => runTime().entered(segment, thread),
       accessed: (site: number, address: number, bytes: number, thread: number) =>
         runTime().accessed(site, address, bytes, thread),

@@ -1,5 +1,6 @@
 /** The blocks of a launch: which starts next, which are on the device, and where the memory of each lies. */
 
+import { Cluster, type ClusterGrid } from './cluster.js'
 import { BlockOrder } from './global-races.js'
 import type { KernelCode } from './kernel-code.js'
 import { type LaunchOptions, pickFrom } from './launch-options.js'
@@ -26,6 +27,8 @@ export interface BlockOptions {
   readonly showsUnwritten: boolean
   /** Picks one of so many blocks that could run next; without it they take turns. */
   readonly choose: LaunchOptions['choose']
+  /** The clusters of the grid, all of whose blocks start together; undefined if each block is a cluster of its own. */
+  readonly clusters: ClusterGrid | undefined
 }
 
 export class LaunchBlocks {
@@ -52,13 +55,17 @@ export class LaunchBlocks {
     this.end = options.blocks
   }
 
-  #canStart(): boolean {
-    return this.started < this.end && this.resident.length < this.options.residentLimit
+  /** Whether a block that has not started may do so before another one ends. */
+  get canStart(): boolean {
+    const size = this.options.clusters?.size ?? 1
+    if (this.started >= this.end) return false
+    // A cluster needs room for all of its blocks, and one of them has it even if it is larger than the limit.
+    return this.resident.length === 0 || this.resident.length + size <= this.options.residentLimit
   }
 
   /** The index of the block that has the next turn, which may start with it. */
   next(): number {
-    const count = this.resident.length + (this.#canStart() ? 1 : 0)
+    const count = this.resident.length + (this.canStart ? 1 : 0)
     const { choose } = this.options
     const index = choose === undefined ? this.#at % count : pickFrom(count, choose)
     return index >= this.resident.length ? this.#start() : index
@@ -72,7 +79,8 @@ export class LaunchBlocks {
     this.finished++
     if (index === this.resident.length - 1) this.resident.pop()
     else this.resident.splice(index, 1)
-    this.#idle.push(resident)
+    // Other blocks of the cluster may still know the memory of one that has ended.
+    if (resident.cluster.end(resident)) this.#idle.push(...resident.cluster.blocks)
   }
 
   /** Begins to run blocks through, the next one first; returns the memory for one at a time. */
@@ -96,31 +104,57 @@ export class LaunchBlocks {
     this.end = end
   }
 
-  /** Makes the next block of the grid resident; returns its index. */
+  /** Makes the next block of the grid resident, or those of the next cluster; returns the index of the first. */
   #start(): number {
+    const { clusters } = this.options
+    const first = this.resident.length
+    const number = this.#nextBlock()
+    if (clusters === undefined) {
+      const resident = this.#begin(number)
+      resident.rank = 0
+      resident.cluster.begin([resident])
+      return first
+    }
+    const blocks: Resident[] = []
+    const cluster = new Cluster<Resident>()
+    for (let rank = 0; rank < clusters.size; rank++) {
+      const resident = this.#begin(clusters.blockOf(number, rank))
+      resident.rank = rank
+      resident.cluster = cluster
+      blocks.push(resident)
+    }
+    cluster.begin(blocks)
+    return first
+  }
+
+  #begin(number: number): Resident {
     const resident = this.#idle.pop() ?? this.#newResident()
     resident.uniform = 0
     if (resident.arrived.size > 0) resident.arrived.clear()
-    if (resident.arrivedInCluster.size > 0) resident.arrivedInCluster.clear()
     resident.patience.fill(0)
+    resident.missed.clear()
     resident.races = undefined
-    const number = this.#nextBlock()
+    resident.clusterRaces = undefined
+    resident.unfinished = undefined
     resident.order = this.space.globalRaces && new BlockOrder(number)
     this.#place(resident, number)
     this.#clearShared(resident.shared)
     const { bytes } = this.code.memory
     const { hasLocalMemory, threadBytes } = this.code.program
     if (hasLocalMemory) bytes.fill(0, resident.frames, resident.frames + threadBytes * this.options.threads)
-    return this.resident.push(resident) - 1
+    this.resident.push(resident)
+    return resident
   }
 
-  /** The number of the block that starts next. */
+  /** The number of the block that starts next, or of the cluster. */
   #nextBlock(): number {
-    const { choose } = this.options
-    const next = this.started++
+    const { choose, clusters } = this.options
+    const size = clusters?.size ?? 1
+    const next = this.started / size
+    this.started += size
     if (choose === undefined || this.options.startsInOrder) return next
     const upcoming = this.#upcoming
-    while (upcoming.length < UPCOMING && this.#listed < this.end) upcoming.push(this.#listed++)
+    while (upcoming.length < UPCOMING && this.#listed < this.end / size) upcoming.push(this.#listed++)
     const at = pickFrom(upcoming.length, choose)
     const number = upcoming[at] ?? next
     upcoming[at] = upcoming.at(-1) ?? next
@@ -171,9 +205,14 @@ export class LaunchBlocks {
       uniform: 0,
       status: new Uint8Array(this.options.threads),
       arrived: new Map(),
-      arrivedInCluster: new Set(),
+      cluster: new Cluster<Resident>(),
+      rank: 0,
+      arrivals: new Int32Array(this.options.threads),
+      missed: new Map(),
       patience: new Uint8Array(32),
       races: undefined,
+      clusterRaces: undefined,
+      unfinished: undefined,
       order: undefined,
     }
   }

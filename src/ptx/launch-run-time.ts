@@ -1,5 +1,8 @@
 /** What the code of a kernel calls while it runs: addresses that its windows do not find, checks of accesses, the clock, and the functions of the host. */
 
+import { AsynchronousCopies } from './asynchronous-copies.js'
+import { ClusterMemory, type SharedPlace } from './cluster-memory.js'
+import { ClusterRaces, ordersBlocks } from './cluster-races.js'
 import { type Decoded, describeInstruction } from './decoding.js'
 import { type DeviceBlock, ENGINE_BEGIN, OutOfMachineMemory } from './device-memory.js'
 import type { KernelFault } from './faults.js'
@@ -11,8 +14,10 @@ import type { LaunchReports } from './launch-reports.js'
 import type { LaunchSpace } from './launch-space.js'
 import { align, BOUNCE, FRAME, LAUNCH, LOCAL_WINDOW, PARAMETER_WINDOW, SHADOW, SHARED_WINDOW } from './layout.js'
 import { formatPrintf, readString } from './printf.js'
+import type { Resident } from './resident.js'
 import { SharedRaces } from './shared-races.js'
 import { TextureAccesses, type TextureHost } from './texture-accesses.js'
+import { UnfinishedCopies } from './unfinished-copies.js'
 import { FAILURES } from './value-writer.js'
 
 interface Pending {
@@ -60,6 +65,9 @@ export class LaunchRunTime implements RunTime {
   readonly #textureHost: LaunchTextures
   /** The block of the device in which the last address lies that was translated. */
   #resolved: DeviceBlock | undefined
+  readonly unfinished: UnfinishedCopies
+  readonly #copies: AsynchronousCopies
+  readonly #cluster: ClusterMemory
 
   constructor(
     private readonly code: KernelCode,
@@ -70,6 +78,15 @@ export class LaunchRunTime implements RunTime {
   ) {
     this.#textures = new TextureAccesses(options.textures)
     this.#textureHost = new LaunchTextures(this, code, reports)
+    const { checked } = code.options
+    const { copiesAsynchronously } = code.program
+    this.unfinished = new UnfinishedCopies(
+      code,
+      reports,
+      checked && copiesAsynchronously && options.report !== undefined,
+    )
+    this.#copies = new AsynchronousCopies(code, reports, this, this.unfinished)
+    this.#cluster = new ClusterMemory(space, reports)
   }
 
   texture(site: number, low: number, high: number, frame: number, thread: number): void {
@@ -108,15 +125,13 @@ export class LaunchRunTime implements RunTime {
     thread: number,
     at: Decoded | undefined,
   ): number {
-    if (address >= Number(SHARED_WINDOW)) {
+    if (address >= Number(SHARED_WINDOW) && address < Number(LOCAL_WINDOW)) {
+      if (address % bytes === 0) return this.sharedRange(address, bytes, access, at, thread).location
+      this.#cluster.place(address, bytes, access, at, thread)
+    } else if (address >= Number(LOCAL_WINDOW)) {
       const found = this.#inWindow(address, bytes, frame)
-      if (found !== undefined && address % bytes === 0) {
-        if (this.code.options.checked && address < Number(LOCAL_WINDOW)) {
-          this.#shared(at, address - Number(SHARED_WINDOW), bytes, access, thread)
-        }
-        return found
-      }
-      if (found === undefined) throw this.#outside(address, bytes, access, at, thread)
+      if (found === undefined) throw this.outside(address, bytes, access, at, thread)
+      if (address % bytes === 0) return found
     }
     if (address % bytes !== 0) {
       const what = `${this.#participle(access)} ${bytes} bytes at ${hex(address)}, which is not a multiple of ${bytes}`
@@ -124,7 +139,7 @@ export class LaunchRunTime implements RunTime {
     }
     const block = this.code.memory.find(address)
     if (block === undefined || address + bytes > block.begin + block.byteLength) {
-      throw this.#outside(address, bytes, access, at, thread)
+      throw this.outside(address, bytes, access, at, thread)
     }
     const offset = address - block.begin
     if (block.external !== undefined) {
@@ -135,7 +150,7 @@ export class LaunchRunTime implements RunTime {
         for (let index = offset; index < offset + bytes; index++)
           block.marks[index] = (block.marks[index] ?? 0) | access
       }
-      if (this.#isLookedAt(block)) this.#global(address, bytes, access, thread, at, undefined)
+      this.globalAccess(block, address, bytes, access, thread, at)
       const { bytes: all } = this.code.memory
       all.set(block.external().subarray(offset, offset + bytes), BOUNCE)
       return BOUNCE
@@ -146,8 +161,54 @@ export class LaunchRunTime implements RunTime {
     this.code.memory.updateTable()
     this.#resolved = block
     this.#noteInShadow(block, offset, bytes, access, at, thread)
-    if (this.#isLookedAt(block)) this.#global(address, bytes, access, thread, at, undefined)
+    this.globalAccess(block, address, bytes, access, thread, at)
     return block.base + offset
+  }
+
+  /** Holds an access to a block of global memory against earlier ones, if races are looked for there. */
+  globalAccess(
+    block: DeviceBlock,
+    address: number,
+    bytes: number,
+    access: number,
+    thread: number,
+    at: Decoded | undefined,
+  ): void {
+    if (this.#isLookedAt(block)) this.#global(address, bytes, access, thread, at, undefined)
+  }
+
+  /**
+   * The place of bytes of shared memory, of the block itself or of another one of its cluster. The access is held against the races that are looked for.
+   * @throws KernelFault for bytes that are in none
+   */
+  sharedRange(address: number, bytes: number, access: number, at: Decoded | undefined, thread: number): SharedPlace {
+    const place = this.#cluster.place(address, bytes, access, at, thread)
+    if (place === undefined) throw this.outside(address, bytes, access, at, thread)
+    if (this.code.options.checked) this.#shared(at, place.offset, bytes, access, thread, place.owner)
+    return place
+  }
+
+  /** The bytes at a generic address, which a thread reads for the run time, such as a tensor map among the parameters. */
+  bytesAt(address: number, byteLength: number, at: Decoded, frame: number, thread: number): Uint8Array {
+    const copy = new Uint8Array(byteLength)
+    for (let from = 0; from < byteLength; from += 16) {
+      const found = this.translate(address + from, 16, SHADOW.read, frame, thread, at)
+      copy.set(this.code.memory.bytes.subarray(found, found + 16), from)
+    }
+    return copy
+  }
+
+  asynchronous(site: number, frame: number, thread: number): void {
+    const at = this.code.sites[site]
+    if (at !== undefined) this.#copies.run(at, frame, thread)
+  }
+
+  proxyFence(): void {
+    this.unfinished.fence(this.reports.current)
+  }
+
+  missed(site: number, at: number, thread: number): void {
+    this.reports.current?.missed.set(thread >> 5, { site, at, thread })
   }
 
   #inWindow(address: number, bytes: number, frame: number): number | undefined {
@@ -155,9 +216,7 @@ export class LaunchRunTime implements RunTime {
       const distance = address - Number(begin)
       return distance >= least && distance + bytes <= length ? base + distance : undefined
     }
-    const resident = this.reports.current
     return (
-      inside(SHARED_WINDOW, this.space.sharedBytes, resident?.shared ?? 0) ??
       inside(LOCAL_WINDOW, this.code.program.threadBytes, frame, FRAME.cells) ??
       inside(PARAMETER_WINDOW, this.code.program.parameters.byteLength, this.space.cells + LAUNCH.parameters)
     )
@@ -192,14 +251,14 @@ export class LaunchRunTime implements RunTime {
       if (((all[index] ?? 0) & SHADOW.initialised) === 0) fresh = false
       all[index] = (all[index] ?? 0) | marks
     }
-    if (!fresh && (access & SHADOW.read) !== 0) this.#uninitialisedAt(at, block.begin + offset, bytes, thread)
+    if (!fresh && (access & SHADOW.read) !== 0) this.foundUninitialised(at, block.begin + offset, bytes, thread)
   }
 
   uninitialised(site: number, low: number, high: number, bytes: number, thread: number): void {
-    this.#uninitialisedAt(this.code.sites[site], (low >>> 0) + (high >>> 0) * 2 ** 32, bytes, thread)
+    this.foundUninitialised(this.code.sites[site], (low >>> 0) + (high >>> 0) * 2 ** 32, bytes, thread)
   }
 
-  #uninitialisedAt(at: Decoded | undefined, address: number, bytes: number, thread: number): void {
+  foundUninitialised(at: Decoded | undefined, address: number, bytes: number, thread: number): void {
     const message = `${bytes} bytes at ${hex(address)} are read, and nothing wrote them`
     this.reports.find('uninitialised-read', message, [thread], at, this.reports.current)
   }
@@ -212,7 +271,7 @@ export class LaunchRunTime implements RunTime {
         : 'A store writes'
   }
 
-  #outside(address: number, bytes: number, access: number, at: Decoded | undefined, thread: number): KernelFault {
+  outside(address: number, bytes: number, access: number, at: Decoded | undefined, thread: number): KernelFault {
     let near = ''
     if (address >= Number(SHARED_WINDOW) && address < Number(LOCAL_WINDOW)) {
       near = `: byte ${address - Number(SHARED_WINDOW)} of shared memory, of which the block has ${this.space.sharedBytes}`
@@ -245,12 +304,19 @@ export class LaunchRunTime implements RunTime {
   }
 
   shared(site: number, address: number, bytes: number, access: number, thread: number): void {
-    this.#shared(this.code.sites[site], address, bytes, access, thread)
+    this.#shared(this.code.sites[site], address, bytes, access, thread, this.reports.current)
   }
 
-  #shared(at: Decoded | undefined, address: number, bytes: number, access: number, thread: number): void {
-    const resident = this.reports.current
+  #shared(
+    at: Decoded | undefined,
+    address: number,
+    bytes: number,
+    access: number,
+    thread: number,
+    resident: Resident | undefined,
+  ): void {
     if (resident === undefined || this.options.report === undefined) return
+    this.unfinished.check(resident, { address, bytes, access }, thread, at)
     this.settleWrite()
     resident.races ??= new SharedRaces(this.space.sharedBytes)
     // Reserved shared memory is not checked: CUDA's own headers use it, as it is meant to be used.
@@ -259,7 +325,12 @@ export class LaunchRunTime implements RunTime {
     }
     // A thread that waits at an mbarrier is ordered after all that arrived there. Which threads did is not followed, so it counts as a barrier of the
     // block.
-    if (at?.form.opcode === 'mbarrier' && /_wait$/.test(at.modifiers['op'] ?? '')) resident.races.barrier()
+    if (at?.form.opcode === 'mbarrier' && /_wait$/.test(at.modifiers['op'] ?? '')) {
+      resident.races.barrier()
+      this.unfinished.look(resident.shared + address, resident.cluster.blocks)
+    }
+    if (resident.cluster.blocks.length > 1) this.#inCluster(at, address, bytes, access, thread, resident)
+    if (resident !== this.reports.current) return
     const race = resident.races.access(address, bytes, access, thread, at)
     if (race === undefined) return
     const { other, before, isOfWrites } = race
@@ -268,6 +339,32 @@ export class LaunchRunTime implements RunTime {
     const report = (): void => this.reports.find('shared-memory-race', message, [other, thread], at, resident, way)
     if (isOfWrites) this.#reportIfChanged(resident.shared + address, bytes, report)
     else report()
+  }
+
+  /** Holds an access to the shared memory of a block against those of the other blocks of its cluster. */
+  #inCluster(
+    at: Decoded | undefined,
+    address: number,
+    bytes: number,
+    access: number,
+    thread: number,
+    owner: Resident,
+  ): void {
+    const { current } = this.reports
+    const meaning = at?.form.meaning
+    if (current === undefined || (meaning?.kind === 'code' && meaning.code === 'asynchronous')) return
+    const { cluster } = owner
+    if (at !== undefined && ordersBlocks(at)) {
+      cluster.orders++
+      return
+    }
+    owner.clusterRaces ??= new ClusterRaces()
+    const epoch = cluster.meetings + cluster.orders
+    const race = owner.clusterRaces.access(address, bytes, access, current.rank, epoch, at)
+    if (race === undefined) return
+    const message = `The blocks with the ranks ${race.other} and ${current.rank} of a cluster access byte ${address} of the shared memory of rank ${owner.rank}, and nothing orders them${firstBy(race.before)}`
+    const way = ': let the blocks meet at barrier.cluster, which is cluster.sync(), between'
+    this.reports.find('shared-memory-race', message, [thread], at, current, way)
   }
 
   readonly #lookedAt = new Map<DeviceBlock, boolean>()
@@ -333,7 +430,9 @@ export class LaunchRunTime implements RunTime {
   }
 
   fence(): void {
-    const order = this.reports.current?.order
+    const { current } = this.reports
+    if (current !== undefined) current.cluster.orders++
+    const order = current?.order
     if (order !== undefined) this.space.globalRaces?.release(order)
   }
 
@@ -362,6 +461,13 @@ export class LaunchRunTime implements RunTime {
         throw this.reports.fault('CUDA_ERROR_HARDWARE_STACK_ERROR', 'The stack of a thread is full', site, thread)
       case 'endless':
         throw this.reports.fault('CUDA_ERROR_LAUNCH_TIMEOUT', 'A loop in a function does not end', site, thread)
+      case 'bytes':
+        throw this.reports.fault(
+          'CUDA_ERROR_LAUNCH_FAILED',
+          'A phase of an mbarrier awaits fewer than 2^20 bytes',
+          site,
+          thread,
+        )
       case 'pointer':
         throw this.reports.fault(
           'CUDA_ERROR_INVALID_PC',

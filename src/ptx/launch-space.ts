@@ -53,14 +53,19 @@ export class LaunchSpace {
     return at
   }
 
-  #writeCells({ grid, block, parameters, dynamicSharedBytes = 0 }: LaunchConfiguration): void {
+  #writeCells({ grid, block, parameters, dynamicSharedBytes = 0, cluster }: LaunchConfiguration): void {
     const { view, bytes } = this.#memory
     const { shared, parameters: expected } = this.code.program
     const at = this.cells
     for (let axis = 0; axis < 3; axis++) {
       view.setInt32(at + LAUNCH.ntid + 4 * axis, block[axis] ?? 1, true)
       view.setInt32(at + LAUNCH.nctaid + 4 * axis, grid[axis] ?? 1, true)
+      const size = cluster?.[axis] ?? 1
+      view.setInt32(at + LAUNCH.clusterSize + 4 * axis, size, true)
+      view.setInt32(at + LAUNCH.clusters + 4 * axis, (grid[axis] ?? 1) / size, true)
     }
+    view.setInt32(at + LAUNCH.hasClusters, cluster === undefined ? 0 : 1, true)
+    view.setInt32(at + LAUNCH.clusterBlocks, cluster === undefined ? 1 : cluster[0] * cluster[1] * cluster[2], true)
     view.setInt32(at + LAUNCH.dynamicShared, dynamicSharedBytes, true)
     view.setInt32(at + LAUNCH.totalShared, shared.staticBytes + dynamicSharedBytes, true)
     view.setInt32(at + LAUNCH.reservedShared, this.sharedBytes - RESERVED_SHARED_BYTES, true)

@@ -8,12 +8,14 @@ import { monotonicTime } from '../foundation/base/event-loop.js'
 import { Barriers } from './barriers.js'
 import { BlockTurns } from './block-turns.js'
 import { type BlockRun, type BlockWorkers, memoryOf, mergeInto, taskFor } from './block-workers.js'
+import { ClusterGrid } from './cluster.js'
 import type { Decoded } from './decoding.js'
 import { type DeviceMemory, ENGINE_BEGIN } from './device-memory.js'
 import type { KernelFault } from './faults.js'
 import type { KernelCode } from './kernel-code.js'
 import { LaunchBlocks } from './launch-blocks.js'
 import { LaunchCounts, type LineCounts } from './launch-counts.js'
+import { deadlockOfBlocks } from './launch-deadlocks.js'
 import { LaunchEffort, OutOfEffort, STOP_EFFORT } from './launch-effort.js'
 import type { LaunchOptions } from './launch-options.js'
 import { LaunchReports } from './launch-reports.js'
@@ -21,6 +23,7 @@ import { LaunchRunTime } from './launch-run-time.js'
 import { LaunchSpace } from './launch-space.js'
 import { EXITED, type LaunchConfiguration, MULTIPROCESSORS } from './layout.js'
 import { type RecordedAccesses, takeMarks, withListed } from './recorded-accesses.js'
+import type { Resident } from './resident.js'
 import { ThreadPlaces } from './thread-places.js'
 import { ThreadRunner } from './thread-runner.js'
 import { WarpMeetings } from './warp-meetings.js'
@@ -83,7 +86,7 @@ export class KernelLaunch {
     private readonly configuration: LaunchConfiguration,
     options: LaunchOptions = {},
   ) {
-    const { grid, block, parameters, cooperative = false } = configuration
+    const { grid, block, parameters, cooperative = false, cluster } = configuration
     const { program } = code
     const threads = block[0] * block[1] * block[2]
     const blocks = grid[0] * grid[1] * grid[2]
@@ -92,10 +95,14 @@ export class KernelLaunch {
     if (!(blocks > 0 && Number.isSafeInteger(blocks))) throw outOfRange('grid', 'at least one block', grid.join('×'))
     if (parameters.byteLength < program.parameters.byteLength)
       throw outOfRange('parameters', `at least ${program.parameters.byteLength} bytes`, parameters.byteLength)
+    if (cluster?.some((size, axis) => (grid[axis] ?? 1) % size !== 0) === true)
+      throw outOfRange('grid', `whole clusters of ${cluster.join('×')} blocks`, grid.join('×'))
+    const clusters = cluster === undefined ? undefined : new ClusterGrid(grid, cluster)
     const { choose, workers, report } = options
     this.#memory = code.memory
     this.#threads = threads
-    if (choose === undefined && !cooperative && !code.runsAlone && !code.options.counted) this.#workers = workers
+    const mayUseWorkers = choose === undefined && !cooperative && clusters === undefined
+    if (mayUseWorkers && !code.runsAlone && !code.options.counted) this.#workers = workers
     this.#space = new LaunchSpace(code, configuration, options)
     this.#reports = new LaunchReports(code, configuration, options)
     if (code.options.counted) this.#counts = new LaunchCounts(code, threads)
@@ -120,6 +127,7 @@ export class KernelLaunch {
       startsInOrder: cooperative || (waits && program.stops.some(({ kind }) => kind === 'turn')),
       showsUnwritten: choose !== undefined || report !== undefined,
       choose,
+      clusters,
     })
     this.#turns = new BlockTurns(
       this.#runner,
@@ -131,7 +139,8 @@ export class KernelLaunch {
     )
     const { stopsThreads, readsClock } = program
     const inOrder = choose === undefined && this.#space.globalRaces === undefined && this.#counts === undefined
-    this.#runsThrough = inOrder && !stopsThreads && !readsClock && this.#space.sharedBytes === 0
+    this.#runsThrough =
+      inOrder && clusters === undefined && !stopsThreads && !readsClock && this.#space.sharedBytes === 0
   }
 
   /**
@@ -303,6 +312,7 @@ export class KernelLaunch {
     const resident = this.#blocks.resident[index]
     if (resident === undefined) throw new Error('There is no block to run')
     this.#reports.current = resident
+    if (resident.missed.size > 0) resident.missed.clear()
     const end = this.#turns.round(resident)
     this.#counts?.turnEnded(resident, end === 'ended')
     if (end === 'rests') {
@@ -311,8 +321,26 @@ export class KernelLaunch {
     }
     const done = end === 'ended'
     this.#runner.account(resident)
-    if (done) this.#reports.reportEarlyReads(resident)
+    if (done) {
+      this.#reports.reportEarlyReads(resident)
+      this.#runTime.unfinished.ended(resident)
+    }
     this.#blocks.turnEnded(index, done)
+    this.#lookForDeadlock(done || this.#turns.moved ? undefined : resident)
+  }
+
+  /** The blocks that have done nothing but wait since any other block went on. */
+  readonly #waiting = new Set<Resident>()
+
+  /** Ends the launch with a fault if all blocks wait for each other: at barriers of their clusters, or in loops for mbarriers. */
+  #lookForDeadlock(waiting: Resident | undefined): void {
+    if (waiting === undefined) {
+      if (this.#waiting.size > 0) this.#waiting.clear()
+      return
+    }
+    this.#waiting.add(waiting)
+    if (this.#waiting.size < this.#blocks.resident.length || this.#blocks.canStart) return
+    throw deadlockOfBlocks(this.code, this.#places, this.#reports, this.#blocks.resident)
   }
 
   /** Runs several blocks without coming back between them, as many as the budget and the limit have room for. */

@@ -16,8 +16,16 @@ export const BOUNCE_END = 1024
 /** The offset of a shuffle's routes: the lane from which each lane reads, whether that lies within its segment, and the values of a warp. */
 export const ROUTES = 1024
 export const SHUFFLED = ROUTES + 256
+/** The offset of the operands of an asynchronous copy, while the run time carries it out: so many words of 64 bits. */
+export const OPERANDS = SHUFFLED + 128
+export const MOST_OPERANDS = 32
+const AFTER_OPERANDS = OPERANDS + 8 * MOST_OPERANDS
 /** The offsets of what an instruction on a texture or surface is given, in words and in values of up to 8 bytes, and of its results. */
-export const TEXTURE_CELLS = { coordinates: SHUFFLED + 128, values: SHUFFLED + 144, results: SHUFFLED + 176 } as const
+export const TEXTURE_CELLS = {
+  coordinates: AFTER_OPERANDS,
+  values: AFTER_OPERANDS + 16,
+  results: AFTER_OPERANDS + 48,
+} as const
 export const CELLS_END = TEXTURE_CELLS.results + 32
 /** The bytes of a row in the table of blocks: begin (i64), length (i64), location (i32), shadow (i32), whether all of it counts as written (i32). */
 export const TABLE_ROW = 32
@@ -44,6 +52,8 @@ export interface LaunchConfiguration {
   readonly parameters: Uint8Array
   /** Whether all blocks are resident at once, so that a barrier over the grid ends. */
   readonly cooperative?: boolean
+  /** The blocks of a cluster in each direction, of which the grid is a multiple. Default: each block is a cluster of its own. */
+  readonly cluster?: Triple | undefined
 }
 
 /** The offsets in the cells of a launch: grid, block, shared memory, registers of the environment, then the parameters. */
@@ -58,8 +68,20 @@ export const LAUNCH = {
   threads: 48,
   parameterBytes: 52,
   reservedShared: 56,
-  parameters: 64,
+  /** Whether the launch has clusters. */
+  hasClusters: 60,
+  clusterSize: 64,
+  clusters: 76,
+  clusterBlocks: 88,
+  parameters: 128,
 } as const
+
+/**
+ * The distance of the shared memory of one block of a cluster from that of the next in addresses of the cluster. The memory of rank r lies at
+ * (r + 1) · CLUSTER_STRIDE; below the first, addresses are those of the block itself.
+ */
+export const CLUSTER_STRIDE_BITS = 24
+export const CLUSTER_STRIDE = 2 ** CLUSTER_STRIDE_BITS
 
 /** The bytes of shared memory that a block has besides its own, for CUDA's own headers, as on GPUs since sm_80. */
 export const RESERVED_SHARED_BYTES = 1024

@@ -6,6 +6,11 @@ import { SHADOW } from './layout.js'
 import type { ValueWriter } from './value-writer.js'
 import { call, type FunctionBody, i32, i64, memory, set } from './wasm-encoder.js'
 
+/** The most bytes that a phase awaits. */
+const MOST_BYTES = 2 ** 20 - 1
+/** The bits of the bytes that are missing. */
+const BYTES = 0x7fffffn << 40n
+
 export class MbarrierWriter {
   constructor(
     private readonly writer: ValueWriter,
@@ -26,7 +31,8 @@ export class MbarrierWriter {
     const body = this.#body
     const operation = decoded.modifiers['op'] ?? 'arrive'
     const operand = operandOf(decoded, 'a')
-    const space = decoded.modifiers['space'] === undefined ? 'generic' : 'shared'
+    const given = decoded.modifiers['space']
+    const space = given === undefined ? 'generic' : given === 'shared::cluster' ? 'cluster' : 'shared'
     const address = this.addresses.locate(operand, space, 8, SHADOW.read | SHADOW.written | SHADOW.atomic, decoded)
     const old = body.temporary('i64')
     body.write(address, memory('i64.load'), set(old))
@@ -53,7 +59,7 @@ export class MbarrierWriter {
         break
       case 'test_wait':
       case 'try_wait':
-        this.#waitResult(decoded, old)
+        this.#waitResult(decoded, old, address)
         break
       default:
         finish(() => {
@@ -76,7 +82,7 @@ export class MbarrierWriter {
             body.write(i64(20n), 'i64.shl', 'i64.sub')
           }
         })
-        if (decoded.operands['d'] !== undefined) {
+        if (decoded.operands['d']?.kind === 'register') {
           body.get(old)
           this.writer.pop(operandOf(decoded, 'd'), 'b64')
         }
@@ -88,13 +94,24 @@ export class MbarrierWriter {
   /** Adds to the bytes that are awaited, or subtracts those that have come. */
   #transactions(decoded: Decoded, came: boolean): void {
     const body = this.#body
+    const [bytes, before] = [body.temporary('i32'), body.temporary('i64')]
+    body.set(before)
     this.writer.push(operandOf(decoded, 'b'), 'u32')
-    body.write('i64.extend_i32_u', i64(40n), 'i64.shl', came ? 'i64.sub' : 'i64.add')
+    body.write(set(bytes), bytes, i32(MOST_BYTES), 'i32.gt_u')
+    body.if()
+    this.writer.fail('bytes', decoded)
+    body.end()
+    // More bytes may have come than are awaited yet: their number must not borrow from the parity.
+    body.write(before, i64(~BYTES), 'i64.and', before, bytes, 'i64.extend_i32_u', i64(40n), 'i64.shl')
+    body.write(came ? 'i64.sub' : 'i64.add', i64(BYTES), 'i64.and', 'i64.or')
+    body.release('i32', bytes)
+    body.release('i64', before)
   }
 
   /** Pushes whether the awaited phase is over: then the parity of the mbarrier differs from that of the phase. */
-  #waitResult(decoded: Decoded, now: number): void {
+  #waitResult(decoded: Decoded, now: number, address: number): void {
     const body = this.#body
+    const isOver = body.temporary('i32')
     body.write(now, i64(63n), 'i64.shr_u', 'i32.wrap_i64')
     const phase = operandOf(decoded, 'b')
     if (decoded.modifiers['parity'] !== undefined) {
@@ -104,7 +121,13 @@ export class MbarrierWriter {
       this.writer.push(phase, 'b64')
       body.write(i64(63n), 'i64.shr_u', 'i32.wrap_i64')
     }
-    body.op('i32.ne')
+    body.write('i32.ne', set(isOver), isOver, 'i32.eqz')
+    body.if()
+    const { context, thread } = this.writer
+    body.write(i32(context.site(decoded).number), address, thread, call(context.runtime('missed')))
+    body.end()
+    body.get(isOver)
     this.writer.pop(operandOf(decoded, 'd'), 'pred')
+    body.release('i32', isOver)
   }
 }

@@ -1,7 +1,7 @@
 /** Writes moves between registers: mov with its vectors, and the conversions and tests of address spaces. */
 
 import { type Decoded, errorAt, operandOf } from './decoding.js'
-import { LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW } from './layout.js'
+import { CLUSTER_STRIDE_BITS, LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW } from './layout.js'
 import { bitsOf, type Operand } from './syntax.js'
 import type { ValueWriter } from './value-writer.js'
 import { type FunctionBody, i32, i64, set, type ValueType } from './wasm-encoder.js'
@@ -154,6 +154,10 @@ export class MoveWriter {
       body.write('drop', i32(0))
     } else if (window === 0n) {
       body.write(i64(SHARED_WINDOW), 'i64.lt_u')
+    } else if (/^shared(?:::cta)?$/.test(space)) {
+      // Addresses of the other blocks of a cluster lie above those of the block itself.
+      body.write(i64(BigInt(CLUSTER_STRIDE_BITS)), 'i64.shr_u')
+      body.write(i64(window >> BigInt(CLUSTER_STRIDE_BITS)), 'i64.eq')
     } else {
       body.write(i64(33n), 'i64.shr_u', i64(window >> 33n), 'i64.eq')
     }

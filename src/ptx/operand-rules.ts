@@ -3,6 +3,7 @@
  * there can be none. Without these rules a mistake in PTX would run on the simulator, and be refused by the first GPU. The rules are those of ptxas
  * 13.0, found by asking it; what it takes by accident is taken, too.
  */
+import { spaceOfOperand } from './asynchronous-operands.js'
 import { callParts, type Decoded, decode } from './decoding.js'
 import { type Modifiers, matchForms } from './forms.js'
 import { HOST_FUNCTIONS } from './program.js'
@@ -132,6 +133,10 @@ class OperandRules {
     if (opcode.startsWith('match.any') && operands['d']?.kind === 'pair') return 'match.any has no predicate'
     if (/^atom\..*add\..*s64/.test(opcode)) return 'sums of 64 bits are .u64'
     if (/^cp\.async\.cg\./.test(opcode) && number('c') !== 16) return '.cg copies 16 bytes'
+    if (opcode.startsWith('cp.async.bulk.wait_group') && number('c') === undefined)
+      return 'the number of groups is a constant'
+    if (/^cp\.(?:reduce\.)?async\.bulk\./.test(opcode) && (number('c') ?? 0) % 16 !== 0)
+      return 'the size of a bulk copy is a multiple of 16'
     if (opcode.startsWith('cp.async.wait_group') && number('a') === undefined)
       return 'the number of groups is a constant'
     if (!/^(?:ld|st)\./.test(`${form.opcode}.`)) return undefined
@@ -274,7 +279,14 @@ class OperandRules {
     if (operand.kind !== 'address')
       return /^(?:prefetch|mbarrier|cp)/.test(form.opcode) ? undefined : 'an address is in brackets'
     const isCopy = instruction.opcode.startsWith('cp.async.c')
-    const given = isCopy ? (operand === operands['a'] ? 'shared' : 'global') : modifiers['space']
+    const isAsynchronous = form.meaning.kind === 'code' && form.meaning.code === 'asynchronous'
+    const given = isAsynchronous
+      ? spaceOfOperand(decoded, nameOf(operand, operands))
+      : isCopy
+        ? operand === operands['a']
+          ? 'shared'
+          : 'global'
+        : modifiers['space']
     const isWritten = /^(?:st|red|atom)$/.test(form.opcode)
     switch (base.kind) {
       case 'register': {
@@ -363,6 +375,9 @@ function comparison({ cmp = '', T = '', S = T }: Modifiers): string | undefined 
         : /^(?:eq|ne|lt|le|gt|ge)$/
   return takes.test(cmp) ? undefined : `values of .${S} are not compared by .${cmp}`
 }
+
+const nameOf = (operand: Operand, operands: Decoded['operands']): string =>
+  Object.keys(operands).find((name) => operands[name] === operand) ?? ''
 
 const mismatch = ({ name, type }: Register, wanted: string): string =>
   `'${name}' is .${type}, and the operand .${wanted}`

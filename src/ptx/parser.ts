@@ -882,7 +882,7 @@ class Parser {
     return items
   }
 
-  /** Reads `[base+offset]`, `[base]`, `[number]`, or `[handle, {..}]` of textures. */
+  /** Reads `[base+offset]`, `[base]` or `[number]`, and `[name, {..}]` of textures and tensor maps. */
   #address(scope: Scope): Operand {
     this.#expect('[')
     let base: Operand = { kind: 'integer', value: 0n }
@@ -892,7 +892,10 @@ class Parser {
     this.#refuseMinus()
     while (this.#accept('+')) offset += this.#integer()
     const coordinates: Operand[] = []
-    while (this.#accept(',')) coordinates.push(this.#operand(scope))
+    while (this.#accept(',')) {
+      const operand = this.#operand(scope)
+      coordinates.push(...(operand.kind === 'vector' ? operand.items : [operand]))
+    }
     this.#expect(']')
     return coordinates.length === 0 ? { kind: 'address', base, offset } : { kind: 'address', base, offset, coordinates }
   }

@@ -125,6 +125,8 @@ export interface KernelProgram {
    * whose memory other cores do not have.
    */
   readonly communicates: boolean
+  /** Whether the kernel has copies in bulk, or others that an mbarrier counts. */
+  readonly copiesAsynchronously: boolean
   /** Whether the kernel allocates memory by malloc, which later launches may use. */
   readonly allocates: boolean
   /** The functions in which a thread may wait for another one in a loop, in their own code or in what they call. */
@@ -175,6 +177,13 @@ function communicates({ body = [] }: PtxFunction): boolean {
       opcode,
     ),
   )
+}
+
+/** Copies that the run time carries out by itself, as code for the threads of a block cannot. */
+const ASYNCHRONOUS = /^(?:cp\.(?:reduce\.)?async\.bulk|(?:st|red)\.async|tensormap)\./
+
+function copiesAsynchronously({ body = [] }: PtxFunction): boolean {
+  return body.some(({ opcode }) => ASYNCHRONOUS.test(opcode))
 }
 
 function allocates({ body = [] }: PtxFunction): boolean {
@@ -301,6 +310,7 @@ class Preparation {
       stopsThreads: this.#stops.length > 1,
       readsClock: [...this.#reached.values()].some(({ fn }) => readsClock(fn)),
       communicates: [...this.#reached.values()].some(({ fn }) => communicates(fn)),
+      copiesAsynchronously: [...this.#reached.values()].some(({ fn }) => copiesAsynchronously(fn)),
       allocates: [...this.#reached.values()].some(({ fn }) => allocates(fn)),
       waiting,
       needsStack: stack > 0,
@@ -315,9 +325,6 @@ class Preparation {
   }
 
   #whyNotRun(): string | undefined {
-    const cluster = this.text.functions.get(this.name)?.directives.get('reqnctapercluster') ?? []
-    if (cluster.reduce((product, each) => product * each, 1) > 1)
-      return 'it requires clusters (.reqnctapercluster), which the simulator does not have: launch it on a GPU'
     for (const { flow } of this.#reached.values()) {
       for (const { instructions } of flow.blocks) {
         for (const decoded of instructions) {

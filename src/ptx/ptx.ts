@@ -25,6 +25,7 @@ import {
 } from './shared-text.js'
 import type { FindSource } from './source-map.js'
 import { type PtxText, ptxError, type Variable } from './syntax.js'
+import { encodeTensorMap, TENSOR_ELEMENTS } from './tensor-map.js'
 import type { BoundTexture, TextureObjects } from './textures.js'
 
 export {
@@ -35,6 +36,7 @@ export {
   type BoundTexture,
   type ByteRange,
   DeviceMemory,
+  encodeTensorMap,
   type FindSource,
   type InStep,
   type KernelFacts,
@@ -50,6 +52,7 @@ export {
   type ParameterFacts,
   type RecordedAccesses,
   type RestOfLaunch,
+  TENSOR_ELEMENTS,
   type TextureObjects,
   type WorkerKernel,
 }

@@ -80,14 +80,20 @@ const RULES: readonly Rule[] = [
   [/^atom\.(?:.*\.)?b128/, 83, 90],
   [/^atom\.sys\.(?:.*\.)?b128|^atom\.(?:.*\.)?sys\.(?:.*\.)?b128/, 84, 90],
   [/^prefetch\.(?:.*\.)?L2::evict/, 74, 80],
-  [/^prefetch\.tensormap/, 80, 90],
+  [/^prefetch\.(?:.*\.)?tensormap/, 80, 90],
+  [/^tensormap\./, 83, 90],
   [/^(?:applypriority|discard|createpolicy)\./, 74, 80],
   [/^fence\./, 0, 70],
   [/^fence\.proxy\.alias/, 75, 70],
   [/^fence\.proxy\.async/, 80, 90],
+  [/^fence\.proxy\.tensormap/, 83, 90],
   [/^fence\.mbarrier_init/, 80, 90],
   [/^nanosleep\./, 62, 70],
   [/^cp\.async\./, 70, 80],
+  [/^cp\.(?:reduce\.)?async\.bulk\./, 80, 90],
+  [/^cp\.async\.bulk\.(?:tensor\.\dd\.)?shared::cta\.global/, 86, 90],
+  [/^(?:st|red)\.async\./, 81, 90],
+  [/^(?:mapa|getctarank)\./, 78, 90],
   [/^mbarrier\./, 70, 80],
   [/^mbarrier\.try_wait/, 78, 90],
   [/^mbarrier\.test_wait\.parity/, 71, 80],
@@ -129,7 +135,8 @@ const RULES: readonly Rule[] = [
 ]
 
 /** The forms that only the targets with the features of one architecture have. */
-const OF_ONE_ARCHITECTURE = /^(?:setmaxnreg\.|redux\.(?:.*\.)?f32|cvt\.(?:.*\.)?(?:e2m1x2|e2m3x2|e3m2x2|ue8m0x2))/
+const OF_ONE_ARCHITECTURE =
+  /^(?:setmaxnreg\.|tensormap\.replace\.|redux\.(?:.*\.)?f32|cvt\.(?:.*\.)?(?:e2m1x2|e2m3x2|e3m2x2|ue8m0x2))/
 /** The forms that a single target has. */
 const OF_ONE_TARGET: readonly (readonly [pattern: RegExp, target: string])[] = [[/^wgmma\./, 'sm_90a']]
 /** The minimum and maximum of f32, whose forms with three values need more than those with two. */

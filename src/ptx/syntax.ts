@@ -40,6 +40,14 @@ export interface Variable {
   readonly pointer?: { readonly space: string; readonly alignment: number }
 }
 
+export interface AddressOperand {
+  readonly kind: 'address'
+  readonly base: Operand
+  readonly offset: bigint
+  /** What stands in the brackets behind the address, such as the coordinates of a tensor map. */
+  readonly coordinates?: readonly Operand[]
+}
+
 export type Operand =
   | { readonly kind: 'register'; readonly register: Register }
   | { readonly kind: 'special'; readonly name: string }
@@ -47,13 +55,7 @@ export type Operand =
   | { readonly kind: 'float'; readonly value: number; readonly bits: bigint; readonly width: 32 | 64 | 0 }
   /** The address of a variable or function, or a label. */
   | { readonly kind: 'symbol'; readonly name: string; readonly variable: Variable | undefined; readonly offset: bigint }
-  /** `coordinates` are what stands behind a comma in the brackets. */
-  | {
-      readonly kind: 'address'
-      readonly base: Operand
-      readonly offset: bigint
-      readonly coordinates?: readonly Operand[]
-    }
+  | AddressOperand
   | { readonly kind: 'vector'; readonly items: readonly Operand[] }
   | { readonly kind: 'pair'; readonly first: Operand; readonly second: Operand }
   | { readonly kind: 'not'; readonly operand: Operand }

@@ -7,14 +7,11 @@ import { MATRIX_OPERATIONS } from './matrices.js'
 import type { PreparedFunction, Stop } from './program.js'
 import { programOrder } from './program-order.js'
 import type { Resident } from './resident.js'
+import { GONE, READY, WAITING, YIELDED } from './thread-status.js'
+import { isWaitingLoop } from './waiting-loops.js'
 import { maskOperand } from './warp-operations.js'
 
-/** The states of a thread while the threads of its block are in different states. */
-export const READY = 0
-export const WAITING = 1
-export const GONE = 2
-/** The state of a thread that has used up its turn and goes on in the next round. */
-export const YIELDED = 3
+export { GONE, READY, WAITING, YIELDED }
 
 /** The number of the barrier of a cluster, which a block has beside its own. */
 export const OF_CLUSTER = -1
@@ -170,7 +167,7 @@ export class ThreadPlaces {
     if (!arrives) return
     const stop = this.stop(state)
     if (operationOf(stop) === 'barrier.cluster.arrive') {
-      resident.arrivedInCluster.add(thread)
+      resident.cluster.arrive(resident, thread)
       return
     }
     const id = this.cellValue(resident, thread, stop, 'a') ?? 0
@@ -196,6 +193,17 @@ export class ThreadPlaces {
     const facts = { status, isBarrier, meetsBeyondWarp: isBarrier || meetsInWarpgroup(stop), arrives, barrier, mask }
     this.#stopFacts[state] = facts
     return facts
+  }
+
+  readonly #waitingLoops: (boolean | undefined)[] = []
+
+  /** Whether a thread at a stop does nothing but wait for an mbarrier. */
+  onlyWaits(state: number): boolean {
+    const known = this.#waitingLoops[state]
+    if (known !== undefined) return known
+    const waits = state >= 0 && isWaitingLoop(this.stop(state))
+    if (state >= 0) this.#waitingLoops[state] = waits
+    return waits
   }
 
   /** Whether all threads of the block can go on from the same stop; if so, they do so together. */

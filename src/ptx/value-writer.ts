@@ -84,7 +84,7 @@ export const DIRECT_SIGNATURE: Signature = { parameters: ['i32', 'i32', 'i32', '
 export const ENTRY_SIGNATURE: Signature = { parameters: ['i32', 'i32', 'i32'], results: ['i32'] }
 
 /** The kinds of failure; `fail` passes the index of one to the run time. */
-export const FAILURES: readonly string[] = ['trap', 'overflow', 'endless', 'exit', 'pointer']
+export const FAILURES: readonly string[] = ['trap', 'overflow', 'endless', 'exit', 'pointer', 'bytes']
 
 const NO_OPERAND: Operand = { kind: 'sink' }
 
@@ -531,12 +531,32 @@ export class ValueWriter {
         body.write(i64(32n), 'i64.shr_u')
       }
       body.op('i32.wrap_i64')
-    } else if (/^(cluster_nctarank|nclusterid|cluster_nctaid)$/.test(base)) {
-      // A block is a cluster of its own, as there are no clusters.
-      if (base === 'nclusterid') body.get(this.#launchCell(LAUNCH.nctaid + at))
-      else body.i32(1)
-    } else if (base === 'clusterid') this.#narrowSpecial(`ctaid.${axis || 'x'}`)
+    } else if (base === 'cluster_nctarank') body.get(this.#launchCell(LAUNCH.clusterBlocks))
+    else if (base === 'cluster_nctaid') body.get(this.#launchCell(LAUNCH.clusterSize + at))
+    else if (base === 'nclusterid') body.get(this.#launchCell(LAUNCH.clusters + at))
+    else if (base === 'clusterid' || base === 'cluster_ctaid') this.#inCluster(axis || 'x', base)
+    else if (base === 'cluster_ctarank') this.pushClusterRank()
+    else if (base === 'is_explicit_cluster') body.get(this.#launchCell(LAUNCH.hasClusters))
     else body.i32(0)
+  }
+
+  /** Pushes the number of the block's cluster, or of the block in its cluster, along one axis. */
+  #inCluster(axis: string, base: 'clusterid' | 'cluster_ctaid'): void {
+    const size = this.#launchCell(LAUNCH.clusterSize + 4 * ['x', 'y', 'z'].indexOf(axis))
+    this.#narrowSpecial(`ctaid.${axis}`)
+    this.body.write(size, base === 'clusterid' ? 'i32.div_u' : 'i32.rem_u')
+  }
+
+  /** Pushes the rank of the block in its cluster. */
+  pushClusterRank(): void {
+    const { body } = this
+    this.#inCluster('z', 'cluster_ctaid')
+    for (const axis of ['y', 'x']) {
+      const size = this.#launchCell(LAUNCH.clusterSize + 4 * ['x', 'y', 'z'].indexOf(axis))
+      body.write(size, 'i32.mul')
+      this.#inCluster(axis, 'cluster_ctaid')
+      body.op('i32.add')
+    }
   }
 
   /** Pushes a location in the reserved shared memory; the memory of cooperative groups (1) lies in its upper half. */

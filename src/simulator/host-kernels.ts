@@ -11,6 +11,7 @@ import {
   type HostKernel,
   type HostModule,
   isMemoryArgument,
+  type LaunchShape,
   type PassedType,
   type SetConditional,
 } from '../foundation/driver/kernel-driver.js'
@@ -115,6 +116,9 @@ export interface KernelCode {
     readonly staticSharedBytes: number
     readonly maxThreads: number | undefined
     readonly requiredThreads: readonly number[] | undefined
+    readonly requiredCluster: LaunchShape['cluster']
+    readonly needsCluster: boolean
+    readonly maxClusterBlocks: number | undefined
   }
   /** Throws ERR_INVALID_ARG_VALUE if these are not the types of the kernel's parameters. */
   checkParameters(types: readonly PassedType[]): void
@@ -127,6 +131,9 @@ export const NO_FACTS: KernelCode['facts'] = {
   staticSharedBytes: 0,
   maxThreads: undefined,
   requiredThreads: undefined,
+  requiredCluster: undefined,
+  needsCluster: false,
+  maxClusterBlocks: undefined,
 }
 
 /** A module whose kernels are in JavaScript. */

@@ -19,7 +19,7 @@ import {
   type LaunchObserver,
   type LaunchShape,
   type PassedType,
-  passedFor,
+  passedNumber,
   type SetConditional,
 } from '../foundation/driver/kernel-driver.js'
 import type { KernelProfile } from '../foundation/driver/kernel-profile.js'
@@ -225,11 +225,6 @@ export class PtxKernel implements KernelCode {
     const { shape, args, kernel, observer } = work
     if (this.facts.whyNotRun !== undefined)
       throw stateError('ERR_UNSUPPORTED', `Kernel '${this.name}' cannot be launched: ${this.facts.whyNotRun}`)
-    const blocks = shape.cluster?.reduce((product, each) => product * each, 1) ?? 1
-    if (blocks > 1 && this.facts.meetsInCluster) {
-      const why = 'it waits for the blocks of its cluster (barrier.cluster), and the simulator has no clusters'
-      throw stateError('ERR_UNSUPPORTED', `Kernel '${this.name}' cannot be launched in clusters of ${blocks}: ${why}`)
-    }
     if (observer !== undefined) {
       observer.isTold = true
       this.parts.memory.recordKernels()
@@ -249,7 +244,7 @@ export class PtxKernel implements KernelCode {
     observer: LaunchObserver | undefined,
     touches: readonly Touch[],
   ): Computation {
-    const { grid, block, sharedMemory, cooperative } = shape
+    const { grid, block, sharedMemory, cooperative, cluster = this.facts.requiredCluster } = shape
     const mistakes: Ptx.KernelFinding[] = []
     const mayWrite = (begin: number, bytes: number): boolean =>
       touches.some(
@@ -257,7 +252,7 @@ export class PtxKernel implements KernelCode {
       )
     const report = (found: Ptx.KernelFinding): void => void mistakes.push(found)
     const checks = { recorded: true, checked: true, report, mayWrite }
-    const configuration = { grid, block, parameters, dynamicSharedBytes: sharedMemory, cooperative }
+    const configuration = { grid, block, parameters, dynamicSharedBytes: sharedMemory, cooperative, cluster }
     const { choose, instructions: instructionLimit } = this.parts
     const profilers = [...this.parts.profilers]
     const launch = this.module.launch(this.name, configuration, {
@@ -337,8 +332,8 @@ export class PtxKernel implements KernelCode {
       if (given === undefined || type === undefined) continue
       if (ArrayBuffer.isView(given)) bytes.set(given, offset)
       else if (typeof type === 'string') {
-        SCALAR_ACCESS[type].set(view, offset, typeof given === 'object' ? passedFor(given) : given)
-      }
+        SCALAR_ACCESS[type].set(view, offset, typeof given === 'object' ? passedNumber(given) : given)
+      } else if (typeof given === 'object' && given.encoded !== undefined) bytes.set(given.encoded, offset)
     }
     return bytes
   }

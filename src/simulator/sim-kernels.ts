@@ -3,7 +3,8 @@
  * (host-kernels.ts).
  */
 
-import { stateError } from '../foundation/base/errors.js'
+import { loadPtx } from '#load-ptx'
+import { explained, stateError } from '../foundation/base/errors.js'
 import { isLater } from '../foundation/base/versions.js'
 import { CUresult, cudaError } from '../foundation/driver/cuda-results.js'
 import { LOADING } from '../foundation/driver/deadlocks.js'
@@ -24,6 +25,7 @@ import type {
 import type { KernelProfile } from '../foundation/driver/kernel-profile.js'
 import type { LibraryCall } from '../foundation/driver/library-driver.js'
 import type { KernelWork, QueuedKernel } from '../foundation/driver/queued-work.js'
+import { callOf, TENSOR_TYPES, type TensorMapSpec, whyMapIsRefused } from '../foundation/driver/tensor-maps.js'
 import { type CompiledSource, compileCuda, compileCudaNow } from '../foundation/native/nvrtc.js'
 import type { InStep, TextureObjects } from '../ptx/ptx.js'
 import type { CaptureRules } from './capture-rules.js'
@@ -189,6 +191,15 @@ export class SimKernels implements KernelDriver {
     return blocksPerMultiprocessor([blockSize, 1, 1], sharedMemory + this.#factsOf(kernel).staticSharedBytes)
   }
 
+  encodeTensorMap(spec: TensorMapSpec): Uint8Array {
+    const why = whyMapIsRefused(spec)
+    if (why !== undefined) throw explained(cudaError(callOf(spec), CUresult.INVALID_VALUE), why)
+    const { encodeTensorMap, TENSOR_ELEMENTS } = loadPtx()
+    const element = TENSOR_ELEMENTS[Object.keys(TENSOR_TYPES).indexOf(spec.type)]
+    if (element === undefined) throw cudaError(callOf(spec), CUresult.INVALID_VALUE)
+    return encodeTensorMap({ ...spec, address: spec.pointer, element })
+  }
+
   launch(work: QueuedKernel): void {
     const { stream, kernel } = work
     // The attribute is set before the launch, and a capture takes no notice of it.
@@ -285,10 +296,9 @@ export class SimKernels implements KernelDriver {
   #refusalOf({ kernel, shape }: KernelWork, partition: SimPartition | undefined): number {
     const { block, grid, sharedMemory, cluster } = shape
     if (!fits(shape)) return CUresult.INVALID_VALUE
-    if (cluster !== undefined && cluster[0] * cluster[1] * cluster[2] > LARGEST_CLUSTER) {
-      return CUresult.INVALID_CLUSTER_SIZE
-    }
-    const { staticSharedBytes, maxThreads, requiredThreads } = this.#factsOf(kernel.handle)
+    const facts = this.#factsOf(kernel.handle)
+    if (!fitsClusters(cluster, grid, facts)) return CUresult.INVALID_CLUSTER_SIZE
+    const { staticSharedBytes, maxThreads, requiredThreads } = facts
     const shared = sharedMemory + staticSharedBytes
     if (maxThreads !== undefined && block[0] * block[1] * block[2] > maxThreads) return CUresult.INVALID_VALUE
     if (requiredThreads !== undefined && block.some((count, axis) => count !== (requiredThreads[axis] ?? 1)))
@@ -310,6 +320,20 @@ function forDriver(ptx: Uint8Array): Uint8Array {
   const version = /^\.version (\S+)$/m.exec(text)?.[1]
   if (version === undefined || !isLater(version, NEWEST_PTX)) return ptx
   return new TextEncoder().encode(text.replace(/^\.version .*$/m, `.version ${NEWEST_PTX}`))
+}
+
+/** Whether the blocks of a grid are whole clusters, of the size that the kernel requires. */
+function fitsClusters(
+  given: LaunchShape['cluster'],
+  grid: LaunchShape['grid'],
+  { requiredCluster, needsCluster, maxClusterBlocks = LARGEST_CLUSTER }: KernelCode['facts'],
+): boolean {
+  if (given === undefined && needsCluster && requiredCluster === undefined) return false
+  const cluster = given ?? requiredCluster
+  if (cluster === undefined) return true
+  if (requiredCluster !== undefined && cluster.some((size, axis) => size !== requiredCluster[axis])) return false
+  if (cluster.some((size, axis) => (grid[axis] ?? 1) % size !== 0)) return false
+  return cluster[0] * cluster[1] * cluster[2] <= maxClusterBlocks
 }
 
 /** Whether a launch's blocks and threads keep to the limits of the device. A GPU refuses one that does not. */

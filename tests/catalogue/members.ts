@@ -26,6 +26,7 @@ const QUIET: Readonly<Record<string, readonly string[]>> = {
   ],
   'is no constructor for programs': [
     ...['new Device', 'new DeviceBuffer', 'new PinnedBuffer', 'new Graph', 'new GraphExec', 'new Kernel', 'new Module'],
+    'new TensorMap',
     ...['new Communicator', 'new GreenContext', 'new DLPackTensor', 'new Session', 'new StreamLane'],
     ...['new OpaqueArray', 'new SurfaceObject', 'new TextureObject'],
   ],
@@ -86,6 +87,7 @@ export const QUIET_OPTIONS: Readonly<Record<string, readonly string[]>> = {
     ...['id', 'rank', 'size', 'device'].map((name) => `Communicator.createAll: ${name}`),
     ...['device', 'name'].map((name) => `foreignStream: ${name}`),
   ],
+  'describes a tensor and its tiles: tests/conformance/tensor-maps.test.ts': ['DeviceBuffer#tensorMap'],
   'describes memory of another library, and comes with it: tests/libraries/dlpack': [
     ...['__cuda_array_interface__', 'shape', 'typestr', 'data', 'version', 'strides', 'mask'].map(
       (name) => `fromCudaArrayInterface: ${name}`,

@@ -601,6 +601,16 @@ const buffers: readonly Call[] = [
     answers: (_scene, value) => assert.equal(value, 8),
   },
   {
+    name: 'buffer.tensorMap() and map.bytes',
+    members: ['DeviceBuffer#tensorMap', 'TensorMap#bytes'],
+    act: 'makes',
+    prepare: (scene) => {
+      const buffer = scene.keep(scene.device.alloc(BYTES, { stream: scene.stream }))
+      return () => buffer.tensorMap({ type: 'u8', shape: [BYTES], box: [16] }).bytes.length
+    },
+    answers: (_scene, value) => assert.equal(value, 128),
+  },
+  {
     name: 'pinned.bytes and pinned.view()',
     members: ['PinnedBuffer#bytes', 'PinnedBuffer#view'],
     act: 'makes',

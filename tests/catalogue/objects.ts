@@ -31,6 +31,7 @@ export function objectsOf(stream: Stream): readonly object[] {
   return [
     ...[device, stream, new ExternalStream(stream), device.createEvent({ timing: true }), buffer],
     ...[array, device.createTexture(array), device.createSurface(array)],
+    buffer.tensorMap({ type: 'u8', shape: [64], box: [16] }),
     ...[device.allocPinned(64), new MemoryPool({ device }), device.split({ multiprocessors: [8] })[0]],
     ...[pool, pool.tryTake()].filter((object) => object !== undefined),
     ...[...conditions, graph, graph.instantiate(), module, module.kernel('add', SIGNATURE)],

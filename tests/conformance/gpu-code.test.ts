@@ -448,21 +448,30 @@ onEveryBackend('code of a GPU', (bench) => {
     assert.throws(() => module.kernel('not', []), { code: 'ERR_UNSUPPORTED', message: /tcgen05.*line \d+/ })
   })
 
-  test('K4 a kernel that waits for the blocks of its cluster runs in blocks that are clusters of their own', {
-    skip: bench.name === 'cuda' && 'of the simulator',
+  test('K4 blocks of a cluster run together: they wait for each other, and know their rank', {
+    skip: device.computeCapability.major < 9 && 'needs compute capability 9.0',
   }, async () => {
-    const waiting = `${HEAD.replace('7.0', '8.0').replace('sm_70', 'sm_90')}.visible .entry waits() {
-  barrier.cluster.arrive; barrier.cluster.wait; ret;
+    const waiting = `${HEAD.replace('7.0', '8.0').replace('sm_70', 'sm_90')}.visible .entry ranks(.param .u64 to) {
+  .reg .b64 %to; .reg .b64 %at; .reg .b32 %rank; .reg .b32 %block;
+  barrier.cluster.arrive; barrier.cluster.wait;
+  ld.param.u64 %to, [to]; mov.u32 %rank, %cluster_ctarank; mov.u32 %block, %ctaid.x;
+  mul.wide.u32 %at, %block, 4; add.u64 %at, %at, %to; st.global.u32 [%at], %rank; ret;
 }
 .visible .entry pairs() .reqnctapercluster 2 { ret; }`
     using module = Module.load(waiting, { device })
     using stream = new Stream({ device })
-    const kernel = module.kernel('waits', [])
-    stream.launch(kernel, { grid: 2, block: 64 })
-    const refused = { code: 'ERR_UNSUPPORTED', message: /'waits' cannot be launched in clusters of 2/ }
-    assert.throws(() => stream.launch(kernel, { grid: 2, block: 64, cluster: 2 }), refused)
-    const required = { code: 'ERR_UNSUPPORTED', message: /'pairs' cannot be launched: it requires clusters/ }
-    assert.throws(() => stream.launch(module.kernel('pairs', []), { grid: 2, block: 64 }), required)
+    using ranks = device.alloc(16, { stream })
+    const kernel = module.kernel('ranks', ['out u32*'])
+    stream.launch(kernel, { grid: 4, block: 64 }, ranks)
+    assert.deepEqual(await stream.download(ranks, Uint32Array), Uint32Array.of(0, 0, 0, 0))
+    stream.launch(kernel, { grid: 4, block: 64, cluster: 2 }, ranks)
+    assert.deepEqual(await stream.download(ranks, Uint32Array), Uint32Array.of(0, 1, 0, 1))
+    const refused = { number: 912 }
+    const pairs = module.kernel('pairs', [])
+    stream.launch(pairs, { grid: 2, block: 64 })
+    stream.launch(pairs, { grid: 2, block: 64, cluster: 2 })
+    assert.throws(() => stream.launch(pairs, { grid: 3, block: 64 }), refused)
+    assert.throws(() => stream.launch(pairs, { grid: 4, block: 64, cluster: 4 }), refused)
     await stream.synchronize()
   })
 

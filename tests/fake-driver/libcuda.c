@@ -891,6 +891,22 @@ API R cuFuncSetAttribute(Function *f, int a, int v) { if (a != 8) return OK; if 
 static R setKernel(Exec *x, Node *node, u8 *params) { Op *o = opOf(x, node, KERNEL); if (!o || o->green != (current != &context ? current : 0) || (o->green && *(void **)(params + 64))) return INVALID_VALUE; Function *f = *(Function **)params; u32 *n = (u32 *)(params + 8); void **values = *(void ***)(params + 40); if (n[3] * n[4] * n[5] > (u32)f->threads || n[6] > (u32)f->dynamic) return INVALID_VALUE; o->fn = f->fn; o->grid = n[0] * n[1] * n[2]; o->block = n[3]; for (int i = 0; i < f->params && i < 8; i++) setArgument(o, i, values[i], f->sizes[i]); return OK; }
 /* As cuda_occupancy.h counts: none where the function may not have so much shared memory. */
 API R cuOccupancyMaxActiveBlocksPerMultiprocessor(int *n, Function *f, int b, size_t s) { int warps = (b + 31) / 32, blocks = 64 / warps, shared = (int)(233472 / (s + (size_t)f->fixed + 1024)); *n = s > (size_t)f->dynamic ? 0 : blocks > 32 ? 32 : blocks; if (*n > shared) *n = shared; return OK; }
+/* Tensor maps with the rules that are told soonest: the address, the type, the rank, the strides and the boxes; of the bytes the address alone. */
+static R tensorMap(u8 *map, int type, u32 rank, u64 at, const u64 *dims, const u64 *strides, const u32 *steps, int interleave, int fill) {
+  if (type < 0 || type > 12 || rank < (interleave ? 3u : 1u) || rank > 5 || at % (interleave == 2 ? 32 : 16)) return INVALID_VALUE;
+  if (fill && type < 6) return INVALID_VALUE;
+  for (u32 i = 0; i < rank; i++) if (!dims[i] || steps[i] < 1 || steps[i] > 8) return INVALID_VALUE;
+  for (u32 i = 0; i + 1 < rank; i++) if (strides[i] % 16 || strides[i] >> 40) return INVALID_VALUE;
+  memset(map, 0, 128); memcpy(map, &at, 8); return OK; }
+API R cuTensorMapEncodeTiled(u8 *map, int type, u32 rank, u64 at, const u64 *dims, const u64 *strides, const u32 *box, const u32 *steps, int interleave, int swizzle, int l2, int fill) {
+  static const u32 bytes[] = {1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4, 4, 4}; (void)l2;
+  if (type < 0 || type > 12 || rank < 1 || rank > 5 || box[0] * bytes[type] % 16 || (swizzle && !interleave && box[0] * bytes[type] > 16u << swizzle)) return INVALID_VALUE;
+  for (u32 i = 0; i < rank; i++) if (box[i] < 1 || box[i] > 256) return INVALID_VALUE;
+  return tensorMap(map, type, rank, at, dims, strides, steps, interleave, fill); }
+API R cuTensorMapEncodeIm2col(u8 *map, int type, u32 rank, u64 at, const u64 *dims, const u64 *strides, const int *lower, const int *upper, u32 channels, u32 pixels, const u32 *steps, int interleave, int swizzle, int l2, int fill) {
+  (void)lower; (void)upper; (void)swizzle; (void)l2;
+  if (rank < 3 || channels < 1 || channels > 256 || pixels < 1 || pixels > 1024) return INVALID_VALUE;
+  return tensorMap(map, type, rank, at, dims, strides, steps, interleave, fill); }
 /* A cooperative launch of more blocks than run at one time. */
 static int isTooLarge(u8 *config, Stream *s) {
   u32 *shape = (u32 *)config; u8 *attributes = *(u8 **)(config + 40); u64 blocks = 32; int cooperative = 0;

@@ -24,6 +24,7 @@ const FIELDS: Readonly<Record<string, string>> = {
   Device: 'ordinal',
   DeviceBuffer: '',
   PinnedBuffer: '',
+  TensorMap: 'device',
   Memory: 'device byteLength serial',
   HandleObject: 'device serial',
   Graph: 'device serial',

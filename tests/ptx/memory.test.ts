@@ -259,7 +259,7 @@ test('two kernels of a module share its variables, and a variable can point to a
 
 test('a form that the simulator does not run refuses the kernels that reach it, and no others', () => {
   const machine = new Machine()
-  const exotic = kernel('cp.async.bulk.commit_group;', 'exotic')
+  const exotic = kernel('multimem.red.relaxed.sys.global.add.u32 [%rd1], %r1;', 'exotic')
   const module = machine.load(
     moduleOf(
       kernel(COPY),
@@ -271,7 +271,7 @@ test('a form that the simulator does not run refuses the kernels that reach it, 
   const [a, b] = [machine.put(new Uint32Array(16)), machine.put(new Uint32Array(16))]
   machine.run(module, 'k', { block: 16 }, [a, b, 0])
   for (const [name, form] of [
-    ['exotic', 'cp.async.bulk.commit_group'],
+    ['exotic', 'multimem.red.relaxed.sys.global.add.u32'],
     ['caller', 'tcgen05.wait::ld.sync.aligned'],
   ] as const) {
     assert.throws(

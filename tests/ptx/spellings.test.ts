@@ -72,15 +72,7 @@ const OTHERS: Readonly<Record<string, readonly string[]>> = {
     '.version 8.5|.version 8.5|.target sm_90|.address_size 64|.visible .entry k() { ret; }',
   ],
   'refused, and taken by ptxas': ['st.global.v2.b32 [%rd1], {%r1, %p1};'],
-  'not run, and taken by ptxas': [
-    'mapa.shared::cluster.u32 %r1, %r2, 0;',
-    'mapa.u64 %rd1, %rd2, %r1;',
-    'getctarank.shared::cluster.u32 %r1, %r2;',
-    'st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.u32 [%r1], %r2, [%r3];',
-    'cp.async.bulk.commit_group;',
-    '.entry e() .reqnctapercluster 2 { ret; }',
-    '.entry e() .reqnctapercluster 2 .explicitcluster { ret; }',
-  ],
+  'not run, and taken by ptxas': [],
 }
 
 function verdictOf(text: string): 'taken' | 'refused' | 'not run' {

@@ -6,6 +6,7 @@ import {
   namedLayout,
   nameFor,
   type Struct,
+  scalarLayout,
   structLayout,
   TYPE_NAMES,
   type ValueOf,
@@ -15,10 +16,12 @@ import { dataViewOf, SCALAR_ACCESS, type ScalarType, type VectorType } from '../
 import { invalidType, invalidValue, outOfRange, stateError } from '../../foundation/base/errors.js'
 import type { Driver } from '../../foundation/driver/driver.js'
 import type { PassedType } from '../../foundation/driver/kernel-driver.js'
+import { TENSOR_MAP_BYTES } from '../../foundation/driver/tensor-maps.js'
 import type { Access } from '../../foundation/driver/touched-memory.js'
 import { BufferImpl, bufferImplOf } from '../memory/buffer.js'
 import type { DeviceBuffer } from '../memory/device-buffer.js'
 import type { PinnedBuffer } from '../memory/pinned-buffer.js'
+import { type TensorMap, tensorMapImplOf } from '../memory/tensor-map.js'
 import { objectImplOf, type SurfaceObject, type TextureObject } from '../memory/texture-object.js'
 import { type Condition, conditionImplOf } from './condition.js'
 
@@ -41,7 +44,11 @@ export type ParameterType =
   | VectorType
   | Struct
   | `${Access | 'inout atomic'} ${ScalarType | VectorType}*`
+  | TensorMapType
   | StructPointer
+
+/** A tensor map, with the kernel's access to the tensor: `const __grid_constant__ CUtensorMap`. */
+export type TensorMapType = 'in tensorMap' | 'out tensorMap' | 'inout tensorMap'
 
 /**
  * Memory as an argument for a pointer: a buffer on a device, a pinned one, or an address. An address is passed without
@@ -61,13 +68,15 @@ export type ArgumentOf<P extends ParameterType> =
     ? V
     : P extends StructPointer | `${string}*`
       ? MemoryArgument
-      : P extends VectorType
-        ? VectorArgument<P>
-        : P extends 'i64' | 'u64'
-          ? bigint | number | (P extends 'u64' ? Condition | SurfaceObject | TextureObject : never)
-          : P extends 'bool'
-            ? boolean
-            : number
+      : P extends TensorMapType
+        ? TensorMap
+        : P extends VectorType
+          ? VectorArgument<P>
+          : P extends 'i64' | 'u64'
+            ? bigint | number | (P extends 'u64' ? Condition | SurfaceObject | TextureObject : never)
+            : P extends 'bool'
+              ? boolean
+              : number
 
 /** The caller's arguments for all parameters. */
 export type ArgumentsOf<S extends readonly ParameterType[]> = { readonly [I in keyof S]: ArgumentOf<S[I]> }
@@ -101,7 +110,7 @@ export function parseSignature(signature: unknown, names: readonly string[] = []
     }
     const what = typeof type === 'string' ? `'${type}'` : 'an object that is no struct'
     throw invalidValue(
-      `signature[${index}] is ${what}: it must be one of ${TYPE_NAMES}; for a pointer 'in', 'out', 'inout' or 'atomic', then one of them and *; or struct({ scale: 'f32' }), and for a pointer { in: struct({ scale: 'f32' }) }${didYouMean(typeMeantBy(type))}`,
+      `signature[${index}] is ${what}: it must be one of ${TYPE_NAMES}; for a pointer 'in', 'out', 'inout' or 'atomic', then one of them and *; 'in tensorMap'; or struct({ scale: 'f32' }), and for a pointer { in: struct({ scale: 'f32' }) }${didYouMean(typeMeantBy(type))}`,
     )
   })
 }
@@ -119,7 +128,12 @@ function typeMeantBy(type: unknown): string | undefined {
 
 type Parsed = Omit<Parameter, 'name'>
 
+const TENSOR_MAP = /^(in|out|inout) tensorMap$/
+const BYTE = scalarLayout('u8')
+
 function parseName(text: string): Parsed | undefined {
+  const [, ofMap] = TENSOR_MAP.exec(text) ?? []
+  if (ofMap !== undefined) return { access: ofMap as Access, element: BYTE, passed: TENSOR_MAP_BYTES, text }
   const [, access, pointed] = POINTER.exec(text) ?? []
   const element = namedLayout(pointed ?? text)
   if (element === undefined) return undefined
@@ -187,7 +201,11 @@ export const describeParameter = ({ name, text }: Parameter, index: number): str
 /** The common cases, kept short so that V8 inlines them. */
 function checkArgument(kernel: string, parameter: Parameter, value: unknown, index: number): CheckedArgument {
   const { passed, access } = parameter
-  if (access !== undefined) return bufferImplOf(value) ?? checkAddress(kernel, parameter, value, index)
+  if (access !== undefined) {
+    return passed === 'u64'
+      ? (bufferImplOf(value) ?? checkAddress(kernel, parameter, value, index))
+      : checkTensorMap(kernel, parameter, value, index)
+  }
   if (typeof value === 'number') {
     if (passed === 'f32' || passed === 'f64') return value
     if (passed === 'i32' && (value | 0) === value) return value
@@ -207,6 +225,13 @@ function checkValue(kernel: string, parameter: Parameter, value: unknown, index:
   const view = dataViewOf(bytes)
   writeElement(element, view, 0, value, (path, type) => nameOf(kernel, parameter, index, path, type))
   return typeof passed === 'number' ? bytes : SCALAR_ACCESS[passed].get(view, 0)
+}
+
+function checkTensorMap(kernel: string, parameter: Parameter, value: unknown, index: number): BufferImpl {
+  const impl = tensorMapImplOf(value)
+  if (impl !== undefined) return impl
+  const way = bufferImplOf(value) === undefined ? undefined : 'buffer.tensorMap(options) makes one of a buffer'
+  throw invalidType(nameOf(kernel, parameter, index), 'a TensorMap', value, way)
 }
 
 function checkAddress(kernel: string, parameter: Parameter, value: unknown, index: number): number | bigint {

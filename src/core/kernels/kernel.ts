@@ -98,8 +98,8 @@ export interface LaunchConfigOptions {
    */
   readonly cooperative?: boolean | undefined
   /**
-   * Blocks of a thread block cluster (compute capability 9.0 and later). Default: no clusters. The simulator ignores
-   * it.
+   * Blocks of a thread block cluster (compute capability 9.0 and later). Default: no clusters, or those that the kernel
+   * requires (`__cluster_dims__`).
    */
   readonly cluster?: Extent | undefined
   /**

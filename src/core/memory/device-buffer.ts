@@ -24,6 +24,7 @@ import {
 import { BufferImpl, bufferImplOf, bytesToAllocate, checkLength, Memory } from './buffer.js'
 import type { PoolImpl } from './memory-pool.js'
 import { internalStream } from './stream-uses.js'
+import { makeTensorMap, type TensorMap, type TensorMapOptions } from './tensor-map.js'
 
 /** The device and the owner of memory that another library owns. */
 export interface ForeignMemoryOptions {
@@ -175,6 +176,23 @@ export class DeviceBuffer extends Memory {
    */
   subarray(begin: number, end?: number): DeviceBuffer {
     return new DeviceBuffer(implOf(this).subarray(this, begin, end))
+  }
+
+  /**
+   * A tensor map of the buffer's memory (`cuTensorMapEncodeTiled`, with `im2col` `cuTensorMapEncodeIm2col`), by which kernels copy tiles to and from
+   * shared memory. It is an argument for a parameter `const __grid_constant__ CUtensorMap`. The kernel's coordinates begin with the innermost
+   * dimension, the last of `shape`.
+   * @param options The tensor, which begins where the buffer begins, and its tiles.
+   * @throws {Error} CUDA_ERROR_INVALID_VALUE for what no GPU takes, such as a row of a tile that is no multiple of 16 bytes; ERR_OUT_OF_RANGE for a
+   * tensor beyond the end of the buffer, or a number that no option has; ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE, ERR_CLOSED
+   * @example
+   * ```ts
+   * const map = buffer.tensorMap({ type: 'f32', shape: [rows, columns], box: [32, 32], swizzle: 128 })
+   * stream.launch(kernel, { grid: 1, block: 128 }, map) // of module.kernel('kernel', ['in tensorMap'])
+   * ```
+   */
+  tensorMap(options: TensorMapOptions): TensorMap {
+    return makeTensorMap(this, open(this), options)
   }
 
   override get [Symbol.toStringTag](): string {

@@ -3,6 +3,7 @@
 import type { ElementLayout } from '../base/element-layout.js'
 import type { ScalarType } from '../base/element-types.js'
 import type { ContextHandle, KernelHandle, ModuleHandle, Pointer } from './handle-types.js'
+import type { TensorMapSpec } from './tensor-maps.js'
 import type { Access, TouchedMemory } from './touched-memory.js'
 
 export interface LaunchShape {
@@ -117,6 +118,8 @@ export interface KernelDriver {
   limits(kernel: KernelHandle): KernelLimits
   /** `cuOccupancyMaxActiveBlocksPerMultiprocessor`. */
   activeBlocks(kernel: KernelHandle, blockSize: number, sharedMemory: number): number
+  /** `cuTensorMapEncodeTiled` or `cuTensorMapEncodeIm2col`: the bytes of a tensor map. */
+  encodeTensorMap(spec: TensorMapSpec): Uint8Array
 }
 
 /** A kernel of another library. */
@@ -134,13 +137,18 @@ export type LaunchArgument = number | bigint | Uint8Array | MemoryOfArgument
 type MemoryOfArgument = Pick<TouchedMemory, 'pointer' | 'byteLength'> & {
   /** The texture or surface object by which the kernel uses the memory, and its access; undefined where the kernel gets the address. */
   readonly object?: { readonly handle: number; readonly access: Access } | undefined
+  /** The bytes that are passed in place of the address: those of a tensor map, by which the kernel finds the memory. */
+  readonly encoded?: Uint8Array
 }
 
 export const isMemoryArgument = (given: LaunchArgument): given is MemoryOfArgument =>
   typeof given === 'object' && !ArrayBuffer.isView(given)
 
 /** The address or the object that a kernel gets for memory. */
-export const passedFor = ({ pointer, object }: MemoryOfArgument): number => object?.handle ?? pointer
+export const passedNumber = ({ pointer, object }: MemoryOfArgument): number => object?.handle ?? pointer
+
+/** What a kernel gets for memory: a number, or the bytes of a tensor map. */
+export const passedFor = (given: MemoryOfArgument): number | Uint8Array => given.encoded ?? passedNumber(given)
 
 /** What a kernel does with an argument. */
 export interface ArgumentUse {
@@ -172,6 +180,10 @@ export type KernelMistakeKind =
   | 'lane-not-in-mask'
   | 'unfinished-product'
   | 'uninitialised-read'
+  | 'unfinished-copy'
+  | 'missing-proxy-fence'
+  | 'wrong-copy'
+  | 'block-that-ended'
 
 /** Follows the launches of a kernel on the simulator, each time that its code has run. */
 export interface LaunchObserver {

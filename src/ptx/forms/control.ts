@@ -28,7 +28,6 @@ meeting('barrier.!?cta.sync.?aligned', 'a:u32 b?:u32', 'barrier')
 meeting('barrier.!?cta.!arrive.?aligned', 'a:u32 b:u32', 'barrier.arrive')
 meeting('barrier.!?cta.!red.op=popc.?aligned.u32', 'd:u32 a:u32 b?:u32 c:pred', 'barrier.red')
 meeting('barrier.!?cta.!red.op=and|or.?aligned.pred', 'd:pred a:u32 b?:u32 c:pred', 'barrier.red')
-// A launch has no clusters, and a block outside of them is one of its own: a barrier of the cluster is one of the block.
 meeting('barrier.!cluster.!arrive.?sem=release|relaxed.?aligned', '', 'barrier.cluster.arrive')
 meeting('barrier.!cluster.!wait.?acquire.?aligned', '', 'barrier.cluster.wait')
 meeting('bar.!warp.!sync', 'a:b32', 'warp.sync')

@@ -8,8 +8,8 @@ export const MEMORY_FORMS = forms
 
 code(`mov.T=${ANY}|pred|f16|bf16|f16x2|b128`, 'd:T a:T', 'mov')
 code(`mov.vec=v2|v4.T=${ANY}`, 'd:T a:T', 'mov')
-code('cvta.space=global|shared|shared::cta|local|const|param.T=u32|u64', 'd:T a:T', 'cvta')
-code('cvta.!to.space=global|shared|shared::cta|local|const|param.T=u32|u64', 'd:T a:T', 'cvta')
+code('cvta.space=global|shared|shared::cta|shared::cluster|local|const|param.T=u32|u64', 'd:T a:T', 'cvta')
+code('cvta.!to.space=global|shared|shared::cta|shared::cluster|local|const|param.T=u32|u64', 'd:T a:T', 'cvta')
 code('isspacep.space=global|shared|shared::cta|shared::cluster|local|const|param', 'd:pred a:u64', 'isspacep')
 
 const DATA = 'b8|b16|b32|b64|b128|u8|u16|u32|u64|s8|s16|s32|s64|f16|f16x2|bf16|bf16x2|f32|f64|pred'
@@ -84,7 +84,6 @@ code(
 
 nothing('prefetch.?space=global|local.L=L1|L2', 'a:address')
 nothing('prefetch.?space=global.L=L2::evict_last|L2::evict_normal', 'a:address')
-nothing('prefetch.?tensormap', 'a:address')
 nothing('prefetchu.L1', 'a:address')
 nothing('applypriority.?global.L2::evict_normal', 'a:address b:u32')
 nothing('discard.?global.L2', 'a:address b:u32')
@@ -95,7 +94,6 @@ form(
 )
 nothing('membar.level=cta|gl|sys', '')
 nothing('fence.?order=sc|acq_rel|acquire|release.scope=cta|cluster|gpu|sys', '')
-nothing('fence.!proxy.kind=alias|async.?space=global|shared::cta|shared::cluster', '')
 nothing('fence.!mbarrier_init.release.cluster', '')
 code('nanosleep.T=u32', 'a:T', 'nanosleep')
 
@@ -117,14 +115,19 @@ code('cp.!async.!mbarrier.!arrive.?noinc.?space=shared|shared::cta.b64', 'a:addr
 const MBARRIER = '?space=shared|shared::cta'
 code(`mbarrier.!op=init.${MBARRIER}.b64`, 'a:address b:u32', 'mbarrier')
 code(`mbarrier.!op=inval.${MBARRIER}.b64`, 'a:address', 'mbarrier')
+const MBARRIER_OF_CLUSTER = '?space=shared|shared::cta|shared::cluster'
 code(
-  `mbarrier.!op=arrive|arrive_drop.!?expect_tx.?noComplete.?sem=release|relaxed.?scope=cta.${MBARRIER}.b64`,
+  `mbarrier.!op=arrive|arrive_drop.!?expect_tx.?noComplete.?sem=release|relaxed.?scope=cta|cluster.${MBARRIER_OF_CLUSTER}.b64`,
   'd:b64 a:address b?:u32',
   'mbarrier',
 )
-code(`mbarrier.!op=expect_tx|complete_tx.?sem=relaxed.?scope=cta.${MBARRIER}.b64`, 'a:address b:u32', 'mbarrier')
 code(
-  `mbarrier.!op=test_wait|try_wait.!?parity.?sem=acquire|relaxed.?scope=cta.${MBARRIER}.b64`,
+  `mbarrier.!op=expect_tx|complete_tx.?sem=relaxed.?scope=cta|cluster.${MBARRIER_OF_CLUSTER}.b64`,
+  'a:address b:u32',
+  'mbarrier',
+)
+code(
+  `mbarrier.!op=test_wait|try_wait.!?parity.?sem=acquire|relaxed.?scope=cta|cluster.${MBARRIER}.b64`,
   'd:pred a:address b:b64 c?:u32',
   'mbarrier',
 )

@@ -122,6 +122,7 @@ const UNRECORDED = {
     'variable',
     'limits',
     'activeBlocks',
+    'encodeTensorMap',
   ],
   graphs: ['captureId', 'capturedNode', 'createCondition', 'leave', 'nodeCount', 'toDot', 'nodes', 'isEnabled', 'wrap'],
   libraries: ['hostFunctionsPending', 'call', 'callOnThread', 'makeOnThread', 'waitUntil'],

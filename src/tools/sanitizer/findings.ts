@@ -275,8 +275,12 @@ function latestOf(operations: readonly CheckedOperation[]): readonly CheckedOper
  * - `diverging-barrier`: threads of a block wait at different barriers, or some at none
  * - `shuffle-from-absent-lane`, `lane-not-in-mask`: a warp's operation with lanes that do not take part
  * - `unfinished-product`: registers of `wgmma` are read before `wgmma.wait_group`, or changed without `wgmma.fence`
+ * - `unfinished-copy`: a kernel uses shared memory while an asynchronous copy to or from it is under way
+ * - `missing-proxy-fence`: an asynchronous copy reads shared memory that a thread has written without `fence.proxy.async` behind it
+ * - `wrong-copy`: an asynchronous copy whose size a GPU changes
+ * - `block-that-ended`: a block accesses the shared memory of another one of its cluster that has ended
  *
- * The last eight are found by the simulator alone, where it runs the code of a kernel.
+ * The last twelve are found by the simulator alone, where it runs the code of a kernel.
  */
 export type ReportKind =
   | 'race'
@@ -294,6 +298,10 @@ export type ReportKind =
   | 'shuffle-from-absent-lane'
   | 'lane-not-in-mask'
   | 'unfinished-product'
+  | 'unfinished-copy'
+  | 'missing-proxy-fence'
+  | 'wrong-copy'
+  | 'block-that-ended'
 
 /** One of the two operations of a report. */
 export interface ReportedOperation {
@@ -451,6 +459,10 @@ const HEADINGS: Readonly<Record<ReportKind, string>> = {
   'shuffle-from-absent-lane': 'A lane of a warp takes a value from one that does not take part',
   'lane-not-in-mask': 'A lane of a warp takes part that its mask leaves out',
   'unfinished-product': 'A kernel touches registers of a product that may be under way',
+  'unfinished-copy': 'A kernel does not wait for an asynchronous copy',
+  'missing-proxy-fence': 'An asynchronous copy reads what a thread has written without a fence for it',
+  'wrong-copy': 'An asynchronous copy has a size that is none',
+  'block-that-ended': 'A block accesses the shared memory of another one that has ended',
 }
 
 /** The beginning of the description of what a process does itself, in any language. */

@@ -1,0 +1,24 @@
+/** The asynchronous copies that are under way in the shared memory of a block. */
+import type { Decoded } from './decoding.js'
+
+/** A range of shared memory that a copy reads or writes. */
+export interface UnfinishedCopy {
+  readonly from: number
+  readonly to: number
+  readonly isRead: boolean
+  readonly at: Decoded
+  readonly thread: number
+  /** The location of the mbarrier that counts the copy, and the parity of its phase; undefined for a copy of a group. */
+  readonly mbarrier: { readonly location: number; readonly parity: bigint } | undefined
+  /** The number of the group, within its thread; it counts up with each commit. */
+  readonly group: number
+}
+
+/** The copies under way in the shared memory of a block. */
+export class CopiesOfBlock {
+  readonly copies = new Set<UnfinishedCopy>()
+  /** The number of groups that each thread has committed. */
+  readonly groups = new Map<number, number>()
+  /** The bytes that threads have written since the latest fence.proxy.async. */
+  written: Uint8Array | undefined
+}
