@@ -1,16 +1,21 @@
 /** The timeline of a recording: the calls pass through the interceptor of timelines, and the times are those of the recording. */
 import type { Driver } from '../../foundation/driver/driver.js'
 import type { StreamHandle } from '../../foundation/driver/handle-types.js'
+import type { LibraryCall } from '../../foundation/driver/library-driver.js'
 import type { WorkDriver } from '../../foundation/driver/queued-work.js'
-import type { EventRecords, Meter } from '../timeline/event-records.js'
+import type { TouchedMemory } from '../../foundation/driver/touched-memory.js'
+import { type DeviceSize, shareOf } from '../prediction/run.js'
+import { type EventRecords, type Meter, NO_ROW } from '../timeline/event-records.js'
 import { EventKind } from '../timeline/kinds.js'
 import { type Timeline, timelineOf } from '../timeline/timeline.js'
 import { TimelineInterceptor } from '../timeline/timeline-interceptor.js'
-import { type Trace, takeTrace } from '../timeline/trace.js'
+import { PREDICTED_ROWS, type Trace, takeTrace } from '../timeline/trace.js'
 import type { Described } from '../timeline/tracks.js'
+import type { RecordedFacts, WorkFact } from '../timeline/work-facts.js'
 import { Player } from './player.js'
-import type { Reader } from './reader.js'
+import type { Reader, TimedCall } from './reader.js'
 import { placeIn } from './recorded-run.js'
+import type { RecordedOperation } from './work-table.js'
 
 /** Gives the event records the times of the recording. */
 class RecordedMeter implements Meter {
@@ -90,7 +95,12 @@ class RecordedMeter implements Meter {
 const KINDS = { kernel: EventKind.KERNEL, copy: EventKind.COPY, fill: EventKind.FILL } as const
 
 /** The work of an interceptor, with what calls of other libraries are for the device, where the trace of a process has timed them. */
-function workOf(interceptor: TimelineInterceptor, player: Player, next: Driver): Partial<WorkDriver> {
+function workOf(
+  interceptor: TimelineInterceptor,
+  player: Player,
+  next: Driver,
+  deviceOf: DeviceOf,
+): Partial<WorkDriver> {
   return {
     ...interceptor.work,
     queue(work) {
@@ -105,8 +115,40 @@ function workOf(interceptor: TimelineInterceptor, player: Player, next: Driver):
       const { kind, name, byteLength } = recorded
       const row = writer.begin(KINDS[kind], made.stream, name, byteLength)
       writer.during(row, made.stream, () => next.work.queue(work))
+      if (row !== NO_ROW && row < PREDICTED_ROWS)
+        writer.table.facts.set(row, factOf(recorded, made, deviceOf(made.stream)))
     },
   }
+}
+
+/** The facts of work that the trace of a process has timed: of a kernel only the beginnings of what it touches are known. */
+function factOf(
+  { kind, possible, engine, grid = ONE, block = ONE, host: sharesWithHost }: RecordedOperation,
+  { memory }: LibraryCall,
+  device: DeviceSize | undefined,
+): WorkFact {
+  const isKernel = kind === 'kernel'
+  return {
+    memory: possible ? memory.map((each): TouchedMemory => ({ ...each, access: 'inout' })) : memory,
+    engine: isKernel ? undefined : (engine ?? 'memory'),
+    share: isKernel && device !== undefined ? shareOf({ grid, block }, device) : 0,
+    sharesWithHost: sharesWithHost || isKernel,
+    instance: undefined,
+  }
+}
+
+const ONE: readonly [number, number, number] = [1, 1, 1]
+
+/** The device of a stream, as the recording says it. */
+type DeviceOf = (stream: StreamHandle) => DeviceSize | undefined
+
+/** The facts that the recording has of the work under way. */
+function recordedFacts({ call }: TimedCall, deviceOf: DeviceOf): RecordedFacts {
+  if (call.call !== 'queue') return {}
+  const { work } = call
+  if (work.kind === 'copy') return { engine: work.engine }
+  if (work.kind !== 'kernel') return {}
+  return { blocksAtOnce: work.blocksAtOnce, device: deviceOf(work.stream as StreamHandle) }
 }
 
 export const timelineOfRecording = async (reader: Reader): Promise<Timeline> =>
@@ -116,14 +158,17 @@ export async function traceOfRecording(reader: Reader): Promise<Trace> {
   let made: TimelineInterceptor | undefined
   const player = new Player(reader, (next, self) => {
     let meter: RecordedMeter | undefined
-    const interceptor = new TimelineInterceptor(next, undefined, (table) => {
-      meter = new RecordedMeter(self, table)
+    const deviceOf: DeviceOf = (stream) => reader.header.devices[self.answers.facts.get(stream)?.device ?? 0]
+    const makeMeter = (records: EventRecords): Meter => {
+      meter = new RecordedMeter(self, records)
       return meter
-    })
+    }
+    const interceptor = new TimelineInterceptor(next, undefined, makeMeter, () => recordedFacts(self.current, deviceOf))
     if (meter === undefined) throw new RangeError('no meter was made')
     made = interceptor
     const { table, sites } = interceptor.writer
     table.limit = Number.POSITIVE_INFINITY
+    table.factsUntil = PREDICTED_ROWS
     table.whenAdded = [
       (row) => {
         const place = placeIn(self.current.stack)
@@ -132,7 +177,10 @@ export async function traceOfRecording(reader: Reader): Promise<Trace> {
         table.site[row] = sites.of(column === undefined ? `${path}:${line}` : `${path}:${line}:${column}`)
       },
     ]
-    return { interceptor: { ...interceptor, work: workOf(interceptor, self, next) }, ran: meter.ran.bind(meter) }
+    return {
+      interceptor: { ...interceptor, work: workOf(interceptor, self, next, deviceOf) },
+      ran: meter.ran.bind(meter),
+    }
   })
   await player.play()
   if (made === undefined) throw new RangeError('no timeline was made')

@@ -4,7 +4,7 @@ import { givenName } from '../../core/stream-names.js'
 import { atNextTurn, type Turn } from '../../foundation/base/event-loop.js'
 import type { Driver, DriverParts } from '../../foundation/driver/driver.js'
 import type { Cancel, InternalEvent, Settle } from '../../foundation/driver/event-driver.js'
-import type { EventHandle, KernelHandle, Pointer, StreamHandle } from '../../foundation/driver/handle-types.js'
+import type { EventHandle, StreamHandle } from '../../foundation/driver/handle-types.js'
 import type { LaunchObserver } from '../../foundation/driver/kernel-driver.js'
 import type {
   QueuedHostFunction,
@@ -16,6 +16,7 @@ import type { TouchedMemory } from '../../foundation/driver/touched-memory.js'
 import type { Interceptor } from '../../foundation/driver/wrappable-driver.js'
 import type { TimelineInterceptor } from '../timeline/timeline-interceptor.js'
 import type { StreamTrack } from '../timeline/tracks.js'
+import { WorkFacts } from '../timeline/work-facts.js'
 import { applied, argumentsOf, callsOf, type DriverCall, type Row } from './call-table.js'
 import { Durations } from './durations.js'
 import { FollowedBytes } from './followed-bytes.js'
@@ -25,8 +26,6 @@ import { type RecordedWork, recorded, recordedNode } from './work-table.js'
 
 /** The number of calls between two checks of which operations have ended. */
 const CALLS_PER_LOOK = 4096
-/** The number of shapes of launches and of places of memory that are remembered. */
-const MOST_SHAPES = 4096
 
 export class RecordingInterceptor implements Interceptor {
   readonly durations: Durations
@@ -35,10 +34,7 @@ export class RecordingInterceptor implements Interceptor {
   /** The number of captures under way. */
   #captures = 0
   readonly #bytes: FollowedBytes
-  /** The blocks that a multiprocessor runs at one time; keys are made of kernel and shape of a launch. */
-  readonly #blocksAtOnce = new Map<string, number>()
-  /** Whether memory is the host's; keys are pointers. */
-  readonly #places = new Map<Pointer, boolean>()
+  readonly #facts: WorkFacts
   #nextLook = CALLS_PER_LOOK
   #turn: Turn | undefined
 
@@ -48,6 +44,7 @@ export class RecordingInterceptor implements Interceptor {
     private readonly journal: Journal,
   ) {
     this.durations = new Durations(timing, journal)
+    this.#facts = new WorkFacts(next)
     this.#bytes = new FollowedBytes(journal)
   }
 
@@ -66,7 +63,7 @@ export class RecordingInterceptor implements Interceptor {
       const began = this.durations.now()
       this.next.work.queue(watched.work)
       const ended = this.durations.now()
-      if (work.kind === 'free' && this.#places.size > 0) this.#places.clear()
+      if (work.kind === 'free') this.#facts.freed()
       const more = this.#captured(work, handle, watched.isTold())
       call.number = this.journal.call({ call: 'queue', work: this.#described(work) }, began, ended, more)
       this.durations.end(call.number)
@@ -150,42 +147,11 @@ export class RecordingInterceptor implements Interceptor {
   #described(work: QueuedWork): RecordedWork {
     const described = recorded(work)
     if (described.kind === 'copy') {
-      const [to, from] = [this.#isOfHost(described.destination), this.#isOfHost(described.source)]
+      const [to, from] = [this.#facts.isOfHost(described.destination), this.#facts.isOfHost(described.source)]
       return to === from ? described : { ...described, engine: to ? 'toHost' : 'toDevice' }
     }
     if (work.kind !== 'kernel' || described.kind !== 'kernel' || this.next.name === 'sim') return described
-    const { block, sharedMemory } = work.shape
-    const key = `${work.kernel.handle} ${block.join()} ${sharedMemory}`
-    let blocksAtOnce = this.#blocksAtOnce.get(key)
-    if (blocksAtOnce === undefined) {
-      blocksAtOnce = this.#activeBlocks(work.kernel.handle, block[0] * block[1] * block[2], sharedMemory)
-      if (this.#blocksAtOnce.size >= MOST_SHAPES) this.#blocksAtOnce.clear()
-      this.#blocksAtOnce.set(key, blocksAtOnce)
-    }
-    return { ...described, blocksAtOnce }
-  }
-
-  #isOfHost(pointer: Pointer): boolean {
-    let isOfHost = this.#places.get(pointer)
-    if (isOfHost === undefined) {
-      try {
-        isOfHost = this.next.memory.placeOf(pointer, 1, 0).isOfHost
-      } catch {
-        isOfHost = false
-      }
-      if (this.#places.size >= MOST_SHAPES) this.#places.clear()
-      this.#places.set(pointer, isOfHost)
-    }
-    return isOfHost
-  }
-
-  /** The blocks that a multiprocessor runs at one time; 0 if the driver does not say. */
-  #activeBlocks(kernel: KernelHandle, threads: number, sharedMemory: number): number {
-    try {
-      return this.next.kernels.activeBlocks(kernel, threads, sharedMemory)
-    } catch {
-      return 0
-    }
+    return { ...described, blocksAtOnce: this.#facts.blocksAtOnce(work) }
   }
 
   #watchRelease(work: QueuedPromiseWait, op: number): void {
@@ -385,7 +351,7 @@ export class RecordingInterceptor implements Interceptor {
     },
     closePinned: (pointer, bytes, after) => {
       this.#bytes.closed(pointer)
-      this.#places.clear()
+      this.#facts.freed()
       this.#made(
         () => ({ call: 'closePinned', pointer, after: eventsOf(after) }),
         () => this.next.memory.closePinned(pointer, bytes, after),

@@ -3,13 +3,15 @@
 import { nearest } from '../../foundation/base/arguments.js'
 import { invalidValue } from '../../foundation/base/errors.js'
 import { monotonicTime } from '../../foundation/base/event-loop.js'
+import { dataOrder } from '../prediction/data-order.js'
+import { type MeasuredRun, measure } from '../prediction/measured-run.js'
+import { ownStream } from '../prediction/own-stream.js'
+import { type Change, playAgain } from '../prediction/replay.js'
+import type { Operation, RecordedRun, Step } from '../prediction/run.js'
+import { ordersUnknown } from '../prediction/unknown-order.js'
 import { type Checked, checkRecording } from './check.js'
-import { dataOrder } from './data-order.js'
-import { follow, type MeasuredRun, measure } from './measured-run.js'
 import { Reader } from './reader.js'
-import { type Operation, type RecordedRun, type RecordedStream, readRun, STAGING, type Step } from './recorded-run.js'
-import { type Change, playAgain } from './replay.js'
-import { isHeldByHost, StreamOrder } from './stream-order.js'
+import { readRun } from './recorded-run.js'
 
 /** A change of the program to be tried. A line is given as 'file.js:41', by the end of its path. */
 export type Proposal =
@@ -167,36 +169,20 @@ class Tries {
 
   #planOwnStream(line: string): { change: Change; title: string; advice: string } {
     this.#data ??= dataOrder(this.run)
-    const data = this.#data
     const at = this.#at(line, isMovable)
-    const moved = new Map([...at].map((index) => [index, this.#keyOf(index)]))
-    const crossing = new Map<number, readonly number[]>()
-    const waitsFor = new Set<string>()
-    const waitedForBy = new Set<string>()
-    for (const [index, before] of data) {
-      const across = before.filter((other) => moved.get(index) !== moved.get(other))
-      if (across.length === 0) continue
-      crossing.set(index, across)
-      for (const other of across) {
-        // The library itself frees memory behind all that uses it.
-        if (moved.has(index) && !this.#isOfMemory(other)) waitsFor.add(this.#called(other))
-        else if (!moved.has(index) && !this.#isOfMemory(index)) waitedForBy.add(this.#called(index))
-      }
-    }
-    // Each moved operation may be waited for, and so is kept.
-    for (const index of at) if (!crossing.has(index)) crossing.set(index, [])
-    for (const before of [...crossing.values()])
-      for (const other of before) if (!crossing.has(other)) crossing.set(other, [])
+    const { change, waitsFor, waitedForBy } = ownStream(this.run, this.#data, at, (index) => this.#keyOf(index))
+    const before = new Set(waitsFor.map((step) => this.#called(step)))
+    const behind = new Set(waitedForBy.map((step) => this.#called(step)))
     const names = new Set([...at].map((index) => this.#operation(index)?.name ?? ''))
     const parts = [
-      waitsFor.size === 0 ? '' : `it has to wait for ${list(waitsFor)}`,
-      waitedForBy.size === 0 ? '' : `${list(waitedForBy)} ${waitedForBy.size === 1 ? 'has' : 'have'} to wait for it`,
+      before.size === 0 ? '' : `it has to wait for ${list(before)}`,
+      behind.size === 0 ? '' : `${list(behind)} ${behind.size === 1 ? 'has' : 'have'} to wait for it`,
       this.#isOfProcess
         ? 'of a kernel only the beginning of what it touches is known, so there may be more to wait for'
         : '',
     ]
     const title = `${shortLine(line)}: ${[...names].join(' and ')} on a stream of its own`
-    return { change: { moved, data: crossing }, title, advice: parts.filter((part) => part !== '').join('; ') }
+    return { change, title, advice: parts.filter((part) => part !== '').join('; ') }
   }
 
   /** Whether the run is that of a whole process. */
@@ -220,14 +206,7 @@ class Tries {
     return new Set([...indices].map((index) => this.run.steps[index]?.number ?? -1))
   }
 
-  #isOfMemory(index: number): boolean {
-    const kind = this.#operation(index)?.kind
-    return kind === 'allocate' || kind === 'free'
-  }
-
-  #called(index: number): string {
-    const operation = this.#operation(index)
-    if (operation === undefined) return ''
+  #called(operation: Operation): string {
     const name = operation.kind === 'kernel' ? `kernel '${operation.name}'` : operation.name
     return operation.site === '' ? name : `${name} (${shortLine(operation.site)})`
   }
@@ -293,126 +272,6 @@ class Tries {
     return kind === 'more-buffers' ? without.readsTooEarly > before.readsTooEarly : without.races > before.races
   }
 }
-
-/** The number, within each stream, of the latest operation that something comes after. */
-type Clock = ReadonlyMap<RecordedStream, number>
-
-/** The order of operations, with some waits or without them. */
-class Known {
-  readonly order = new StreamOrder<Clock>((all) => [latestOf(all)])
-  /** The operations that the host has waited for. */
-  host: Clock = new Map()
-  readonly #begun = new Map<number, Clock>()
-
-  constructor(private readonly skipped: ReadonlySet<number>) {}
-
-  /** The operations that this one comes after. It becomes the operation with this number in its stream. */
-  queue(operation: Operation, place: number): Clock {
-    const { order } = this
-    const before = latestOf([this.host, ...order.beforeOperation(operation)])
-    const end = new Map(before).set(operation.stream, place)
-    if (isHeldByHost(operation)) {
-      order.reached.set(operation.number, [before])
-      order.hostFunctions.set(operation.number, end)
-    }
-    order.queued(operation, end)
-    return before
-  }
-
-  follow(step: Exclude<Step, Operation>, index: number): void {
-    if (step.what === 'begin') this.#begun.set(index, latestOf(this.order.awaited(step.awaited)))
-    else if (step.what === 'let') {
-      this.order.reached.delete(step.operation)
-      this.order.hostFunctions.delete(step.operation)
-    } else if (step.what === 'go') {
-      const awaited = this.#begun.get(step.begun)
-      this.#begun.delete(step.begun)
-      if (awaited !== undefined && !this.skipped.has(step.begun)) this.host = latestOf([this.host, awaited])
-    } else if (!this.skipped.has(index)) follow(this.order, step)
-  }
-}
-
-function latestOf(clocks: readonly Clock[]): Clock {
-  const [first = new Map<RecordedStream, number>(), ...others] = clocks
-  if (others.length === 0) return first
-  const latest = new Map(first)
-  for (const clock of others)
-    for (const [stream, place] of clock) if (place > (latest.get(stream) ?? NONE)) latest.set(stream, place)
-  return latest
-}
-
-const NONE = -1
-
-/**
- * Whether the program without these waits loses an order that the sanitizer cannot check: that of an operation whose memory is not known, or of bytes
- * that were written for the host and the host, which may read them through a view that it kept.
- */
-function ordersUnknown({ steps, hostMemory }: RecordedRun, skipped: ReadonlySet<number>): boolean {
-  const [kept, without] = [new Known(new Set()), new Known(skipped)]
-  const places = new Map<RecordedStream, number>()
-  /** The numbers of operations, within each stream, whose memory is not known. */
-  const unknown = new Map<RecordedStream, number[]>()
-  const forHost = new Map<RecordedStream, number[]>()
-  /** The promises that streams wait for: the program may settle them because it has waited. */
-  const promises = new Set<number>()
-  for (const [index, step] of steps.entries()) {
-    if (step.what === 'operation') {
-      const place = (places.get(step.stream) ?? NONE) + 1
-      places.set(step.stream, place)
-      const [before, still] = [kept.queue(step, place), without.queue(step, place)]
-      const isUnknown = hasUnknownMemory(step)
-      if (isLost(before, still, isUnknown ? undefined : unknown)) return true
-      if (isUnknown) note(unknown, step.stream, place)
-      if (writesForHost(step, hostMemory)) note(forHost, step.stream, place)
-      if (step.kind === 'promise') promises.add(step.number)
-    } else {
-      kept.follow(step, index)
-      without.follow(step, index)
-      if (step.what === 'let') promises.delete(step.operation)
-      if (step.what !== 'go') continue
-      if (skipped.has(step.begun) && promises.size > 0) return true
-      if (isLost(kept.host, without.host, forHost)) return true
-    }
-  }
-  return false
-}
-
-/** Whether there is an operation that only the first clock comes after, among those with these numbers, or among all. */
-function isLost(
-  first: Clock,
-  second: Clock,
-  places: ReadonlyMap<RecordedStream, readonly number[]> | undefined,
-): boolean {
-  for (const [stream, place] of first) {
-    const still = second.get(stream) ?? NONE
-    if (place <= still) continue
-    if (places === undefined) return true
-    const latest = places.get(stream)?.findLast((at) => at <= place) ?? NONE
-    if (latest > still) return true
-  }
-  return false
-}
-
-function note(places: Map<RecordedStream, number[]>, stream: RecordedStream, place: number): void {
-  const known = places.get(stream)
-  if (known === undefined) places.set(stream, [place])
-  else known.push(place)
-}
-
-/** Whether the memory of an operation is not known. Frees come after all that uses the memory, and staging uses memory of the library's own. */
-const hasUnknownMemory = (operation: Operation): boolean =>
-  operation.isPartlyKnown || (operation.memory === undefined && operation.kind !== 'free' && !isStaging(operation))
-
-const isStaging = ({ kind, name }: Operation): boolean => kind === 'hostFunction' && name === STAGING
-
-const writesForHost = (operation: Operation, hostMemory: RecordedRun['hostMemory']): boolean =>
-  operation.sharesWithHost ||
-  operation.engine === 'toHost' ||
-  isStaging(operation) ||
-  (operation.memory ?? []).some(
-    ({ pointer, byteLength, access }) =>
-      access !== 'in' && !hostMemory.overlapping(pointer, pointer + byteLength).next().done,
-  )
 
 const isWait = (step: Step): boolean =>
   step.what === 'wait' || step.what === 'waitStream' || (step.what === 'begin' && step.awaited.of !== 'hostFunctions')

@@ -1,17 +1,25 @@
 /** The analysis of a recording: the critical path, the gaps, and how busy each stream and each device was. */
+import { ownStream } from '../prediction/own-stream.js'
 import { type BindingKind, Bindings, type Gap } from './bindings.js'
 import { NO_ROW } from './event-records.js'
+import { gainOf, NOT_PREDICTED } from './gains.js'
 import { type DeviceWork, EventKind, isHostOnly, isInstant, workOf } from './kinds.js'
-import { describeStall, stallsOf } from './stalls.js'
+import { Predictor } from './predictor.js'
+import { NO_FACTS, proposalsOf } from './proposals.js'
+import { causesOf, describeStall, type Gain, type Group, togetherOf, toStall } from './stalls.js'
 import {
+  byGain,
   type DeviceSummary,
   formatDuration,
   formatTimes,
   type Stall,
+  type StallKind,
   type StreamSummary,
   type TimelineSummary,
 } from './summary.js'
 import type { Trace } from './trace.js'
+import type { StreamTrack } from './tracks.js'
+import { verdictOf } from './verdict.js'
 
 export interface Analysis {
   /** The reason of each operation for beginning when it did. */
@@ -95,18 +103,46 @@ interface StreamWork {
 function summarize(trace: Trace, bindings: Bindings, gaps: readonly Gap[]): TimelineSummary {
   const devices = [...trace.deviceNames].map(([device, name]) => ({ device, name, ...deviceTimes(trace, device) }))
   const works = streamWorks(trace)
-  const stalls = [
-    ...stallsOf(trace, bindings, gaps),
-    ...devices.flatMap((one) => oneStream(trace, one, works)),
-    ...ownHostFunctions(trace),
+  const streams = streamsOf(trace, works, gaps)
+  const predictor = Predictor.of(trace)
+  const found = [
+    ...stallsOf(trace, predictor, causesOf(trace, bindings, gaps)),
+    ...devices.flatMap((one) => oneStream(trace, predictor, one, works)),
+    ...ownHostFunctions(trace, predictor),
   ]
+  const stalls = [...found, ...(predictor === undefined ? [] : proposalsOf(trace, predictor, found))].sort(byGain)
+  const predicted = predictor?.part
   return {
     duration: trace.duration,
-    streams: streamsOf(trace, works, gaps),
+    streams,
     devices: devices.sort((a, b) => a.device - b.device),
-    stalls: stalls.sort((a, b) => b.time - a.time),
+    verdict: verdictOf({ duration: trace.duration, streams, stalls, predicted }),
+    stalls,
+    predicted,
   }
 }
+
+/** The stalls of the causes. Waits of the host by one call are one cause if the run gains only without all of them. */
+function stallsOf(trace: Trace, predictor: Predictor | undefined, causes: readonly Group[]): Stall[] {
+  const gains = new Map(causes.map((cause) => [cause, gainOf(trace, predictor, cause)]))
+  for (const kind of ['blockingCall', 'await'] as const) {
+    const calls = new Set(causes.flatMap((cause) => (cause.kind === kind ? [trace.name[cause.by] ?? ''] : [])))
+    for (const call of calls) {
+      const alike = causes.filter((cause) => cause.kind === kind && trace.name[cause.by] === call)
+      const together = togetherOf(trace, alike)
+      if (predictor === undefined || together === undefined) continue
+      const gain = gainOf(trace, predictor, together)
+      const most = Math.max(...alike.map((cause) => gains.get(cause)?.nanoseconds ?? 0))
+      if (!gain.isWorthIt || (gain.nanoseconds ?? 0) < MUCH_MORE * most) continue
+      for (const cause of alike) gains.delete(cause)
+      gains.set(together, gain)
+    }
+  }
+  return Array.from(gains, ([cause, gain]) => toStall(trace, cause, gain))
+}
+
+/** The factor by which the gain without several causes is larger than that without one, for them to be told as one. */
+const MUCH_MORE = 1.25
 
 /** The end of an operation; for one that had not ended, the end of the recording. */
 const endOf = ({ end, duration }: Trace, row: number): number =>
@@ -204,11 +240,14 @@ class Running {
   }
 }
 
-/** The facts about a stream that was held up by no other stream and no call. */
-const NO_OTHER = { by: '', call: '', place: '', on: '', heldPriority: 0, byPriority: 0 }
-
 /** The stall of copies and kernels that could have overlapped if they had not been queued on one stream. */
-function oneStream({ tracks, trackNames }: Trace, device: DeviceSummary, works: readonly StreamWork[]): Stall[] {
+function oneStream(
+  trace: Trace,
+  predictor: Predictor | undefined,
+  device: DeviceSummary,
+  works: readonly StreamWork[],
+): Stall[] {
+  const { tracks, trackNames } = trace
   const mixed = tracks.filter(({ index, device: of }) => of === device.device && (works[index]?.changes ?? 0) > 1)
   const [first] = mixed
   if (first === undefined) return []
@@ -221,15 +260,47 @@ function oneStream({ tracks, trackNames }: Trace, device: DeviceSummary, works: 
   const count = mixed.reduce((sum, { index }) => sum + (works[index]?.changes ?? 0), 0)
   const held = mixed.length === 1 ? `'${trackNames[first.index] ?? ''}'` : `${mixed.length} streams`
   const often = `${formatTimes(count)}: ${formatDuration(time)} could overlap at most`
-  const sentences = describeStall('oneStream', { ...NO_OTHER, held, often })
-  return [{ kind: 'oneStream', ...sentences, count, time, callSite: undefined, gaps: [] }]
+  const { message, advice } = describeStall('oneStream', { ...NO_FACTS, held, often })
+  const gain = predictor === undefined ? NOT_PREDICTED : gainOfCopies(trace, predictor, new Set(mixed))
+  return [stallWithoutGaps('oneStream', message, advice, gain, { count, time })]
+}
+
+/** The gain if the copies of these streams have streams of their own, one for each direction. */
+function gainOfCopies(
+  { length, kind, track, tracks }: Trace,
+  predictor: Predictor,
+  of: ReadonlySet<StreamTrack>,
+): Gain {
+  const moved = new Map<number, string>()
+  for (let row = 0; row < length; row += 1) {
+    const stream = tracks[track[row] ?? 0]
+    const step = predictor.stepOf(row)
+    if (kind[row] !== EventKind.COPY || stream === undefined || step < 0 || !of.has(stream)) continue
+    if (predictor.operationAt(step)?.memory === undefined) continue
+    moved.set(step, `copies ${stream.index} ${predictor.operationAt(step)?.engine}`)
+  }
+  const { change } = ownStream(predictor.run, predictor.data, new Set(moved.keys()), (step) => moved.get(step) ?? '')
+  const nanoseconds = predictor.gainOf(change)
+  return { nanoseconds, isAtMost: false, isLagging: false, isWorthIt: predictor.isWorthIt(nanoseconds) }
+}
+
+function stallWithoutGaps(
+  kind: StallKind,
+  message: string,
+  advice: string,
+  { nanoseconds: gain, isAtMost, isWorthIt }: Gain,
+  { count, time }: Pick<Stall, 'count' | 'time'>,
+): Stall {
+  const said = isWorthIt ? advice : ''
+  return { kind, message, advice: said, count, time, gain, isAtMost, callSite: undefined, gaps: [] }
 }
 
 /**
  * The stalls by a stream's own host functions. They leave no gap in the stream, but the device does nothing for it
  * meanwhile.
  */
-function ownHostFunctions({ length, kind, track, start, end, tracks, trackNames }: Trace): Stall[] {
+function ownHostFunctions(trace: Trace, predictor: Predictor | undefined): Stall[] {
+  const { length, kind, track, start, end, tracks, trackNames } = trace
   const sums = tracks.map(() => ({ count: 0, time: 0, waited: 0, held: 0 }))
   for (let row = 0; row < length; row += 1) {
     const own = sums[track[row] ?? 0]
@@ -247,9 +318,20 @@ function ownHostFunctions({ length, kind, track, start, end, tracks, trackNames 
   return sums.flatMap(({ count, time }, on): Stall[] => {
     if (!(time > 0)) return []
     const often = `${formatTimes(count)}, ${formatDuration(time)}`
-    const facts = { ...NO_OTHER, held: `'${trackNames[on] ?? ''}'`, by: 'its own', often }
-    return [
-      { kind: 'hostFunction', ...describeStall('hostFunction', facts), count, time, callSite: undefined, gaps: [] },
-    ]
+    const { message, advice } = describeStall('hostFunction', {
+      ...NO_FACTS,
+      held: `'${trackNames[on] ?? ''}'`,
+      by: 'its own',
+      often,
+    })
+    const aside = new Set<number>()
+    for (let row = 0; row < length; row += 1) {
+      const step = predictor?.stepOf(row) ?? NO_ROW
+      if (kind[row] === EventKind.HOST_FUNCTION && track[row] === on && step >= 0) aside.add(step)
+    }
+    const nanoseconds = predictor?.gainOf({ aside })
+    const isWorthIt = predictor?.isWorthIt(nanoseconds) === true
+    const gain = { nanoseconds, isAtMost: true, isLagging: false, isWorthIt }
+    return [stallWithoutGaps('hostFunction', message, advice, gain, { count, time })]
   })
 }

@@ -7,6 +7,7 @@ import type { StreamHandle } from '../../foundation/driver/handle-types.js'
 import type { KernelProfile } from '../../foundation/driver/kernel-profile.js'
 import { EventKind } from './kinds.js'
 import type { Described, StreamTrack } from './tracks.js'
+import type { WorkFact } from './work-facts.js'
 
 /** The first length of the columns, which are made with each recording. */
 const FIRST_CAPACITY = 1024
@@ -23,6 +24,9 @@ export class EventRecords {
   readonly lost = new Set<number>()
   /** What the simulator has counted of kernels; keys are rows. */
   readonly profiles = new Map<number, KernelProfile>()
+  /** The facts of operations by which changes are predicted; keys are rows. From `factsUntil` on no row has any. */
+  readonly facts = new Map<number, WorkFact>()
+  factsUntil = 0
   /** The functions that are called with the row of each new event record, during the program's call. */
   whenAdded: readonly ((row: number) => void)[] = []
   #capacity = FIRST_CAPACITY

@@ -93,14 +93,24 @@ export class EventWriter {
     return result
   }
 
-  /** Records that the host waits for a stream or for a whole device. The returned function is to be called when the wait ends. */
-  call(kind: EventKind, name: string, stream: StreamHandle | undefined, device: number): () => void {
+  /**
+   * Records that the host waits for a stream, for the record of an event, if that has a row, or for a whole device. The returned function is to be
+   * called when the wait ends.
+   */
+  call(
+    kind: EventKind,
+    name: string,
+    stream: StreamHandle | undefined,
+    device: number,
+    record: number = NO_ROW,
+  ): () => void {
     const { table, meter } = this
     if (table.isFull) return nothing
     const track = stream === undefined ? 0 : this.tracks.of(stream).index
     const row = table.add(kind, track, this.names.of(name), Number.NaN, meter.now())
     table.returned[row] = Number.NaN
     if (stream === undefined) table.cause[row] = wholeDevice(device)
+    else if (record !== NO_ROW) table.cause[row] = record
     if (this.callSites) table.site[row] = this.sites.of(callSite())
     return () => {
       if (Number.isNaN(table.returned[row] ?? 0)) this.#returns(row)

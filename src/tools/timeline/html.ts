@@ -61,6 +61,8 @@ export function pageData(trace: Trace, analysis: Analysis, title: string): PageD
     sites,
     streams: analysis.summary.streams,
     overlaps: analysis.summary.devices,
+    verdict: analysis.summary.verdict,
+    predicted: analysis.summary.predicted,
     stalls,
     profiles: [...trace.profiles],
     length,

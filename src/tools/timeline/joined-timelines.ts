@@ -2,7 +2,9 @@
 import { type Analysis, analyse } from './analysis.js'
 import { NO_ROW } from './event-records.js'
 import { deviceInCause, wholeDevice } from './kinds.js'
+import { byGain, type TimelineSummary } from './summary.js'
 import { asTrace, type Trace } from './trace.js'
+import { verdictOf } from './verdict.js'
 
 /** The axis of a trace: a time of its own is `offset + scale * time` on the axis of all. */
 export interface Axis {
@@ -89,6 +91,7 @@ export function joined(traces: readonly Trace[]): readonly [trace: Trace, analys
     profiles: new Map(
       parts.flatMap(({ trace, place }) => [...trace.profiles].map(([row, profile]) => [row + place.rows, profile])),
     ),
+    facts: new Map(),
     foreign: column(new Uint8Array(rows), parts, ({ foreign }) => foreign),
     previous: column(new Int32Array(rows), parts, ({ previous }) => previous, rowIn),
     implied: column(new Int32Array(rows), parts, ({ implied }) => implied, rowIn),
@@ -169,27 +172,48 @@ function joinedAnalysis(parts: readonly Placed[], { duration }: Trace): Analysis
     },
     criticalPath: last.analysis.criticalPath.map((row) => row + last.place.rows),
     gaps: ordered.map(({ gap }) => gap),
-    summary: {
-      duration,
-      streams: found.flatMap(({ analysis: { summary }, place }) =>
-        summary.streams.map((stream) => ({
-          ...stream,
-          stream: stream.stream + place.tracks,
-          device: stream.device + place.devices,
-          share: duration === 0 ? 0 : stream.busy / duration,
-        })),
-      ),
-      devices: found.flatMap(({ analysis: { summary }, place }) =>
-        summary.devices.map((device) => ({ ...device, device: device.device + place.devices })),
-      ),
-      stalls: found
-        .flatMap(({ analysis: { summary } }, part) =>
-          summary.stalls.map((stall) => ({
-            ...stall,
-            gaps: stall.gaps.map((index) => numbers.get(`${part} ${index}`) ?? 0),
-          })),
-        )
-        .sort((a, b) => b.time - a.time),
-    },
+    summary: { duration, ...summaryOf(found, duration, numbers) },
   }
+}
+
+interface Found extends Placed {
+  readonly analysis: Analysis
+}
+
+/** The summaries of all. What a rank gains is predicted for that rank alone. */
+function summaryOf(
+  found: readonly Found[],
+  duration: number,
+  numbers: ReadonlyMap<string, number>,
+): Omit<TimelineSummary, 'duration'> {
+  const streams = found.flatMap(({ analysis: { summary }, place }) =>
+    summary.streams.map((stream) => ({
+      ...stream,
+      stream: stream.stream + place.tracks,
+      device: stream.device + place.devices,
+      share: duration === 0 ? 0 : stream.busy / duration,
+    })),
+  )
+  const devices = found.flatMap(({ analysis: { summary }, place }) =>
+    summary.devices.map((device) => ({ ...device, device: device.device + place.devices })),
+  )
+  const stalls = found
+    .flatMap(({ analysis: { summary } }, part) =>
+      summary.stalls.map((stall) => ({
+        ...stall,
+        gaps: stall.gaps.map((index) => numbers.get(`${part} ${index}`) ?? 0),
+      })),
+    )
+    .sort(byGain)
+  const parts = found.map(({ analysis: { summary } }) => summary.predicted)
+  const known = parts.flatMap((part) => part ?? [])
+  const predicted =
+    known.length < parts.length
+      ? undefined
+      : {
+          duration: Math.max(...known.map((part) => part.duration)),
+          operations: known.reduce((sum, { operations }) => sum + operations, 0),
+          isAll: known.every(({ isAll }) => isAll),
+        }
+  return { streams, devices, verdict: verdictOf({ duration, streams, stalls, predicted }), stalls, predicted }
 }

@@ -27,6 +27,9 @@ interface PageText {
   readonly sites: readonly string[]
   readonly streams: TimelineSummary['streams']
   readonly overlaps: TimelineSummary['devices']
+  readonly verdict: string
+  /** The part of the recording of which gains are predicted. */
+  readonly predicted: TimelineSummary['predicted']
   readonly stalls: readonly Omit<Stall, 'gaps'>[]
   /** What the simulator has counted of kernels, with their rows. */
   readonly profiles: readonly (readonly [row: number, profile: KernelProfile])[]

@@ -7,7 +7,7 @@ import type { ForeignWork } from './cupti/foreign-work.js'
 import { listen } from './cupti/listen.js'
 import type { EventWriter } from './event-writer.js'
 import { TimelineInterceptor } from './timeline-interceptor.js'
-import { type Trace, type TraceWindow, takeTrace } from './trace.js'
+import { PREDICTED_ROWS, type Trace, type TraceWindow, takeTrace } from './trace.js'
 
 /** The most event records, unless the program says otherwise. */
 export const DEFAULT_LIMIT = 1_000_000
@@ -66,6 +66,7 @@ export class Session {
     this.#begin = writer.meter.now()
     this.#droppedBefore = table.dropped
     table.limit = Math.max(table.limit, this.#from + limit)
+    table.factsUntil = Math.max(table.factsUntil, this.#from + PREDICTED_ROWS)
     if (callSites) writer.callSites = true
     if (profile) writer.meter.countKernels?.()
   }

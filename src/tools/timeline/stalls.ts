@@ -8,7 +8,7 @@ import { formatDuration, formatTimes, type Stall, type StallKind } from './summa
 import type { Trace } from './trace.js'
 
 /** The cause of a gap. */
-interface Cause {
+export interface Cause {
   readonly kind: StallKind
   /** The row of the host's call or of the operation that was waited for, or NO_ROW. */
   readonly by: number
@@ -16,17 +16,31 @@ interface Cause {
   readonly at: number
 }
 
+/** The prediction of what a run gains if it is changed as the advice says. */
+export interface Gain {
+  /** The nanoseconds by which the run would be shorter; undefined where nothing is predicted. */
+  readonly nanoseconds: number | undefined
+  /** Whether less may be gained: what touches memory that is not known may need what is taken away. */
+  readonly isAtMost: boolean
+  /** Whether it is so much that it is advised. */
+  readonly isWorthIt: boolean
+  /** Whether what is gained is that each wait is for one round earlier, with one more buffer, in place of none. */
+  readonly isLagging: boolean
+}
+
 /** The gaps of one cause. */
-interface Group extends Cause {
+export interface Group extends Cause {
   time: number
   /** The places in the program, with '' for one that is not known. */
   readonly sites: Set<string>
+  /** The streams that were held up; `byTracks` are those that were waited for. */
   readonly tracks: Set<number>
+  readonly byTracks: Set<number>
   readonly gaps: number[]
 }
 
-/** The stalls of the gaps, which come longest first. */
-export function stallsOf(trace: Trace, bindings: Bindings, gaps: readonly Gap[]): Stall[] {
+/** The gaps of each cause, the costliest cause first. The gaps come longest first. */
+export function causesOf(trace: Trace, bindings: Bindings, gaps: readonly Gap[]): Group[] {
   const causes = gaps.map((gap) => causeOf(trace, bindings, gap))
   const siteOf = ({ at }: Cause): string => trace.site[at] ?? ''
   // Calls of one name are grouped by their places if all of these are known.
@@ -41,15 +55,38 @@ export function stallsOf(trace: Trace, bindings: Bindings, gaps: readonly Gap[])
     const place = call !== undefined && unknown.has(call) ? '' : siteOf(cause)
     let group = groups.get(`${key} ${place}`)
     if (group === undefined) {
-      group = { ...cause, time: 0, sites: new Set(), tracks: new Set(), gaps: [] }
+      group = { ...cause, time: 0, sites: new Set(), tracks: new Set(), byTracks: new Set(), gaps: [] }
       groups.set(`${key} ${place}`, group)
     }
     group.time += gap.end - gap.begin
     group.sites.add(siteOf(cause))
     group.tracks.add(gap.track)
+    group.byTracks.add(trace.track[cause.by] ?? 0)
     group.gaps.push(index)
   }
-  return Array.from(groups.values(), (group) => toStall(trace, group))
+  return [...groups.values()].sort((a, b) => b.time - a.time)
+}
+
+/** Puts causes by one call of the host together, with all other calls of that name; undefined if the causes are all calls of that name. */
+export function togetherOf({ kind, name, track, site }: Trace, groups: readonly Group[]): Group | undefined {
+  const [first] = groups
+  if (first === undefined) return undefined
+  const calls: number[] = []
+  for (const [row, called] of name.entries())
+    if (called === name[first.by] && kind[row] === kind[first.by]) calls.push(row)
+  const byTracks = new Set(calls.map((row) => track[row] ?? 0))
+  const sites = new Set(calls.map((row) => site[row] ?? ''))
+  const isMore = first.sites.has('') ? byTracks.size > first.byTracks.size : sites.size > first.sites.size
+  if (groups.length === 1 && !isMore) return undefined
+  const all = <T>(of: (group: Group) => Iterable<T>): T[] => groups.flatMap((group) => [...of(group)])
+  return {
+    ...first,
+    time: groups.reduce((sum, { time }) => sum + time, 0),
+    sites,
+    tracks: new Set(all(({ tracks }) => tracks)),
+    byTracks,
+    gaps: all(({ gaps }) => gaps).sort((a, b) => a - b),
+  }
 }
 
 function causeOf(trace: Trace, { host }: Bindings, { track, begin, next, reason, wait, cause }: Gap): Cause {
@@ -109,20 +146,26 @@ function callOf({ name, track }: Trace, { kind, by }: Cause): string | undefined
   return isCall ? `${name[by]} ${track[by]}` : undefined
 }
 
-function toStall(trace: Trace, { kind, by, at, time, sites, tracks, gaps }: Group): Stall {
+/**
+ * The stall of a cause.
+ * @param gain What the run is predicted to gain
+ */
+export function toStall(trace: Trace, group: Group, gain: Gain): Stall {
+  const { kind, by, at, time, sites, tracks, byTracks, gaps } = group
   const { trackNames, name, track, cause } = trace
   const [only = 0] = tracks
   const known = [...sites].filter((site) => site !== '')
   const nameOf = (on: number): string => `'${trackNames[on] ?? ''}'`
   const byTrack = track[by] ?? 0
   const place = placeOf(known, sites.size)
+  const waitedFor = byTracks.size === 1 ? nameOf(byTrack) : `${byTracks.size} streams`
   const { message, advice } = describeStall(kind, {
     held: tracks.size === 1 ? nameOf(only) : `${tracks.size} streams`,
     by: by === NO_ROW ? 'it' : nameOf(byTrack),
     call: name[by] ?? '',
     place,
     // The stream identifies the call if its place is not known.
-    on: place.startsWith(' at') || (by !== NO_ROW && (cause[by] ?? NO_ROW) < NO_ROW) ? '' : ` on ${nameOf(byTrack)}`,
+    on: place.startsWith(' at') || (by !== NO_ROW && (cause[by] ?? NO_ROW) < NO_ROW) ? '' : ` on ${waitedFor}`,
     heldPriority: trace.tracks[only]?.priority ?? 0,
     byPriority: trace.tracks[byTrack]?.priority ?? 0,
     often: `${formatTimes(gaps.length)}, ${formatDuration(time)}`,
@@ -131,10 +174,22 @@ function toStall(trace: Trace, { kind, by, at, time, sites, tracks, gaps }: Grou
     at === NO_ROW || known.length === sites.size
       ? ''
       : '. `{ callSites: true }`, or `CUDA_STREAMS_TIMELINE_SITES=1`, records where'
-  return { kind, message, advice: `${advice}${more}`, count: gaps.length, time, callSite: known[0], gaps }
+  const { nanoseconds, isAtMost } = gain
+  const said = (gain.isLagging ? LAGGING[kind] : undefined) ?? advice
+  return {
+    kind,
+    message,
+    advice: gain.isWorthIt ? `${said}${more}` : '',
+    count: gaps.length,
+    time,
+    gain: nanoseconds,
+    isAtMost,
+    callSite: known[0],
+    gaps,
+  }
 }
 
-function placeOf([site, ...others]: readonly string[], places: number): string {
+export function placeOf([site, ...others]: readonly string[], places: number): string {
   if (site === undefined) return ''
   return others.length === 0 && places === 1 ? ` at ${shortPlace(site)}` : `, such as at ${shortPlace(site)},`
 }
@@ -168,6 +223,14 @@ const INSTEAD: Readonly<Record<string, string>> = {
   'event.synchronize()': 'If the next work needs what it waits for, let the stream wait: `stream.wait(event)`',
   'device.synchronize()': 'Wait for the one stream whose results are read, not for all of them',
   'device.drainHostFunctions()': 'Call it only before a blocking call of another library',
+}
+
+/** The advice to wait for one round earlier. */
+const LAGGING: Readonly<Partial<Record<StallKind, string>>> = {
+  blockingCall:
+    'Queue the next item before this wait, so that two are under way at a time, each with buffers of its own',
+  await: 'Queue the next item before the `await`, so that two are under way at a time, each with buffers of its own',
+  wait: 'Use one more buffer in turn, and let each round wait for one round earlier',
 }
 
 const SLOW: Readonly<Record<string, string>> = {
@@ -223,7 +286,7 @@ const DESCRIPTIONS: Readonly<Record<StallKind, (facts: StallFacts) => Descriptio
   }),
   wait: ({ by, held, place, often }) => ({
     message: `${held} waited${place} for ${by} ${often}`,
-    advice: `Record an event on ${by} as soon as what is needed is done, and wait for that; or work in smaller parts, so that one is copied while another is computed`,
+    advice: `Record an event on ${by} as soon as what is needed is done, and wait for that`,
   }),
   memoryNotAllocated: ({ by, held, place, often }) => ({
     message: `${held} waited${place} for memory that ${by} had not allocated yet ${often}`,
@@ -257,6 +320,15 @@ const DESCRIPTIONS: Readonly<Record<StallKind, (facts: StallFacts) => Descriptio
     message: `Copies and kernels of ${held} came one after the other ${often}`,
     advice:
       'Copy on a second stream, and let each wait for the other only where it needs its bytes: `stream.wait(other)`',
+  }),
+  sharedStream: ({ call, held, place, often }) => ({
+    message: `${call}${place} took turns with the other work of ${held} ${often}`,
+    advice: 'Queue it on a stream of its own',
+  }),
+  slowKernel: ({ call, often }) => ({
+    message: `Kernel '${call}' ran ${often}`,
+    advice:
+      'The gain is that of a kernel which takes 20 % less time: `simulation.profile()`, or Nsight Compute, shows where its time goes',
   }),
 }
 

@@ -70,6 +70,10 @@ export type StallKind =
   | 'unseen'
   /** Copies and kernels of one stream come one after the other: the stream has no gap, but nothing overlaps. */
   | 'oneStream'
+  /** Work of one stream could run beside the other work of that stream, on a stream of its own. */
+  | 'sharedStream'
+  /** A kernel without a gap before it: only if it is faster, the run is. */
+  | 'slowKernel'
 
 /** All the times that one cause held streams up. */
 export interface Stall {
@@ -77,15 +81,23 @@ export interface Stall {
   readonly kind: StallKind
   /** A sentence such as '`stream.synchronize()` at app.js:12 held stream a back 8 times, 7.00 ms'. */
   readonly message: string
-  /** A sentence that says what to write instead. */
+  /** A sentence that says what to write instead; empty where less than a hundredth of the run would be gained, or nothing is predicted. */
   readonly advice: string
   /** The number of times. */
   readonly count: number
   /** The nanoseconds together. Streams that were held up at once count each. */
   readonly time: number
+  /**
+   * The nanoseconds by which the whole run would be shorter if the program did as advised: predicted by playing the recording again with this change
+   * alone, in which each operation still comes behind all that it needs by the memory that it touches. 0 for what holds up nothing that matters.
+   * Undefined where nothing can be predicted: see `TimelineSummary.predicted`.
+   */
+  readonly gain: number | undefined
+  /** Whether `gain` is the most that is to be gained, as the host, or work whose memory is not known, may need what the change takes away. */
+  readonly isAtMost: boolean
   /** The place of the call as 'path:line:column', if it is known. */
   readonly callSite: string | undefined
-  /** The indices of the stall's gaps in `timeline.gaps`, the longest first. None for 'oneStream'. */
+  /** The indices of the stall's gaps in `timeline.gaps`, the longest first. None for 'oneStream', 'sharedStream' and 'slowKernel'. */
   readonly gaps: readonly number[]
 }
 
@@ -97,9 +109,26 @@ export interface TimelineSummary {
   readonly streams: readonly StreamSummary[]
   /** The devices that were used, by their ordinals. */
   readonly devices: readonly DeviceSummary[]
-  /** The stalls, the one that cost most time first. */
+  /** What held the run up, in one sentence: the largest gain, or that there is none. */
+  readonly verdict: string
+  /** The stalls, the one with the largest gain first. */
   readonly stalls: readonly Stall[]
+  /** The part of the recording that was played to predict gains; undefined if it could not be played as it was recorded. */
+  readonly predicted: PredictedPart | undefined
 }
+
+/** The part of a recording of which gains are predicted: its first 20 000 event records. */
+export interface PredictedPart {
+  /** The nanoseconds that the part takes: gains are to be compared with these. */
+  readonly duration: number
+  /** The number of its operations. */
+  readonly operations: number
+  /** Whether it is all of the recording. */
+  readonly isAll: boolean
+}
+
+/** The order of stalls: the largest gain first, and of those alike the longest. */
+export const byGain = (a: Stall, b: Stall): number => (b.gain ?? 0) - (a.gain ?? 0) || b.time - a.time
 
 /** The most stalls that the text lists. */
 const MOST_STALLS = 10
@@ -114,11 +143,14 @@ interface Recorded {
 
 /** The summary as text, for a terminal or a log. */
 export function toText({ driver, clock, dropped, length }: Recorded, summary: TimelineSummary): string {
-  const { duration, streams, devices, stalls } = summary
+  const { duration, streams, devices, stalls, verdict, predicted } = summary
   const percent = (part: number, of: number): string => `${of === 0 ? 0 : Math.round((1000 * part) / of) / 10} %`
-  const rest = stalls.slice(MOST_STALLS)
+  const advised = stalls.filter(({ advice }) => advice !== '')
+  const others = stalls.filter(({ advice }) => advice === '')
+  const rest = others.slice(MOST_STALLS)
   const lines = [
     `${formatDuration(duration)}, ${length} event records, driver ${driver}, ${clock} clock${dropped === 0 ? '' : `; ${dropped} more operations came after the limit`}`,
+    `${verdict}.`,
     '',
     'Streams',
     ...streams.map(
@@ -130,15 +162,30 @@ export function toText({ driver, clock, dropped, length }: Recorded, summary: Ti
       ({ device, name, busy, copy, compute, overlap }) =>
         `  ${device}, ${name}: busy ${percent(busy, duration)}; copies ${formatDuration(copy)}, kernels ${formatDuration(compute)}, both at once ${formatDuration(overlap)}, ${percent(overlap, Math.min(copy, compute))} of what could be`,
     ),
-    'What held them up',
-    ...stalls.slice(0, MOST_STALLS).flatMap(({ message, advice }) => [`  ${message}.`, `    ${advice}.`]),
+    ...(advised.length === 0 ? [] : ['What would make it faster, each change alone']),
+    ...advised
+      .slice(0, MOST_STALLS)
+      .flatMap((stall) => [
+        `  ${formatGain(stall, predicted?.duration ?? 0)}: ${stall.message}.`,
+        `    ${stall.advice}.`,
+      ]),
+    advised.length === 0 ? 'What held them up' : 'What else held them up',
+    ...others.slice(0, MOST_STALLS).map(({ message }) => `  ${message}.`),
     ...(rest.length === 0
       ? []
       : [`  And ${rest.length} more, ${formatDuration(rest.reduce((sum, { time }) => sum + time, 0))} together.`]),
-    ...(stalls.length === 0 ? ['  Nothing.'] : []),
+    ...(others.length === 0 ? ['  Nothing.'] : []),
   ]
   return `${lines.join('\n')}\n`
 }
+
+/** The gain of a stall as text: 'up to −4.20 ms, −38 %'. */
+function formatGain({ gain = 0, isAtMost }: Pick<Stall, 'gain' | 'isAtMost'>, duration: number): string {
+  return `${isAtMost ? 'up to ' : ''}−${formatDuration(gain)}, −${formatPercent(duration === 0 ? 0 : gain / duration)}`
+}
+
+/** A share as a percentage, with a digit behind the point below ten. */
+export const formatPercent = (share: number): string => `${(share * 100).toFixed(share >= 0.0995 ? 0 : 1)} %`
 
 /** A duration in nanoseconds as text, with three digits. */
 export function formatDuration(nanoseconds: number): string {

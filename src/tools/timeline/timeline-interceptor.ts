@@ -4,13 +4,15 @@ import type { DeviceDriver } from '../../foundation/driver/device-driver.js'
 import type { Driver } from '../../foundation/driver/driver.js'
 import type { Cancel, EventDriver, Settle } from '../../foundation/driver/event-driver.js'
 import type { GraphDriver } from '../../foundation/driver/graph-driver.js'
-import type { EventHandle, GraphExecHandle, StreamHandle } from '../../foundation/driver/handle-types.js'
+import type { EventHandle, GraphExecHandle, GraphHandle, StreamHandle } from '../../foundation/driver/handle-types.js'
+import type { MemoryDriver } from '../../foundation/driver/memory-driver.js'
 import type { HostFunction, QueuedWork, WorkDriver } from '../../foundation/driver/queued-work.js'
 import type { StreamDriver } from '../../foundation/driver/stream-driver.js'
 import type { Interceptor } from '../../foundation/driver/wrappable-driver.js'
 import { NO_ROW } from './event-records.js'
 import { EventWriter, type MakeMeter } from './event-writer.js'
 import { EventKind, STAGING } from './kinds.js'
+import { type RecordedFacts, WorkFacts } from './work-facts.js'
 
 /** The values of the event record of queued work. */
 interface Described {
@@ -62,16 +64,20 @@ export class TimelineInterceptor implements Interceptor {
   #writer: EventWriter
   /** The row of the latest launch of each instance of a graph. */
   readonly #launches = new Map<GraphExecHandle, number>()
+  readonly #facts: WorkFacts
 
   /**
    * @param device A device that will be used, so that its clock is prepared now
    * @param meter The times in place of the driver's own
+   * @param recorded The facts that a recording in a file has of the work under way
    */
   constructor(
     private readonly next: Driver,
     device: number | undefined,
     meter?: MakeMeter,
+    private readonly recorded?: () => RecordedFacts,
   ) {
+    this.#facts = new WorkFacts(next)
     this.#writer = new EventWriter(next, device, meter)
   }
 
@@ -90,6 +96,7 @@ export class TimelineInterceptor implements Interceptor {
       const described = describe(work)
       if (described === undefined || work.kind === 'library') {
         this.next.work.queue(work)
+        if (this.#facts.isCapturing) this.#facts.captures(work)
         return
       }
       const { writer, next } = this
@@ -98,6 +105,7 @@ export class TimelineInterceptor implements Interceptor {
       const row = writer.begin(described.kind, stream, described.name, described.bytes, cause)
       const queued = work.kind === 'hostFunction' ? { ...work, call: this.#watched(work.call, row) } : work
       writer.during(row, stream, () => next.work.queue(queued))
+      this.#noteFacts(work, row)
       if (work.kind !== 'graph') return
       if (writer.table.has(row)) this.#launches.set(work.exec, row)
       else this.#launches.delete(work.exec)
@@ -105,6 +113,16 @@ export class TimelineInterceptor implements Interceptor {
     drainHostFunctions: () => {
       this.#blocked('device.drainHostFunctions()', undefined, 0, () => this.next.work.drainHostFunctions())
     },
+  }
+
+  /** Notes the facts of work that was queued, or captured, for the first rows of a recording. */
+  #noteFacts(work: QueuedWork & { readonly stream: StreamHandle }, row: number): void {
+    const { table, tracks } = this.writer
+    if (work.kind === 'free') this.#facts.freed()
+    if (table.has(row)) {
+      if (row >= table.factsUntil) return
+      table.facts.set(row, this.#facts.of(work, tracks.of(work.stream).device, this.recorded?.()))
+    } else if (this.#facts.isCapturing) this.#facts.captures(work)
   }
 
   #watched(call: HostFunction, row: number): HostFunction {
@@ -126,11 +144,59 @@ export class TimelineInterceptor implements Interceptor {
     begin: (stream, mode) => {
       this.writer.meter.unseen()
       this.next.graphs.begin(stream, mode)
+      this.#facts.captureBegins(true)
+    },
+    beginInto: (stream, mode, graph, after) => {
+      this.next.graphs.beginInto(stream, mode, graph, after)
+      this.#facts.captureBegins(false)
+    },
+    end: (stream) => {
+      let graph: GraphHandle | undefined
+      try {
+        graph = this.next.graphs.end(stream)
+        return graph
+      } finally {
+        this.#facts.captureEnds(graph)
+      }
+    },
+    abandon: (stream) => {
+      this.next.graphs.abandon(stream)
+      this.#facts.captureEnds()
+    },
+    addToBody: (body, graph) => {
+      this.#facts.changed(body)
+      return this.next.graphs.addToBody(body, graph)
+    },
+    addConditional: (place, node) => {
+      if ('stream' in place) this.#facts.captureIsUnknown()
+      else this.#facts.changed(place.body)
+      return this.next.graphs.addConditional(place, node)
+    },
+    instantiate: (graph, context) => {
+      const exec = this.next.graphs.instantiate(graph, context)
+      this.#facts.instantiated(exec, graph)
+      return exec
+    },
+    update: (exec, graph) => {
+      this.next.graphs.update(exec, graph)
+      this.#facts.instantiated(exec, graph)
+    },
+    updateNode: (exec, node, context, work) => {
+      this.next.graphs.updateNode(exec, node, context, work)
+      this.#facts.nodeUpdated(exec, work)
     },
     /** The instance is forgotten, as a new one may get the same handle. */
     destroyExec: (exec) => {
       this.next.graphs.destroyExec(exec)
       this.#launches.delete(exec)
+      this.#facts.destroyed(exec)
+    },
+  }
+
+  readonly memory: Partial<MemoryDriver> = {
+    closePinned: (pointer, bytes, after) => {
+      this.next.memory.closePinned(pointer, bytes, after)
+      this.#facts.freed()
     },
   }
 
@@ -207,11 +273,12 @@ export class TimelineInterceptor implements Interceptor {
       this.writer.ownEventRecorded(event, stream)
     },
     synchronize: (event) => {
-      this.#blocked('event.synchronize()', this.#streamOf(event), 0, () => this.next.events.synchronize(event))
+      const wait = (): void => this.next.events.synchronize(event)
+      this.#blocked('event.synchronize()', this.#streamOf(event), 0, wait, this.writer.recordOf(event))
     },
     finished: (event, settle) => {
-      const stream = this.#streamOf(event)
-      return this.#awaited('event.finished()', stream, 0, settle, (told) => this.next.events.finished(event, told))
+      const start = (told: Settle): Cancel => this.next.events.finished(event, told)
+      return this.#awaited('event.finished()', this.#streamOf(event), 0, settle, start, this.writer.recordOf(event))
     },
   }
 
@@ -222,8 +289,14 @@ export class TimelineInterceptor implements Interceptor {
     return record === NO_ROW ? undefined : writer.tracks.all[writer.table.track[record] ?? 0]?.handle
   }
 
-  #blocked(name: string, stream: StreamHandle | undefined, device: number, wait: () => void): void {
-    const end = this.writer.call(EventKind.SYNCHRONIZE, name, stream, device)
+  #blocked(
+    name: string,
+    stream: StreamHandle | undefined,
+    device: number,
+    wait: () => void,
+    record: number = NO_ROW,
+  ): void {
+    const end = this.writer.call(EventKind.SYNCHRONIZE, name, stream, device, record)
     try {
       wait()
     } finally {
@@ -238,8 +311,9 @@ export class TimelineInterceptor implements Interceptor {
     device: number,
     settle: Settle,
     start: (settle: Settle) => Cancel,
+    record: number = NO_ROW,
   ): Cancel {
-    return whenSettled(start, settle, this.writer.call(EventKind.AWAIT, name, stream, device))
+    return whenSettled(start, settle, this.writer.call(EventKind.AWAIT, name, stream, device, record))
   }
 }
 

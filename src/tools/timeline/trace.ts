@@ -5,6 +5,7 @@ import { type Calibration, type EventRecords, NO_ROW } from './event-records.js'
 import type { EventWriter } from './event-writer.js'
 import { EventKind, isHostOnly, isInstant } from './kinds.js'
 import type { StreamTrack } from './tracks.js'
+import type { WorkFact } from './work-facts.js'
 
 export interface Trace {
   readonly length: number
@@ -26,6 +27,8 @@ export interface Trace {
   readonly site: readonly string[]
   /** What the simulator has counted of kernels; keys are rows. */
   readonly profiles: ReadonlyMap<number, KernelProfile>
+  /** The facts of operations by which changes are predicted, of the first rows; keys are rows. */
+  readonly facts: ReadonlyMap<number, WorkFact>
   /** The rows that other code queued, as 1. */
   readonly foreign: Uint8Array
   /** The row before each row in the same stream; NO_ROW for the first one, and for what is in no stream. */
@@ -43,6 +46,9 @@ export interface Trace {
   readonly calibrations: readonly Calibration[]
   readonly dropped: number
 }
+
+/** The first rows of a recording, of which it is predicted what changes of the program gain. */
+export const PREDICTED_ROWS = 20_000
 
 type HostFunctionTimes = Map<number, readonly [start: number, end: number]>
 
@@ -91,6 +97,11 @@ export function takeTrace(writer: EventWriter, window: TraceWindow, table = writ
     const number = row < to ? renumbered(row) : NO_ROW
     if (number !== NO_ROW) profiles.set(number, profile)
   }
+  const facts = new Map<number, WorkFact>()
+  for (const [row, fact] of table.facts) {
+    const number = row < to ? renumbered(row) : NO_ROW
+    if (number !== NO_ROW) facts.set(number, fact)
+  }
   const tracks = [...writer.tracks.all]
   const hostFunctionTimes: HostFunctionTimes = new Map()
   const devices = new Set(tracks.map(({ device }) => device))
@@ -109,6 +120,7 @@ export function takeTrace(writer: EventWriter, window: TraceWindow, table = writ
     parent: filled(new Int32Array(length), rows, (row) => renumbered(table.parent[row] ?? NO_ROW)),
     site: Array.from(rows, (row) => sites.at(table.site[row] ?? NO_ROW)),
     profiles,
+    facts,
     foreign: filled(new Uint8Array(length), rows, (row) => table.foreign[row] ?? 0),
     previous: new Int32Array(length).fill(NO_ROW),
     implied: new Int32Array(length).fill(NO_ROW),

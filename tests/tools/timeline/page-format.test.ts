@@ -79,6 +79,8 @@ describe("the page's data", () => {
       sites: [],
       streams: [],
       overlaps: [],
+      verdict: '',
+      predicted: undefined,
       stalls: [],
       profiles: [],
       length,

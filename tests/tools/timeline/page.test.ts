@@ -161,9 +161,9 @@ describe('the page, in Chromium', { skip: missing, timeout: 120_000 }, () => {
 
   it('moves when dragged', async () => {
     const before = await status()
-    await page.mouse.move(800, 300)
+    await page.mouse.move(800, 500)
     await page.mouse.down()
-    await page.mouse.move(500, 300, { steps: 5 })
+    await page.mouse.move(500, 500, { steps: 5 })
     await page.mouse.up()
     await settled(page)
     assert.notEqual(await status(), before)
@@ -196,28 +196,31 @@ describe('the page, in Chromium', { skip: missing, timeout: 120_000 }, () => {
     assert.match(await details(), /^Point at a bar/)
   })
 
-  it('finds by name, kind and stream, and says how many', async () => {
+  it('finds by name, kind and stream, goes to the first, and says how many', async () => {
+    await press('Escape')
     await page.locator('#search').fill('busy upload')
-    assert.equal(await page.locator('#found').innerText(), '12,500 found')
-    await page.locator('#search').press('Enter')
     assert.equal(await page.locator('#found').innerText(), '1 of 12,500')
     await settled(page)
+    assert.match(await details(), /busy\s+kernel · upload/)
     await page.locator('#tracks').focus()
     await press('n')
     assert.equal(await page.locator('#found').innerText(), '2 of 12,500')
     await press('f')
     await picture('5-searched')
     await page.locator('#search').fill('synchronize device 1')
-    assert.equal(await page.locator('#found').innerText(), '1 found')
+    assert.equal(await page.locator('#found').innerText(), '1 of 1')
     await page.locator('#search').fill('no such thing')
     assert.equal(await page.locator('#found').innerText(), '0 found')
     await page.locator('#search').press('Escape')
     assert.equal(await page.locator('#found').innerText(), '')
   })
 
-  it('lists the idle gaps with what they waited for, and goes there', async () => {
+  it('lists the idle gaps with what they waited for, those alike in one row, and goes there', async () => {
     const first = page.locator('#gaps .row').first()
-    assert.match(await first.innerText(), /µs.*(waits for|queued only after)/s)
+    const rows = await page.locator('#gaps .row').allInnerTexts()
+    assert.match(rows[0] ?? '', /ms.* × \d+.*(waits for|queued only after).*, .* at most/s)
+    const said = rows.map((row) => row.replace(/^.*\n|, [^,]* at most$/g, '').replace(/ × .*/, ''))
+    assert.equal(new Set(said).size, said.length, 'no two rows say the same')
     await first.click()
     await settled(page)
     await picture('6-gap')
@@ -427,7 +430,8 @@ describe('what the page says and draws, in Chromium', { skip: missing, timeout: 
       assert.ok(Math.abs(Number.parseFloat(percent) - 100 * share) <= 0.5, `${name}: ${percent} of ${share}`)
     }
     assert.match(await text(page, '#overlaps'), /^Device 0: 0 % of the copying overlapped\./)
-    const first = await text(page, '#stalls .row')
+    assert.equal(await text(page, '#verdict'), timeline.summary.verdict)
+    const first = await text(page, '#stalls .row:has-text("synchronize()")')
     assert.match(first, /synchronize\(\) at .*page\.test\.js:\d+.* held/)
     assert.match(first, /wait\(/)
     assert.equal(await page.locator('#stalls .row').count(), stalls.length)
@@ -474,6 +478,35 @@ ret;
     assert.match(said, /shared memory\s+31 bank conflicts a request.*; worst in mirror\.cu:7: 31 bank conflicts/)
     assert.doesNotMatch(said, /branches/)
     await page.close()
+  })
+
+  it('leaves waits that took no time out of what held an operation up', async () => {
+    const { page } = await opened(({ device, stream }) => {
+      const [a, b] = [stream('first'), stream('second')]
+      const memory = device.alloc(1 << 20, { stream: b })
+      busy(a, 10_000)
+      busy(b, 60_000)
+      b.wait(a)
+      b.fill(memory, 0)
+    })
+    await page.locator('#path .row', { hasText: 'fill' }).click()
+    const said = await text(page, '#details')
+    assert.match(said, /It could not begin sooner\s+it comes after, in the stream,\s+busy\s+second/)
+    assert.doesNotMatch(said, /wait/)
+    await page.close()
+  })
+
+  it('has rows as high as there is room for', async () => {
+    const program = (streams: number) => async (): Promise<number> => {
+      const { page } = await opened(({ stream }) => {
+        for (let index = 0; index < streams; index += 1) busy(stream(`stream ${index}`), 10_000)
+      })
+      const tall = (await page.locator('#labels .track', { hasText: 'stream 0' }).first().boundingBox())?.height ?? 0
+      await page.close()
+      return tall
+    }
+    const [few, many] = [await program(2)(), await program(12)()]
+    assert.ok(few > 42 && few > many, `${few}, ${many}`)
   })
 
   it('marks the gaps of what held streams up when that is pressed, and lists them', async () => {
@@ -654,7 +687,11 @@ ret;
       busy(long, 10_000)
     })
     await press(page, ']', ']')
-    for (const list of ['#names .pick', '#path .row', '#details h3', '#labels .track', '#streams .row']) {
+    const lines = await page.evaluate<number[]>(
+      "[...document.querySelectorAll('#labels .track')].map((one) => one.clientHeight / parseFloat(getComputedStyle(one).lineHeight))",
+    )
+    assert.ok(lines.length > 0 && lines.every((count) => Math.round(count) === 1), `${lines}`)
+    for (const list of ['#names .pick', '#path .row', '#details h3', '#streams .row']) {
       const tall = await page.locator(list).evaluateAll((all) => all.map((one) => one.getBoundingClientRect().height))
       assert.ok(tall.length > 0 && Math.max(...tall) <= 44, `${list}: ${tall}`)
     }
@@ -683,6 +720,14 @@ ret;
       const box = await page.locator(part).first().boundingBox()
       assert.ok(box && box.x >= 0 && box.x + box.width <= 390, part)
     }
+    const tops = await Promise.all(
+      ['#area', '#verdict', '#details'].map(async (part) => (await page.locator(part).boundingBox())?.y ?? Number.NaN),
+    )
+    assert.deepEqual(
+      tops,
+      [...tops].sort((one, other) => one - other),
+      'the chart comes first, then what it says',
+    )
     const area = await page.locator('#area').boundingBox()
     assert.ok((area?.width ?? 0) > 250 && (area?.height ?? 0) > 200, JSON.stringify(area))
     await page.locator('#tracks').scrollIntoViewIfNeeded()

@@ -10,7 +10,7 @@ export interface Band extends Bars {
   readonly kind: 'calls' | 'promises' | 'stream' | 'nodes'
   readonly track: number
   y: number
-  readonly height: number
+  height: number
   /** The rows of records, frees and the like: points of time. */
   readonly marks: Int32Array
   readonly markAt: Float64Array
@@ -18,13 +18,19 @@ export interface Band extends Bars {
 
 export interface Heading {
   readonly text: string
-  readonly y: number
+  y: number
 }
 
 export interface PageLayout {
   readonly bands: readonly Band[]
   readonly headings: readonly Heading[]
-  readonly height: number
+  height: number
+  /** The places of bands and headings if there is no more room than they need; `height` is that of a stream's band then. */
+  readonly least: {
+    readonly places: ReadonlyMap<Band | Heading, number>
+    readonly all: number
+    readonly height: number
+  }
   /** The band of each stream; keys are tracks. */
   readonly ofTrack: ReadonlyMap<number, Band>
 }
@@ -79,7 +85,28 @@ export function layOut(data: Data): PageLayout {
     }
     y += SPACE
   }
-  return { bands, headings, height: y, ofTrack }
+  const places = new Map([...bands, ...headings].map((one) => [one, one.y]))
+  const height = bands.find(({ kind }) => kind === 'stream')?.height ?? 0
+  return { bands, headings, height: y, least: { places, all: y, height }, ofTrack }
+}
+
+/** The most by which a stream's band grows where there is room. */
+const MOST_GROWTH = 2
+
+/** Makes the bands of streams as high as there is room for. Returns whether that has changed anything. */
+export function stretch(layout: PageLayout, room: number): boolean {
+  const { bands, headings, least } = layout
+  const streams = bands.filter(({ kind }) => kind === 'stream')
+  const share = streams.length === 0 ? 0 : Math.floor((room - least.all) / streams.length)
+  const more = Math.max(0, Math.min(share, least.height * (MOST_GROWTH - 1)))
+  if (layout.height === least.all + more * streams.length) return false
+  for (const one of [...bands, ...headings]) {
+    const y = least.places.get(one) ?? 0
+    one.y = y + more * streams.filter((stream) => (least.places.get(stream) ?? 0) < y).length
+  }
+  for (const stream of streams) stream.height = least.height + more
+  layout.height = least.all + more * streams.length
+  return true
 }
 
 function streamBands(data: Data): Band[] {

@@ -332,7 +332,9 @@ export class Arrows {
   ) {
     const { cause, end } = data
     const waits: number[] = []
-    for (let row = 0; row < data.length; row += 1) if (isArrow(data, row)) waits.push(row)
+    // A wait that took no time held nothing up: its arrow is drawn when it is selected.
+    for (let row = 0; row < data.length; row += 1)
+      if (isArrow(data, row) && (end[row] ?? 0) > (data.start[row] ?? 0)) waits.push(row)
     this.#byHead = endsOf(waits, (wait) => end[wait] ?? 0)
     this.#byTail = endsOf(waits, (wait) => end[cause[wait] ?? 0] ?? 0)
   }
@@ -360,7 +362,7 @@ export class Arrows {
     const { kind, cause } = this.data
     if (row < 0) return []
     if (kind[row] === EventKind.WAIT) return isArrow(this.data, row) ? [row] : []
-    return Array.from(this.#byHead.waits.filter((wait) => cause[wait] === row))
+    return Array.from(cause.keys()).filter((wait) => cause[wait] === row && isArrow(this.data, wait))
   }
 
   #draw(context: CanvasRenderingContext2D, view: View, wait: number, colour: string): void {

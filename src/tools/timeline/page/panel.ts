@@ -95,8 +95,9 @@ function chain(data: Data, from: number, select: Select): HTMLElement[] {
   const links: HTMLElement[] = []
   let row = from
   for (let steps = 0; steps < MOST_LINKS; steps += 1) {
-    const reason = BINDING_KINDS[data.why[row] ?? 0] ?? ''
-    const by = data.blockedBy[row] ?? -1
+    const held = heldUpBy(data, row)
+    const reason = BINDING_KINDS[data.why[held] ?? 0] ?? ''
+    const by = data.blockedBy[held] ?? -1
     const because = by >= 0 && reason === 'host' ? 'the program queued it only after' : (REASONS[reason] ?? reason)
     links.push(element('p', { className: 'reason' }, because))
     if (by < 0) break
@@ -105,6 +106,17 @@ function chain(data: Data, from: number, select: Select): HTMLElement[] {
     row = by
   }
   return links
+}
+
+/** The row itself, or the last of the waits before it in the stream that took no time, and so did not hold it up. */
+function heldUpBy({ kind, start, end, blockedBy, length }: Data, row: number): number {
+  let held = row
+  for (let steps = 0; steps < length; steps += 1) {
+    const by = blockedBy[held] ?? -1
+    if (by < 0 || kind[by] !== EventKind.WAIT || (end[by] ?? 0) > (start[by] ?? 0)) break
+    held = by
+  }
+  return held
 }
 
 function facts(data: Data, row: number): [string, string][] {
@@ -166,18 +178,47 @@ export function listGaps(data: Data, gaps: Gaps, rows: readonly number[], showGa
   byId('gaps-title', HTMLElement).textContent = rows.length === 0 ? which : title
   target.replaceChildren()
   if (rows.length === 0) target.append(hint('No stream stood idle between two operations.'))
-  for (const row of rows.slice(0, MOST_LISTED)) {
-    const why = gapReason(data, row)
+  for (const { why, alike } of alikeGaps(data, rows).slice(0, MOST_LISTED)) {
+    const [first = -1] = alike
+    const together = alike.reduce((sum, row) => sum + gaps.lengthOf(row), 0)
+    const said = alike.length === 1 ? why : `${why}, ${formatTime(gaps.lengthOf(first))} at most`
+    const name = trackName(data, data.track[first] ?? 0)
+    const called = alike.length === 1 ? name : `${name} × ${formatCount(alike.length)}`
+    let next = 0
+    const show = (): void => {
+      showGap(alike[next % alike.length] ?? first)
+      next += 1
+    }
     target.append(
       element(
         'button',
-        { className: 'row gap', type: 'button', onclick: () => showGap(row) },
-        element('span', { className: 'took' }, formatTime(gaps.lengthOf(row))),
-        element('span', { className: 'name' }, trackName(data, data.track[row] ?? 0)),
-        element('span', { className: 'why', title: why }, why),
+        { className: 'row gap', type: 'button', onclick: show },
+        element('span', { className: 'took' }, formatTime(together)),
+        element('span', { className: 'name', title: called }, called),
+        element('span', { className: 'why', title: said }, said),
       ),
     )
   }
+}
+
+/** Gaps of one stream that have one reason. */
+interface AlikeGaps {
+  readonly why: string
+  /** The rows behind them, the longest gap first. */
+  readonly alike: number[]
+}
+
+/** The gaps with those that are alike in one entry, which stands where its longest gap would. */
+function alikeGaps(data: Data, rows: readonly number[]): readonly AlikeGaps[] {
+  const found = new Map<string, AlikeGaps>()
+  for (const row of rows) {
+    const why = gapReason(data, row)
+    const key = `${data.track[row]} ${why}`
+    const known = found.get(key)
+    if (known === undefined) found.set(key, { why, alike: [row] })
+    else known.alike.push(row)
+  }
+  return [...found.values()]
 }
 
 /** The reason of the gap before a row. */
@@ -342,27 +383,48 @@ export function listStreams(data: Data, show: (track: number) => void): void {
   }
 }
 
-/** Lists the stalls. Pressing one marks its gaps. Returns a function that shows which one is marked. */
-export function listStalls({ stalls }: Data, mark: (place: number) => void): (marked: number) => void {
+/** Lists the stalls, those with advice first. Pressing one marks its gaps. Returns a function that shows which one is marked. */
+export function listStalls({ stalls, predicted }: Data, mark: (place: number) => void): (marked: number) => void {
   const target = byId('stalls', HTMLElement)
   if (stalls.length === 0) target.append(hint('Nothing held a stream up between two operations.'))
-  const buttons = stalls
-    .slice(0, MOST_LISTED)
-    .map(({ message, advice, time, callSite }, place) =>
-      element(
-        'button',
-        { className: 'row stall', type: 'button', onclick: () => mark(place), title: callSite ?? '' },
-        element('span', { className: 'took' }, formatTime(time, 2)),
-        element('span', { className: 'message' }, ...withCode(message)),
-        element('span', { className: 'advice' }, ...withCode(advice)),
-      ),
+  const of = predicted?.duration ?? 0
+  const buttons = stalls.slice(0, MOST_LISTED).map((stall, place) => {
+    const { message, advice, time, callSite } = stall
+    const isAdvised = advice !== ''
+    const [share, whole] = isAdvised
+      ? gainTexts(stall, of)
+      : [formatTime(time, 2), 'less than 1 % of the run is to be gained here']
+    return element(
+      'button',
+      {
+        className: isAdvised ? 'row stall' : 'row stall minor',
+        type: 'button',
+        onclick: () => mark(place),
+        title: callSite ?? '',
+      },
+      element('span', { className: 'took', title: whole }, share),
+      element('span', { className: 'message' }, ...withCode(message)),
+      ...(isAdvised ? [element('span', { className: 'advice' }, ...withCode(advice))] : []),
     )
+  })
   target.append(...buttons)
   const showMarked = (marked: number): void => {
     for (const [place, button] of buttons.entries()) button.ariaPressed = String(place === marked)
   }
   showMarked(-1)
   return showMarked
+}
+
+/** The gain as a share of the run, and as a time. */
+function gainTexts(
+  { gain = 0, isAtMost }: Data['stalls'][number],
+  of: number,
+): readonly [share: string, whole: string] {
+  const upTo = isAtMost ? '≤ ' : ''
+  return [
+    `${upTo}−${formatShare(of === 0 ? 0 : gain / of)}`,
+    `${isAtMost ? 'up to ' : ''}−${formatTime(gain)} of ${formatTime(of)}`,
+  ]
 }
 
 /** A text in which the parts between backticks are shown as code. */

@@ -1,7 +1,7 @@
 /** The page: reads the recording in its file, puts the parts together, and listens. */
 import { isHostOnly } from '../kinds.js'
 import { decodePage } from '../page-format.js'
-import { bandOf, beside, find, layOut, NOTHING, neighbour, type Picked } from './bands.js'
+import { bandOf, beside, find, layOut, NOTHING, neighbour, type Picked, stretch } from './bands.js'
 import {
   type Data,
   dataOf,
@@ -44,6 +44,8 @@ const KEY_ZOOM = 1.5
 /** The share of the view by which a key moves an end of the measured interval. */
 const KEY_MEASURE = 0.01
 const FRAMES_KEPT = 600
+/** The pixels below the bands that the interval in view is written in. */
+const STATUS = 28
 
 export function show(data: Data): void {
   const canvas = byId('tracks', HTMLCanvasElement)
@@ -105,7 +107,15 @@ export function show(data: Data): void {
     height = Math.max(1, area.clientHeight)
     canvas.width = Math.round(view.width * devicePixelRatio)
     canvas.height = Math.round(height * devicePixelRatio)
+    if (stretch(layout, height - AXIS - STATUS) || labels.childElementCount === 0) placeLabels()
     scrollTo(view.scroll)
+  }
+  const placeLabels = (): void => {
+    labels.replaceChildren()
+    for (const { text, y } of layout.headings) label(labels, text, 'heading', y, 28).title = text
+    for (const band of layout.bands) {
+      if (band.label !== '') label(labels, band.label, 'track', band.y, band.height).title = band.detail
+    }
   }
   const scrollTo = (to: number): void => {
     view.scroll = Math.max(0, Math.min(to, layout.height + AXIS - height))
@@ -200,6 +210,7 @@ export function show(data: Data): void {
     foundAt = -1
     byId('found', HTMLElement).textContent = result === undefined ? '' : `${formatCount(found.length)} found`
     redraw()
+    goToFound(1)
   }
   const goToFound = (step: number): void => {
     if (found.length === 0) return
@@ -329,10 +340,6 @@ export function show(data: Data): void {
 
   // The parts that do not change.
   area.style.setProperty('--tracks', `${layout.height + AXIS}px`)
-  for (const { text, y } of layout.headings) label(labels, text, 'heading', y, 28).title = text
-  for (const band of layout.bands) {
-    if (band.label !== '') label(labels, band.label, 'track', band.y, band.height).title = band.detail
-  }
   const operations = data.kind.reduce(
     (count, kind, row) => count + Number(!isHostOnly(kind) && data.parent[row] === -1),
     0,
@@ -351,6 +358,7 @@ export function show(data: Data): void {
     const band = layout.ofTrack.get(track)
     if (band !== undefined) follow(band.rows[0] ?? -1)
   })
+  byId('verdict', HTMLElement).textContent = data.verdict
   const showMarked = listStalls(data, mark)
   listGaps(data, gaps, gaps.all, showGap)
   listPath(data, follow)

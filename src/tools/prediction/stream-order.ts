@@ -2,7 +2,7 @@
  * The order of the operations of a run: the order of each stream, waits, the rules of the null stream, and what the host waits for. It is used in two
  * ways: with the times of the recording, and with operations of the simulator.
  */
-import type { Awaited, Operation, RecordedStream } from './recorded-run.js'
+import type { Awaited, Operation, RecordedStream } from './run.js'
 
 /** The points that an event's record stands for. */
 interface Recorded<T> {
@@ -19,6 +19,14 @@ interface StreamState<T> {
   moved: readonly T[]
 }
 
+/** The rules of CUDA that a change of the program takes away. */
+export interface ChangedRules {
+  /** The streams that the null stream does not wait for, nor they for it, by their indices. */
+  readonly nonBlocking?: ReadonlySet<number> | undefined
+  /** Whether launches of one instance of a graph do not wait for each other. */
+  readonly areInstancesApart?: true | undefined
+}
+
 export class StreamOrder<T> {
   readonly #streams = new Map<RecordedStream, StreamState<T>>()
   readonly #events = new Map<number, Recorded<T>>()
@@ -29,25 +37,32 @@ export class StreamOrder<T> {
   /** The ends of these host functions. */
   readonly hostFunctions = new Map<number, T>()
 
-  /** @param reduced Leaves out points that need not be waited for */
-  constructor(private readonly reduced: (all: readonly T[]) => readonly T[]) {}
+  /**
+   * @param reduced Leaves out points that need not be waited for
+   * @param rules The rules that are changed
+   */
+  constructor(
+    private readonly reduced: (all: readonly T[]) => readonly T[],
+    private readonly rules: ChangedRules = {},
+  ) {}
 
   /** The points that work comes after which is queued on the stream now. */
   before(stream: RecordedStream): readonly T[] {
     const own = this.#at(stream).frontier
-    if (stream.nonBlocking && !stream.isNull) return own
+    if (this.#isNonBlocking(stream) && !stream.isNull) return own
     const others = [...this.#streams.values()].filter(
       (other) =>
         other.stream !== stream &&
         other.stream.device === stream.device &&
-        (stream.isNull ? !other.stream.nonBlocking : other.stream.isNull),
+        (stream.isNull ? !this.#isNonBlocking(other.stream) : other.stream.isNull),
     )
     return others.length === 0 ? own : [...own, ...others.flatMap(({ frontier }) => frontier)]
   }
 
   /** The points that this operation comes after, if it is queued on its stream now. */
   beforeOperation({ stream, instance }: Operation): readonly T[] {
-    const launch = instance === undefined ? undefined : this.#launches.get(instance)
+    const launch =
+      instance === undefined || this.rules.areInstancesApart === true ? undefined : this.#launches.get(instance)
     return launch === undefined ? this.before(stream) : [...this.before(stream), launch]
   }
 
@@ -110,6 +125,10 @@ export class StreamOrder<T> {
       case 'reached':
         return this.reached.get(awaited.operation) ?? []
     }
+  }
+
+  #isNonBlocking({ nonBlocking, index }: RecordedStream): boolean {
+    return nonBlocking || this.rules.nonBlocking?.has(index) === true
   }
 
   #join(stream: RecordedStream, others: readonly T[]): void {

@@ -2,7 +2,7 @@
  * The times of each operation as a recording shows them: how long it worked, apart from waiting for its turn on the device, how long it took the
  * device to begin, and how long the host took to notice that something was done.
  */
-import type { Operation, RecordedRun, Step } from './recorded-run.js'
+import type { Operation, RecordedRun, Step } from './run.js'
 import { isHeldByHost, StreamOrder } from './stream-order.js'
 
 export interface MeasuredRun {
@@ -14,6 +14,12 @@ export interface MeasuredRun {
   readonly overhead: Float64Array
   /** The nanoseconds from the end of what the host waits for until it goes on; NaN if that was done before the host asked. */
   readonly reaction: Float64Array
+  /**
+   * The nanoseconds from the end of what a host function comes after to its own end, for those that an idle host ran at once and that queue nothing:
+   * they run whatever else the host waits for. Keys are the numbers of their calls; `alone` has the steps that are theirs.
+   */
+  readonly lengths: ReadonlyMap<number, number>
+  readonly alone: ReadonlySet<number>
   /** The nanoseconds from the first call to the end of all. */
   readonly duration: number
   readonly began: number
@@ -22,6 +28,7 @@ export interface MeasuredRun {
 export function measure(run: RecordedRun): MeasuredRun {
   const { steps } = run
   const free = whenFree(run)
+  const ends = endsOfPlaces(steps)
   const works = new Float64Array(steps.length)
   const latency = new Float64Array(steps.length)
   const overhead = new Float64Array(steps.length)
@@ -45,7 +52,10 @@ export function measure(run: RecordedRun): MeasuredRun {
       } else if (!Number.isNaN(step.end)) {
         end = step.end
         works[index] = Math.max(0, end - Math.max(step.start, free.get(index) ?? step.start))
-        if (before <= step.began) {
+        if (step.start > reached && ends.get(placeOf(step))?.has(step.start) === true) {
+          // It began when another operation made room for it, and so was ready before.
+          byOrder.push(index)
+        } else if (before <= step.began) {
           byHost.push(index)
           latency[index] = Math.max(0, step.start - step.began)
           latencies.push(latency[index] ?? 0)
@@ -77,7 +87,23 @@ export function measure(run: RecordedRun): MeasuredRun {
   )
   for (const index of byHost) overhead[index] = usualOverhead
   const began = steps[0]?.began ?? 0
-  return { works, latency, overhead, reaction, duration: last - began, began }
+  return { works, latency, overhead, reaction, ...hostFunctionsAlone(steps, reaction), duration: last - began, began }
+}
+
+function hostFunctionsAlone(steps: readonly Step[], reaction: Float64Array): Pick<MeasuredRun, 'lengths' | 'alone'> {
+  const lengths = new Map<number, number>()
+  const alone = new Set<number>()
+  for (const [index, step] of steps.entries()) {
+    const reacted = reaction[index] ?? Number.NaN
+    if (step.what !== 'seen' || step.awaited.of !== 'reached' || Number.isNaN(reacted)) continue
+    let end = index + 1
+    while (steps[end]?.what === 'host') end += 1
+    const last = steps[end]
+    if (last?.what !== 'let' || last.operation !== step.awaited.operation) continue
+    lengths.set(last.operation, Math.max(0, reacted + last.ended - step.ended))
+    for (let own = index; own <= end; own += 1) alone.add(own)
+  }
+  return { lengths, alone }
 }
 
 export function follow<T>(order: StreamOrder<T>, step: Step): void {
@@ -105,6 +131,22 @@ function whenLetGo(steps: readonly Step[]): Map<number, number> {
   return times
 }
 
+/** The place at which an operation has to wait for others: an engine of its device, or the room for kernels. */
+const placeOf = ({ stream, engine }: Operation): string => `${stream.device} ${engine ?? 'kernels'}`
+
+/** The times at which operations made room for others; keys are places. */
+function endsOfPlaces(steps: readonly Step[]): ReadonlyMap<string, ReadonlySet<number>> {
+  const places = new Map<string, Set<number>>()
+  for (const step of steps) {
+    if (!isOccupying(step)) continue
+    const place = placeOf(step)
+    const known = places.get(place)
+    if (known === undefined) places.set(place, new Set([step.end]))
+    else known.add(step.end)
+  }
+  return places
+}
+
 interface Occupied {
   readonly from: number
   readonly until: number
@@ -121,7 +163,7 @@ function whenFree({ steps }: RecordedRun): Map<number, number> {
   const places = new Map<string, Occupied[]>()
   const free = new Map<number, number>()
   for (const { step, index } of timed) {
-    const key = `${step.stream.device} ${step.engine ?? 'kernels'}`
+    const key = placeOf(step)
     const share = step.engine === undefined ? step.share : 1
     const known = places.get(key) ?? []
     // Operations that ended before this one began do not matter to it; those that begin later may.

@@ -1,6 +1,6 @@
 /** The order of operations by the memory that they touch, whatever streams they are on. */
 import { IntervalMap } from '../../foundation/base/interval-map.js'
-import type { Operation, RecordedRun, RecordedStream } from './recorded-run.js'
+import type { Operation, RecordedRun, RecordedStream } from './run.js'
 
 /** The operations that touched some bytes last, as numbers of steps. */
 interface Touched {
@@ -10,8 +10,14 @@ interface Touched {
 
 const NONE = -1
 
-/** The operations that each operation has to come after; keys and values are numbers of steps. */
-export function dataOrder({ steps }: RecordedRun): ReadonlyMap<number, readonly number[]> {
+/**
+ * The operations that each operation has to come after; keys and values are numbers of steps.
+ * @param which 'reads' leaves out what is needed only because memory is used again: writes behind reads of what was there before
+ */
+export function dataOrder(
+  { steps }: RecordedRun,
+  which: 'all' | 'reads' = 'all',
+): ReadonlyMap<number, readonly number[]> {
   const touched = new IntervalMap<Touched>()
   const order = new Map<number, readonly number[]>()
   /** The latest operation of each stream whose memory is not known: its position in the stream is kept. */
@@ -29,7 +35,7 @@ export function dataOrder({ steps }: RecordedRun): ReadonlyMap<number, readonly 
       since.set(step.stream, [])
     } else {
       since.set(step.stream, [...latestOfSites(steps, since.get(step.stream) ?? [], step), index])
-      touch(touched, step, index, before, steps)
+      touch(touched, step, index, before, steps, which)
     }
     before.delete(index)
     if (before.size > 0) order.set(index, [...before])
@@ -43,16 +49,18 @@ function touch(
   index: number,
   before: Set<number>,
   steps: RecordedRun['steps'],
+  which: 'all' | 'reads',
 ): void {
   for (const { pointer, byteLength, access } of memory) {
     touched.update(pointer, pointer + byteLength, (old = { write: NONE, reads: [] }) => {
-      if (old.write !== NONE) before.add(old.write)
+      const isReusedHere = which === 'reads' && access === 'out' && old.reads.length > 0
+      if (old.write !== NONE && !isReusedHere) before.add(old.write)
       const step = steps[index]
       if (access === 'in' && step?.what === 'operation') {
         return { write: old.write, reads: [...latestOfSites(steps, old.reads, step), index] }
       }
-      for (const read of old.reads) before.add(read)
-      return { write: index, reads: [] }
+      if (which === 'all') for (const read of old.reads) before.add(read)
+      return { write: index, reads: which === 'reads' && access !== 'out' ? [index] : [] }
     })
   }
 }

@@ -6,7 +6,7 @@ import type { HostWait, Steps } from '../../simulator/machine/scheduler.js'
 import { TimedScheduler } from '../../simulator/machine/timed-scheduler.js'
 import { SimOperationKind, type Work } from '../../simulator/machine/work.js'
 import { follow, type MeasuredRun } from './measured-run.js'
-import type { Operation, RecordedRun, RecordedStream, Step } from './recorded-run.js'
+import type { Operation, RecordedRun, RecordedStream, Step } from './run.js'
 import { isHeldByHost, StreamOrder } from './stream-order.js'
 
 /** The differences from the recording. Steps are given by their numbers. */
@@ -27,6 +27,20 @@ export interface Change {
   readonly queues?: number
   /** The waits that wait for what the wait before them, of the same key, waited for. */
   readonly lagging?: ReadonlyMap<number, string>
+  /** The host functions that later work of their streams does not come after. */
+  readonly aside?: ReadonlySet<number>
+  /** The host functions that run when they are due, with the nanoseconds that they take. */
+  readonly due?: ReadonlyMap<number, number>
+  /** The operations that begin as soon as they may. */
+  readonly prompt?: ReadonlySet<number>
+  /** The steps that take the host no time. */
+  readonly instant?: ReadonlySet<number>
+  /** The streams that the null stream does not wait for, nor they for it, by their indices. */
+  readonly nonBlocking?: ReadonlySet<number>
+  /** Whether launches of one instance of a graph do not wait for each other. */
+  readonly areInstancesApart?: true
+  /** Whether the device has engines and room for all that may begin. */
+  readonly isRoomy?: true
 }
 
 /** The number of places for kernels that the simulator has on a device. */
@@ -59,7 +73,7 @@ export function playAgain(run: RecordedRun, measured: MeasuredRun, change: Chang
 
 class Replay implements Steps {
   readonly #scheduler = new TimedScheduler(this, 0)
-  readonly #order = new StreamOrder<SimOperation>((all) => all.filter(({ over }) => !over))
+  readonly #order: StreamOrder<SimOperation>
   readonly #devices = new Map<number, SimDevice>()
   readonly #simStreams = new Map<RecordedStream, SimStream>()
   readonly #own = new Map<string, readonly SimOperation[]>()
@@ -81,7 +95,11 @@ class Replay implements Steps {
     private readonly run: RecordedRun,
     private readonly measured: MeasuredRun,
     private readonly change: Change,
-  ) {}
+  ) {
+    const { nonBlocking, areInstancesApart } = change
+    const rules = { nonBlocking, areInstancesApart }
+    this.#order = new StreamOrder<SimOperation>((all) => all.filter(({ over }) => !over), rules)
+  }
 
   computeBefore(): boolean {
     return true
@@ -96,7 +114,7 @@ class Replay implements Steps {
     let before = this.measured.began
     for (const [index, step] of this.run.steps.entries()) {
       const gap = Math.max(0, step.began - before - (recorder === true ? 0 : step.own)) * hostTime
-      this.#step(step, index, gap)
+      if (!this.measured.alone.has(index)) this.#step(step, index, gap)
       before = step.ended
     }
     while (this.#scheduler.step()) {}
@@ -114,7 +132,7 @@ class Replay implements Steps {
     else if (step.what === 'let') this.#letGo(step.operation)
     else if (step.what === 'wait' || step.what === 'waitStream') this.#streamWait(step, index)
     else follow(this.#order, step)
-    this.#pass(step.ended - step.began)
+    if (this.change.instant?.has(index) !== true) this.#pass(step.ended - step.began)
   }
 
   #streamWait(step: Extract<Step, { readonly what: 'wait' | 'waitStream' }>, index: number): void {
@@ -164,7 +182,7 @@ class Replay implements Steps {
   }
 
   #operation(step: Operation, index: number): void {
-    const { moved, data, times, queues } = this.change
+    const { moved, data, times, queues, aside } = this.change
     const key = moved?.get(index)
     const order = key === undefined ? this.#order.beforeOperation(step) : (this.#own.get(key) ?? [])
     const byMemory = (data?.get(index) ?? []).flatMap((other) => this.#ends.get(other) ?? [])
@@ -173,10 +191,11 @@ class Replay implements Steps {
     const earlier = queue === undefined ? undefined : this.#stand(queue, before, step.stream)
     const after = earlier === undefined ? before : [...before, earlier]
     const end = isHeldByHost(step)
-      ? this.#heldByHost(step, after)
+      ? this.#heldByHost(step, index, after)
       : this.#timed(step, index, after, times?.get(step.name) ?? 1)
     if (data !== undefined) this.#ends.set(index, end)
-    if (key === undefined) this.#order.queued(step, end)
+    if (aside?.has(index) === true) this.#order.moved(step.stream, end)
+    else if (key === undefined) this.#order.queued(step, end)
     else {
       this.#own.set(key, [end])
       this.#order.moved(step.stream, end)
@@ -196,8 +215,9 @@ class Replay implements Steps {
   #timed(step: Operation, index: number, before: readonly SimOperation[], factor: number): SimOperation {
     const works = (this.measured.works[index] ?? 0) * factor
     if (works === 0 && Number.isNaN(step.end)) return this.#queue(SimOperationKind.INSTANT, step.stream, 0, before)
-    const latency = this.measured.latency[index] ?? 0
-    const overhead = this.measured.overhead[index] ?? 0
+    const isPrompt = this.change.prompt?.has(index) === true
+    const latency = isPrompt ? 0 : (this.measured.latency[index] ?? 0)
+    const overhead = isPrompt ? 0 : (this.measured.overhead[index] ?? 0)
     const after: SimOperation[] = []
     // A copy without an engine only lets time pass.
     if (latency > 0) after.push(this.#queue(SimOperationKind.COPY, step.stream, latency, []))
@@ -206,7 +226,7 @@ class Replay implements Steps {
     const rest = pending.length > 0 ? overhead : Math.min(overhead, overhead - sinceOver)
     if (rest > 0 && before.length > 0) after.push(this.#queue(SimOperationKind.COPY, step.stream, rest, pending))
     else after.push(...pending)
-    if (step.share > 0) return this.#kernel(step, works, after)
+    if (step.share > 0 && this.change.isRoomy !== true) return this.#kernel(step, works, after)
     return this.#queue(SimOperationKind.COPY, step.stream, works, after, this.#workOf(step))
   }
 
@@ -222,7 +242,13 @@ class Replay implements Steps {
     return parts.length === 1 && only !== undefined ? only : this.#queue(SimOperationKind.INSTANT, stream, 0, parts)
   }
 
-  #heldByHost(step: Operation, before: readonly SimOperation[]): SimOperation {
+  #heldByHost(step: Operation, index: number, before: readonly SimOperation[]): SimOperation {
+    const length = this.change.due?.get(index) ?? this.measured.lengths.get(step.number)
+    if (length !== undefined) {
+      const alone = this.#queue(SimOperationKind.COPY, step.stream, length, before)
+      this.#order.hostFunctions.set(step.number, alone)
+      return alone
+    }
     const held = this.#make(SimOperationKind.LATCH, step.stream, 0)
     this.#held.set(step.number, held)
     this.#order.reached.set(step.number, before)
@@ -240,7 +266,7 @@ class Replay implements Steps {
   }
 
   #workOf({ engine, stream }: Operation): Work | undefined {
-    if (engine === undefined) return undefined
+    if (engine === undefined || this.change.isRoomy === true) return undefined
     const { engineToDevice, engineToHost } = this.#device(stream.device)
     const numbers = { toDevice: engineToDevice, toHost: engineToHost, memory: MEMORY + stream.device }
     return this.#occupying(numbers[engine], 1)

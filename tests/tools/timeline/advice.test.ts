@@ -1,0 +1,425 @@
+/** Advice is true: programs that are slow in ten ways, what is advised, and the same programs changed as the advice says, in the simulator's time. */
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { type DefinedKernel, type Device, defineKernel, Stream } from 'cuda-streams'
+import { fault, type Simulation, simulate } from 'cuda-streams/sim'
+import { nameStream, type Stall, type StallKind, Timeline, type TimelineSummary } from 'cuda-streams/timeline'
+
+interface Case {
+  readonly title: string
+  /** The kind of the stall with the largest gain. */
+  readonly kind: StallKind
+  readonly advises: RegExp
+  /** Allocates what it needs. The result runs the program once, as it is or as advised, until all of its work is done. */
+  readonly prepare: (device: Device) => (changed: boolean) => Promise<unknown>
+}
+
+const ROUNDS = 16
+/** Bytes of a copy, which takes 168 µs at 50 bytes a nanosecond. */
+const BYTES = 8 * 2 ** 20
+const ONE = { grid: 1, block: 1 }
+
+type Busy = DefinedKernel<readonly ['inout u8*']>
+
+function busy(name: string, microseconds: number): Busy {
+  return defineKernel({
+    name,
+    source: `extern "C" __global__ void ${name}(unsigned char* memory) {}`,
+    signature: ['inout u8*'],
+    nanoseconds: 1000 * microseconds,
+    simulate() {},
+  })
+}
+
+const reading = defineKernel({
+  name: 'reading',
+  source: 'extern "C" __global__ void reading(const unsigned char* memory) {}',
+  signature: ['in u8*'],
+  nanoseconds: 200_000,
+  simulate() {},
+})
+const both = defineKernel({
+  name: 'both',
+  source: 'extern "C" __global__ void both(unsigned char* one, unsigned char* two) {}',
+  signature: ['inout u8*', 'inout u8*'],
+  nanoseconds: 100_000,
+  simulate() {},
+})
+const [compute, slow, faster, late, beside] = [
+  busy('compute', 150),
+  busy('slow', 400),
+  busy('slow', 320),
+  busy('late', 250),
+  busy('beside', 220),
+]
+
+const named = (device: Device, name: string, nonBlocking = true): Stream =>
+  nameStream(new Stream({ device, nonBlocking }), name)
+
+/** Time of JavaScript, as calls of the driver take it. */
+function callFor(nanoseconds: number, stream: Stream): void {
+  for (let spent = 0; spent < nanoseconds; spent += 200) stream.record()
+}
+
+const times = <T>(count: number, make: (index: number) => T): readonly T[] =>
+  Array.from({ length: count }, (_, at) => make(at))
+function at<T>(items: readonly T[], index: number): T {
+  const item = items[index % items.length]
+  assert.ok(item !== undefined)
+  return item
+}
+
+const cases: readonly Case[] = [
+  {
+    title: 'synchronize() between stages',
+    kind: 'blockingCall',
+    advises: /`stream\.wait\(other\)`/,
+    prepare(device) {
+      const [upload, work, download] = ['upload', 'work', 'download'].map((name) => named(device, name))
+      assert.ok(upload && work && download)
+      const buffers = times(ROUNDS, () => device.alloc(BYTES))
+      const [source, results] = [device.allocPinned(BYTES), times(ROUNDS, () => device.allocPinned(BYTES))]
+      return async (changed) => {
+        for (let round = 0; round < ROUNDS; round += 1) {
+          const buffer = at(buffers, round)
+          upload.copy(buffer, source)
+          if (changed) work.wait(upload)
+          else upload.synchronize()
+          work.launch(compute, ONE, buffer)
+          if (changed) download.wait(work)
+          else work.synchronize()
+          download.copy(at(results, round), buffer)
+          if (!changed) download.synchronize()
+        }
+        await download.finished()
+      }
+    },
+  },
+  {
+    title: 'an await of each item',
+    kind: 'await',
+    advises: /two are under way at a time/,
+    prepare(device) {
+      const streams = times(2, (index) => named(device, `item ${index}`))
+      const buffers = times(2, () => device.alloc(BYTES))
+      const pinned = times(2, () => device.allocPinned(BYTES))
+      const results = times(2, () => device.allocPinned(BYTES))
+      return async (changed) => {
+        for (let round = 0; round < ROUNDS; round += 1) {
+          const stream = at(streams, round)
+          stream.copy(at(buffers, round), at(pinned, round))
+          stream.launch(compute, ONE, at(buffers, round))
+          stream.copy(at(results, round), at(buffers, round))
+          if (!changed) await stream.finished()
+          else if (round > 0) await at(streams, round - 1).finished()
+        }
+        await Promise.all(streams.map((stream) => stream.finished()))
+      }
+    },
+  },
+  {
+    title: 'a missing second buffer',
+    kind: 'wait',
+    advises: /one more buffer/,
+    prepare(device) {
+      const [upload, work] = [named(device, 'upload'), named(device, 'work')]
+      const buffers = times(2, () => device.alloc(BYTES))
+      const source = device.allocPinned(BYTES)
+      const free = times(2, () => device.createEvent())
+      return async (changed) => {
+        for (let round = 0; round < ROUNDS; round += 1) {
+          const place = changed ? round : 0
+          if (round > (changed ? 1 : 0)) upload.wait(at(free, place))
+          upload.copy(at(buffers, place), source)
+          work.wait(upload)
+          work.launch(compute, ONE, at(buffers, place))
+          work.record(at(free, place))
+        }
+        await work.finished()
+      }
+    },
+  },
+  {
+    title: 'copies and kernels on one stream',
+    kind: 'oneStream',
+    advises: /Copy on a second stream/,
+    prepare(device) {
+      const [stream, copies] = [named(device, 'one'), named(device, 'copies')]
+      const buffers = times(2, () => device.alloc(BYTES))
+      const source = device.allocPinned(BYTES)
+      const [ready, free] = [times(2, () => device.createEvent()), times(2, () => device.createEvent())]
+      return async (changed) => {
+        const upload = changed ? copies : stream
+        for (let round = 0; round < ROUNDS; round += 1) {
+          if (changed && round > 1) upload.wait(at(free, round))
+          upload.copy(at(buffers, round), source)
+          if (changed) {
+            upload.record(at(ready, round))
+            stream.wait(at(ready, round))
+          }
+          stream.launch(compute, ONE, at(buffers, round))
+          if (changed) stream.record(at(free, round))
+        }
+        await stream.finished()
+      }
+    },
+  },
+  {
+    title: 'the null stream among blocking streams',
+    kind: 'nullStreamAwaited',
+    advises: /in place of the null stream/,
+    prepare(device) {
+      const [a, b] = [named(device, 'a', false), named(device, 'b', false)]
+      const own = named(device, 'own')
+      const [one, two, three] = times(3, () => device.alloc(64))
+      assert.ok(one && two && three)
+      return async (changed) => {
+        for (let round = 0; round < ROUNDS; round += 1) {
+          a.launch(compute, ONE, one)
+          ;(changed ? own : device.defaultStream).launch(late, ONE, two)
+          b.launch(beside, ONE, three)
+        }
+        await device.finished()
+      }
+    },
+  },
+  {
+    title: 'a graph that is launched again on one instance',
+    kind: 'sameInstance',
+    advises: /an instance for each stream/,
+    prepare(device) {
+      const streams = times(2, (index) => named(device, `launches ${index}`))
+      const memory = device.alloc(64)
+      const graph = at(streams, 0).capture(() => at(streams, 0).launch(reading, ONE, memory))
+      const instances = times(2, () => graph.instantiate())
+      return async (changed) => {
+        for (let round = 0; round < ROUNDS; round += 1) at(instances, changed ? round : 0).launch(at(streams, round))
+        await device.finished()
+      }
+    },
+  },
+  {
+    title: 'a slow kernel',
+    kind: 'slowKernel',
+    advises: /20 % less time/,
+    prepare(device) {
+      const [stream, other] = [named(device, 'one'), named(device, 'other')]
+      const [one, two] = [device.alloc(64), device.alloc(64)]
+      return async (changed) => {
+        for (let round = 0; round < ROUNDS; round += 1) {
+          stream.launch(changed ? faster : slow, ONE, one)
+          other.launch(beside, ONE, two)
+          stream.launch(compute, ONE, one)
+        }
+        await device.finished()
+      }
+    },
+  },
+  {
+    title: 'a host function in the way',
+    kind: 'hostFunction',
+    advises: /no GPU work come behind JavaScript/,
+    prepare(device) {
+      const [stream, told, calls] = [named(device, 'one'), named(device, 'told'), named(device, 'calls')]
+      const memory = device.alloc(64)
+      return async (changed) => {
+        for (let round = 0; round < ROUNDS; round += 1) {
+          stream.launch(compute, ONE, memory)
+          if (changed) told.wait(stream)
+          ;(changed ? told : stream).launchHostFunc(() => callFor(60_000, calls))
+        }
+        await Promise.all([stream.finished(), told.finished()])
+      }
+    },
+  },
+  {
+    title: 'an event that is recorded too late',
+    kind: 'wait',
+    advises: /as soon as what is needed is done/,
+    prepare(device) {
+      const [a, b] = [named(device, 'a'), named(device, 'b')]
+      const [one, two] = [device.alloc(64), device.alloc(64)]
+      const [made, used] = [device.createEvent(), device.createEvent()]
+      return async (changed) => {
+        for (let round = 0; round < ROUNDS; round += 1) {
+          if (round > 0) a.wait(used)
+          a.launch(both, ONE, one, two)
+          if (changed) a.record(made)
+          a.launch(late, ONE, two)
+          if (!changed) a.record(made)
+          b.wait(made)
+          b.launch(beside, ONE, one)
+          b.record(used)
+        }
+        await device.finished()
+      }
+    },
+  },
+  {
+    title: 'bytes that are not pinned',
+    kind: 'staging',
+    advises: /`device\.allocPinned\(byteLength\)`/,
+    prepare(device) {
+      const [stream, calls] = [named(device, 'one'), named(device, 'calls')]
+      const bytes = 24 * 2 ** 20
+      const memory = device.alloc(bytes)
+      const [array, pinned] = [new Uint8Array(bytes), device.allocPinned(bytes)]
+      return async (changed) => {
+        for (let round = 0; round < 4; round += 1) {
+          if (changed) stream.copy(memory, pinned)
+          const uploaded = changed ? stream : stream.upload(memory, array)
+          callFor(1_000_000, calls)
+          await (changed ? stream.finished() : uploaded)
+        }
+      }
+    },
+  },
+]
+
+async function timed(simulation: Simulation, run: () => unknown): Promise<number> {
+  const began = simulation.now
+  await run()
+  return simulation.now - began
+}
+
+interface Outcome {
+  readonly stall: Stall
+  readonly before: number
+  readonly after: number
+}
+
+async function followed({ prepare }: Case): Promise<Outcome> {
+  using simulation = simulate()
+  const [device] = simulation.devices
+  assert.ok(device)
+  const run = prepare(device)
+  await device.finished()
+  let before = 0
+  const { summary } = await Timeline.record(
+    async () => {
+      before = await timed(simulation, () => run(false))
+    },
+    { simulation },
+  )
+  const after = await timed(simulation, () => run(true))
+  const [stall] = summary.stalls
+  assert.ok(stall !== undefined, 'something is advised')
+  return { stall, before, after }
+}
+
+describe('advice is true', () => {
+  const outcomes = new Map<Case, Outcome>()
+  for (const one of cases) {
+    it(`${one.title}: it is advised, and does not lose`, async (context) => {
+      const outcome = await followed(one)
+      outcomes.set(one, outcome)
+      const { stall, before, after } = outcome
+      context.diagnostic(
+        `${stall.message}; ${stall.advice}: said ${stall.isAtMost ? 'at most ' : ''}${stall.gain} of ${before}, gained ${before - after}`,
+      )
+      assert.equal(stall.kind, one.kind)
+      assert.match(stall.advice, one.advises)
+      assert.ok(after <= before, `it took ${before}, and now takes ${after}`)
+    })
+  }
+
+  it('the gain is within a third of what was said in at least eight of the ten', () => {
+    assert.equal(outcomes.size, cases.length)
+    const near = [...outcomes].filter(([, { stall, before, after }]) => {
+      const gain = stall.gain ?? Number.NaN
+      return Math.abs(before - after - gain) <= gain / 3
+    })
+    assert.ok(near.length >= 8, `only those of ${near.map(([{ title }]) => title).join(', ')}`)
+  })
+})
+
+describe('nothing is advised that gains nothing', () => {
+  const summaryOf = async (prepare: (device: Device) => () => Promise<unknown>): Promise<TimelineSummary> => {
+    using simulation = simulate()
+    const [device] = simulation.devices
+    assert.ok(device)
+    const run = prepare(device)
+    await device.finished()
+    return (await Timeline.record(run, { simulation })).summary
+  }
+
+  it('a wait that is needed, behind a stream that is never idle', async () => {
+    const { stalls, verdict } = await summaryOf((device) => {
+      const [a, b] = [named(device, 'a'), named(device, 'b')]
+      const buffers = times(ROUNDS, () => device.alloc(64))
+      return async () => {
+        for (const buffer of buffers) {
+          a.launch(late, ONE, buffer)
+          b.wait(a)
+          b.launch(compute, ONE, buffer)
+        }
+        await b.finished()
+      }
+    })
+    const wait = stalls.find(({ kind }) => kind === 'wait')
+    assert.deepEqual([wait?.count, wait?.advice], [ROUNDS - 1, ''])
+    assert.ok(wait?.gain !== undefined && wait.gain < 1000, `${wait?.gain}`)
+    assert.match(
+      verdict,
+      /^4\.15 ms, of which 'a' was busy 96 %: nothing that waits can gain 1 %; −19 % by 'late' in 20 % less time$/,
+    )
+  })
+
+  it('a wait for kernels of which it is not known what they touch', async () => {
+    const unknown = defineKernel({
+      name: 'unknown',
+      source: 'extern "C" __global__ void unknown() {}',
+      signature: [],
+      nanoseconds: 250_000,
+      simulate() {},
+    })
+    const { stalls } = await summaryOf((device) => {
+      const [a, b] = [named(device, 'a'), named(device, 'b')]
+      return async () => {
+        for (let round = 0; round < ROUNDS; round += 1) {
+          a.launch(unknown, ONE)
+          b.wait(a)
+          b.launch(unknown, ONE)
+          a.wait(b)
+        }
+        await b.finished()
+      }
+    })
+    for (const { kind, gain, advice } of stalls.filter(({ gaps }) => gaps.length > 0))
+      assert.deepEqual([kind, gain, advice], ['wait', undefined, ''])
+  })
+
+  it('of what comes behind the first twenty thousand event records; the verdict says so', async () => {
+    const { predicted, verdict } = await summaryOf((device) => {
+      const [a, b] = [named(device, 'a'), named(device, 'b')]
+      const memory = device.alloc(64)
+      return async () => {
+        for (let round = 0; round < 11_000; round += 1) {
+          if (round % 100 === 0) await a.finished()
+          a.fill(memory, 0)
+          b.wait(a)
+        }
+        await device.finished()
+      }
+    })
+    assert.equal(predicted?.isAll, false)
+    assert.ok(predicted.operations > 5000 && predicted.operations <= 20_000, `${predicted.operations}`)
+    assert.match(verdict, /, by the first [\d,]+ operations/)
+  })
+
+  it('of a run whose GPU faulted', async () => {
+    using simulation = simulate()
+    const [device] = simulation.devices
+    assert.ok(device)
+    const stream = named(device, 'a')
+    const { summary } = await Timeline.record(
+      async () => {
+        fault(stream, 700)
+        await assert.rejects(stream.finished())
+      },
+      { simulation },
+    )
+    assert.equal(summary.predicted, undefined)
+    assert.ok(summary.stalls.every(({ gain, advice }) => gain === undefined && advice === ''))
+  })
+})
