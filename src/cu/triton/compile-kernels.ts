@@ -340,9 +340,10 @@ class Instance:
                 return self.wrong(f"'{text}' of {name} is no type of Triton, such as '*fp32' or 'i32', and no value: {said(error)}")
             if name == 'configs':
                 self.configs = [value] if isinstance(value, int) else list(value)
-            elif name in OPTIONS:
+                continue
+            if name in OPTIONS:
                 self.options[name] = value
-            else:
+            if name in names:
                 self.types.pop(name, None)
                 self.constants[name] = value
 
@@ -379,15 +380,58 @@ class Instance:
         self.heuristics(constants)
         return [each.name for each in self.function.params if each.name not in self.types and each.name not in constants]
 
+ACCESS = re.compile(r'\\b(?:load|store|atomic_\\w+|make_block_ptr|make_tensor_descriptor)$')
+
+def base_of(node):
+    """The name that an address is computed from: the leftmost of a sum."""
+    while not isinstance(node, ast.Name):
+        if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Sub)):
+            node = node.left
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == 'to':
+            node = node.func.value
+        elif isinstance(node, ast.Call) and (node.args or node.keywords):
+            node = next((each.value for each in node.keywords if each.arg in ('base', 'pointer')), None) or (node.args or [None])[0]
+        else:
+            return None
+    return node.id
+
+def pointers_of(name, within=()):
+    """The names in a function that are pointers, as far as its accesses and those of functions that it calls show."""
+    node = nodes.get(name)
+    if node is None or name in within:
+        return set()
+    found, assigned = set(), []
+    for each in ast.walk(node):
+        if isinstance(each, ast.Call):
+            callee = nodes.get(each.func.id) if isinstance(each.func, ast.Name) else None
+            if callee is not None:
+                inner = pointers_of(callee.name, (*within, name))
+                given = [*zip((a.arg for a in callee.args.args), each.args), *((a.arg, a.value) for a in each.keywords)]
+                found |= {base_of(value) for parameter, value in given if parameter in inner}
+            elif each.args and ACCESS.search(ast.unparse(each.func)):
+                found.add(base_of(each.args[0]))
+        elif isinstance(each, ast.Assign) and len(each.targets) == 1 and isinstance(each.targets[0], ast.Name):
+            assigned.append((each.targets[0].id, each.value))
+    while True:
+        more = {base_of(value) for name, value in assigned if name in found} - found
+        if not more:
+            return found - {None}
+        found |= more
+
+FLOAT = re.compile(r'eps|scale|alpha|beta|gamma|prob|^p$|_p$|smoothing|temperature|theta', re.I)
+
 def example(function):
     """A declaration with types that may not be those that are wanted."""
-    node = nodes.get(function.fn.__name__)
-    memory = {name for each in ast.walk(node or ast.parse('')) if isinstance(each, ast.Call) and each.args and re.search(r'\\b(?:load|store|atomic_\\w+)$', ast.unparse(each.func))
-              for name in names_in(each.args[0])}
-    known = {name for _, layers in [functions[function.fn.__name__]] for each in layers if isinstance(each, Autotuner) for config in each.configs for name in config.kwargs}
-    parts = [f'{each.name}=1024' if each.is_constexpr else f"{each.name}: {'*fp32' if each.name in memory else 'i32'}" for each in function.params
-             if each.name not in known and not (each.is_constexpr and each.has_default)]
-    return f'# cuda-streams: {function.fn.__name__}({", ".join(parts)})'
+    name = function.fn.__name__
+    memory = pointers_of(name)
+    known = {name for each in functions[name][1] if isinstance(each, Autotuner) for config in each.configs for name in config.kwargs}
+    def part(each):
+        if each.is_constexpr:
+            return f"{each.name}={dict(num_warps=4, num_stages=3).get(each.name, 1024)}"
+        isPointer = each.name in memory or re.search(r'ptr$', each.name)
+        return f"{each.name}: {'*fp32' if isPointer else 'fp32' if FLOAT.search(each.name) else 'i32'}"
+    parts = [part(each) for each in function.params if each.name not in known and not (each.is_constexpr and each.has_default)]
+    return f'# cuda-streams: {name}({", ".join(parts)})'
 
 def unsaid(function, names):
     types = [each.name for each in function.params if each.name in names and not each.is_constexpr]
@@ -506,7 +550,7 @@ def explain(error, instance, printed):
     if inner is not None and inner.src is not None and hasattr(inner.node, 'lineno'):
         function = jit_with(inner.src) or instance.function
         begin = inspect_line(function)
-        message = inner.error_message or (said(cause) if cause is not inner else str(inner))
+        message = inner.error_message or (said(cause) if cause is not inner else str(inner).strip().split('\\n')[-1].strip())
         message = re.sub(r'''^(\\w+)\\((["'])(.*)\\2\\)$''', r'\\1: \\3', message)
         wrong(f'{message} (for {instance.name})', begin + inner.node.lineno - 1, inner.node.col_offset + 1 + indent_of(function), function.fn.__code__.co_filename)
         return

@@ -108,6 +108,22 @@ describe('files of Python with Triton kernels', { skip }, () => {
     assert.match(notes[0] ?? '', /k\.py:4:5: not exported: nothing says the types of x and n/)
   })
 
+  test('the declaration that is proposed knows pointers, also through assignments and calls', async () => {
+    const kernel = `@triton.jit
+def load(p, at):
+    return tl.load(p + at)
+@triton.jit
+def k(a, b, row_stride, eps, num_warps: tl.constexpr):
+    b += tl.program_id(0) * row_stride
+    tl.store(b, load(a, 0) + eps)
+`
+    const [said] = await mistakesIn(`${HEAD}${kernel}`)
+    const proposed = 'k(a: *fp32, b: *fp32, row_stride: i32, eps: fp32, num_warps=4)'
+    assert.ok(said?.includes(`'# cuda-streams: ${proposed}'`), said)
+    const { kernels } = await compileTriton(written(`${HEAD}# cuda-streams: ${proposed.replace('4', '2')}\n${kernel}`))
+    assert.equal(kernels[0]?.configs[0]?.variants[0]?.warps, 2)
+  })
+
   test('mistakes have their lines, also within functions that a kernel calls', async () => {
     const helper = '@triton.jit\ndef helper(x):\n    return tl.nothing(x)\n'
     const calls = "@triton.jit\ndef k(x: '*fp32'):\n    tl.store(x, helper(1.0))\n"
