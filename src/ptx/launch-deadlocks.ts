@@ -55,7 +55,7 @@ function threadsAtClusterBarrier(places: ThreadPlaces, resident: Resident): read
 }
 
 /** An mbarrier, by its place in shared memory, and what its phase lacks. */
-export function mbarrierInWords(code: KernelCode, blocks: readonly Resident[], at: number): string {
+function mbarrierInWords(code: KernelCode, blocks: readonly Resident[], at: number): string {
   const word = code.memory.view.getBigUint64(at, true)
   const arrivals = Number(word & 0xfffffn)
   const bytes = Number(BigInt.asIntN(23, word >> 40n))

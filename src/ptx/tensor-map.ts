@@ -170,9 +170,3 @@ function readCorners(view: DataView, rank: number): Im2col {
   const all = (begin: number): number[] => Array.from({ length: rank - 2 }, (_, index) => corner(begin + bits * index))
   return { lower: all(0), upper: all(16), channels: view.getUint8(55) + 1, pixels: view.getUint32(60, true) + 1 }
 }
-
-/** The bytes that a tensor spans from its address on: up to the end of its last element. */
-export function spanOf({ element, dims, strides }: Pick<TensorMapFields, 'element' | 'dims' | 'strides'>): number {
-  const row = (dims[0] ?? 1) * elementBytes(element)
-  return strides.reduce((sum, stride, index) => sum + stride * ((dims[index + 1] ?? 1) - 1), row)
-}

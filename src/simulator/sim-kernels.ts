@@ -27,7 +27,7 @@ import type { LibraryCall } from '../foundation/driver/library-driver.js'
 import type { KernelWork, QueuedKernel } from '../foundation/driver/queued-work.js'
 import { callOf, TENSOR_TYPES, type TensorMapSpec, whyMapIsRefused } from '../foundation/driver/tensor-maps.js'
 import { type CompiledSource, compileCuda, compileCudaNow } from '../foundation/native/nvrtc.js'
-import type { InStep, TextureObjects } from '../ptx/ptx.js'
+import type * as Ptx from '../ptx/ptx.js'
 import type { CaptureRules } from './capture-rules.js'
 import { type ComputeCapability, NEWEST_PTX } from './compute-capability.js'
 import { CALL, HostModuleCode, HostWork, type KernelCode, type ModuleCode, NO_FACTS } from './host-kernels.js'
@@ -84,10 +84,10 @@ export class SimKernels implements KernelDriver {
       readonly seed: number
       readonly instructions: number
       readonly cores: number
-      readonly inStep: InStep
+      readonly inStep: Ptx.InStep
       readonly sources: SourceFiles | undefined
       readonly setConditional: SetConditional
-      readonly textures: TextureObjects
+      readonly textures: Ptx.TextureObjects
       readonly computeCapability: ComputeCapability
     },
   ) {
@@ -194,10 +194,11 @@ export class SimKernels implements KernelDriver {
   encodeTensorMap(spec: TensorMapSpec): Uint8Array {
     const why = whyMapIsRefused(spec)
     if (why !== undefined) throw explained(cudaError(callOf(spec), CUresult.INVALID_VALUE), why)
-    const { encodeTensorMap, TENSOR_ELEMENTS } = loadPtx()
-    const element = TENSOR_ELEMENTS[Object.keys(TENSOR_TYPES).indexOf(spec.type)]
+    const encode: typeof Ptx.encodeTensorMap = loadPtx().encodeTensorMap
+    const elements: typeof Ptx.TENSOR_ELEMENTS = loadPtx().TENSOR_ELEMENTS
+    const element = elements[Object.keys(TENSOR_TYPES).indexOf(spec.type)]
     if (element === undefined) throw cudaError(callOf(spec), CUresult.INVALID_VALUE)
-    return encodeTensorMap({ ...spec, address: spec.pointer, element })
+    return encode({ ...spec, address: spec.pointer, element })
   }
 
   launch(work: QueuedKernel): void {

@@ -9,7 +9,7 @@ import type { HopperCase } from './hopper-case.js'
 import { KERNEL_CASES } from './kernel-cases.js'
 import { TENSOR_CASES } from './tensor-cases.js'
 
-export const RECORDING = join(root, 'tests/ptx/hopper/answers.json.br')
+const RECORDING = join(root, 'tests/ptx/hopper/answers.json.br')
 
 /** All cases; their names are those of the recording. */
 export const HOPPER_CASES: readonly HopperCase[] = Object.entries({

@@ -16,7 +16,7 @@ import {
 } from './hopper-case.js'
 
 /** CUtensorMapDataType, with the bytes of an element. */
-export const TENSOR_TYPES = {
+const TENSOR_TYPES = {
   u8: [0, 1],
   u16: [1, 2],
   u32: [2, 4],
