@@ -93,13 +93,22 @@ interface FloatType {
   value(bits: number): number
 }
 
+/** A function of so many bits as a table, which is made when it is needed first. */
+function tabled(values: number, of: (bits: number) => number): (bits: number) => number {
+  let table: Float64Array | undefined
+  return (bits) => {
+    table ??= Float64Array.from({ length: values }, (_, at) => of(at))
+    return table[bits] ?? 0
+  }
+}
+
 const FLOAT_TYPES: Readonly<Record<string, FloatType>> = {
   f32: { bytes: 4, leastExponent: -126, value: floatOfBits },
   tf32: { bytes: 4, leastExponent: -126, value: tf32Value },
-  f16: { bytes: 2, leastExponent: -14, value: halfValue },
+  f16: { bytes: 2, leastExponent: -14, value: tabled(65_536, halfValue) },
   bf16: { bytes: 2, leastExponent: -126, value: bf16Value },
-  e4m3: { bytes: 1, leastExponent: -6, value: (bits) => smallValue(bits, E4M3) },
-  e5m2: { bytes: 1, leastExponent: -14, value: (bits) => smallValue(bits, E5M2) },
+  e4m3: { bytes: 1, leastExponent: -6, value: tabled(256, (bits) => smallValue(bits, E4M3)) },
+  e5m2: { bytes: 1, leastExponent: -14, value: tabled(256, (bits) => smallValue(bits, E5M2)) },
 }
 
 function floatType(name: string): FloatType {
@@ -149,7 +158,7 @@ function productOfFloats({ columns, k, type, a, b, sums }: Product): Int32Array 
   const factors = { a: valuesOf(a), b: valuesOf(b), aType: a.type, bType: b.type }
   // Factors of eight bits have a shorter sum, and so has the result.
   const fraction = bytesOf(a.type) === 1 ? FRACTION_OF_EIGHT : FRACTION
-  const before = type === 'f16' ? Float32Array.from(sums, halfValue) : new Float32Array(sums.buffer)
+  const before = type === 'f16' ? Float32Array.from(sums, floatType(type).value) : new Float32Array(sums.buffer)
   const results = sumsOfFloats({ ...factors, columns, k, type, fraction, sums: before })
   const bits = new Int32Array(results.buffer)
   for (let at = 0; at < bits.length; at++) {
