@@ -13,7 +13,7 @@ export const LEAST_SHARE = 0.01
 /** The share by which a run that is played again may differ from the recorded one. */
 const NEAR = 0.1
 /** The steps that are played at most for one recording, some seconds: beyond that nothing more is predicted. */
-const MOST_STEPS = 1_000_000
+const MOST_STEPS = 600_000
 
 export class Predictor {
   readonly part: PredictedPart

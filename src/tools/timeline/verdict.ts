@@ -26,11 +26,16 @@ const WAYS: Readonly<Record<StallKind, string>> = {
 }
 
 /** What a program does that follows an advice, in a few words. */
-const wayOf = ({ kind, message }: Stall): string => {
+const wayOf = ({ kind, message, advice }: Stall): string => {
+  const call = /^`[^`]+`/.exec(message)?.[0]
+  const isOfWaits = kind === 'blockingCall' || kind === 'await'
+  if (isOfWaits && call !== undefined && !advice.includes('two are under way')) return `without ${call}`
+  if (isOfWaits) return `by ${WAYS.await}`
+  if (kind === 'wait' && advice.includes('one more buffer')) return 'by one more buffer'
   const named = /^(?:Kernel )?('[^`]*?'(?: and '[^`]*?'|, '[^`]*?')*)/.exec(message)?.[1]
-  if (kind === 'sharedStream' && named !== undefined) return `${named} on a stream of its own`
-  if (kind === 'slowKernel' && named !== undefined) return `${named} in 20 % less time`
-  return WAYS[kind]
+  if (kind === 'sharedStream' && named !== undefined) return `by ${named} on a stream of its own`
+  if (kind === 'slowKernel' && named !== undefined) return `by ${named} in 20 % less time`
+  return `by ${WAYS[kind]}`
 }
 
 /** The gain as a share of the run: 'up to −38 %'. */
@@ -50,11 +55,11 @@ export function verdictOf({
     : `${formatDuration(duration)}, by the first ${predicted.operations.toLocaleString('en')} operations`
   const advised = stalls.filter(({ advice }) => advice !== '')
   const best = advised.find(({ kind }) => kind !== 'slowKernel')
-  if (best !== undefined) return `${part}: ${shareOfGain(best, predicted.duration)} by ${wayOf(best)}`
+  if (best !== undefined) return `${part}: ${shareOfGain(best, predicted.duration)} ${wayOf(best)}`
   const busiest = streams.reduce((most, one) => (one.busy > most.busy ? one : most))
   const busy = `of which '${busiest.name}' was busy ${formatPercent(busiest.share)}`
   const [kernel] = advised
-  const rest = kernel === undefined ? '' : `${shareOfGain(kernel, predicted.duration)} by ${wayOf(kernel)}`
+  const rest = kernel === undefined ? '' : `${shareOfGain(kernel, predicted.duration)} ${wayOf(kernel)}`
   const waits = 'nothing that waits can gain 1 %'
   return `${part}, ${busy}: ${waits}${rest === '' ? '' : `; ${rest}`}`
 }

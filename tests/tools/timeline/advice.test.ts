@@ -10,6 +10,8 @@ interface Case {
   /** The kind of the stall with the largest gain. */
   readonly kind: StallKind
   readonly advises: RegExp
+  /** The end of the verdict. */
+  readonly verdict: RegExp
   /** Allocates what it needs. The result runs the program once, as it is or as advised, until all of its work is done. */
   readonly prepare: (device: Device) => (changed: boolean) => Promise<unknown>
 }
@@ -74,6 +76,7 @@ const cases: readonly Case[] = [
     title: 'synchronize() between stages',
     kind: 'blockingCall',
     advises: /`stream\.wait\(other\)`/,
+    verdict: /up to −61 % without `stream\.synchronize\(\)`$/,
     prepare(device) {
       const [upload, work, download] = ['upload', 'work', 'download'].map((name) => named(device, name))
       assert.ok(upload && work && download)
@@ -99,6 +102,7 @@ const cases: readonly Case[] = [
     title: 'an await of each item',
     kind: 'await',
     advises: /two are under way at a time/,
+    verdict: /up to −48 % by two items under way at a time$/,
     prepare(device) {
       const streams = times(2, (index) => named(device, `item ${index}`))
       const buffers = times(2, () => device.alloc(BYTES))
@@ -121,6 +125,7 @@ const cases: readonly Case[] = [
     title: 'a missing second buffer',
     kind: 'wait',
     advises: /one more buffer/,
+    verdict: /−44 % by one more buffer$/,
     prepare(device) {
       const [upload, work] = [named(device, 'upload'), named(device, 'work')]
       const buffers = times(2, () => device.alloc(BYTES))
@@ -143,6 +148,7 @@ const cases: readonly Case[] = [
     title: 'copies and kernels on one stream',
     kind: 'oneStream',
     advises: /Copy on a second stream/,
+    verdict: /−44 % by copies on a second stream$/,
     prepare(device) {
       const [stream, copies] = [named(device, 'one'), named(device, 'copies')]
       const buffers = times(2, () => device.alloc(BYTES))
@@ -168,6 +174,7 @@ const cases: readonly Case[] = [
     title: 'the null stream among blocking streams',
     kind: 'nullStreamAwaited',
     advises: /in place of the null stream/,
+    verdict: /−48 % by a stream of its own in place of the null stream$/,
     prepare(device) {
       const [a, b] = [named(device, 'a', false), named(device, 'b', false)]
       const own = named(device, 'own')
@@ -187,6 +194,7 @@ const cases: readonly Case[] = [
     title: 'a graph that is launched again on one instance',
     kind: 'sameInstance',
     advises: /an instance for each stream/,
+    verdict: /up to −50 % by an instance of the graph for each stream$/,
     prepare(device) {
       const streams = times(2, (index) => named(device, `launches ${index}`))
       const memory = device.alloc(64)
@@ -202,6 +210,7 @@ const cases: readonly Case[] = [
     title: 'a slow kernel',
     kind: 'slowKernel',
     advises: /20 % less time/,
+    verdict: /was busy \d+ %: nothing that waits can gain 1 %; −15 % by 'slow' in 20 % less time$/,
     prepare(device) {
       const [stream, other] = [named(device, 'one'), named(device, 'other')]
       const [one, two] = [device.alloc(64), device.alloc(64)]
@@ -219,6 +228,7 @@ const cases: readonly Case[] = [
     title: 'a host function in the way',
     kind: 'hostFunction',
     advises: /no GPU work come behind JavaScript/,
+    verdict: /up to −27 % by no work of the GPU behind host functions$/,
     prepare(device) {
       const [stream, told, calls] = [named(device, 'one'), named(device, 'told'), named(device, 'calls')]
       const memory = device.alloc(64)
@@ -236,6 +246,7 @@ const cases: readonly Case[] = [
     title: 'an event that is recorded too late',
     kind: 'wait',
     advises: /as soon as what is needed is done/,
+    verdict: /−39 % by a wait for no more than what is needed$/,
     prepare(device) {
       const [a, b] = [named(device, 'a'), named(device, 'b')]
       const [one, two] = [device.alloc(64), device.alloc(64)]
@@ -259,6 +270,7 @@ const cases: readonly Case[] = [
     title: 'bytes that are not pinned',
     kind: 'staging',
     advises: /`device\.allocPinned\(byteLength\)`/,
+    verdict: /up to −\d+ % by bytes that are kept in pinned memory$/,
     prepare(device) {
       const [stream, calls] = [named(device, 'one'), named(device, 'calls')]
       const bytes = 24 * 2 ** 20
@@ -284,6 +296,7 @@ async function timed(simulation: Simulation, run: () => unknown): Promise<number
 
 interface Outcome {
   readonly stall: Stall
+  readonly verdict: string
   readonly before: number
   readonly after: number
 }
@@ -304,7 +317,7 @@ async function followed({ prepare }: Case): Promise<Outcome> {
   const after = await timed(simulation, () => run(true))
   const [stall] = summary.stalls
   assert.ok(stall !== undefined, 'something is advised')
-  return { stall, before, after }
+  return { stall, verdict: summary.verdict, before, after }
 }
 
 describe('advice is true', () => {
@@ -313,12 +326,13 @@ describe('advice is true', () => {
     it(`${one.title}: it is advised, and does not lose`, async (context) => {
       const outcome = await followed(one)
       outcomes.set(one, outcome)
-      const { stall, before, after } = outcome
+      const { stall, verdict, before, after } = outcome
       context.diagnostic(
         `${stall.message}; ${stall.advice}: said ${stall.isAtMost ? 'at most ' : ''}${stall.gain} of ${before}, gained ${before - after}`,
       )
       assert.equal(stall.kind, one.kind)
       assert.match(stall.advice, one.advises)
+      assert.match(verdict, one.verdict)
       assert.ok(after <= before, `it took ${before}, and now takes ${after}`)
     })
   }

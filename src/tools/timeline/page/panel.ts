@@ -428,7 +428,7 @@ function gainTexts(
 }
 
 /** A text in which the parts between backticks are shown as code. */
-const withCode = (text: string): (Node | string)[] =>
+export const withCode = (text: string): (Node | string)[] =>
   text.split('`').map((part, at) => (at % 2 === 1 ? element('code', {}, part) : part))
 
 /** The most entries of a list. */

@@ -28,6 +28,7 @@ import {
   showOverlaps,
   showRange,
   waitsFor,
+  withCode,
 } from './panel.js'
 import { listenToPointer } from './pointer.js'
 import { View } from './view.js'
@@ -358,7 +359,7 @@ export function show(data: Data): void {
     const band = layout.ofTrack.get(track)
     if (band !== undefined) follow(band.rows[0] ?? -1)
   })
-  byId('verdict', HTMLElement).textContent = data.verdict
+  byId('verdict', HTMLElement).replaceChildren(...withCode(data.verdict))
   const showMarked = listStalls(data, mark)
   listGaps(data, gaps, gaps.all, showGap)
   listPath(data, follow)
