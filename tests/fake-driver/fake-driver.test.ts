@@ -60,6 +60,7 @@ const NOT_PLAYED: Readonly<Record<string, string>> = {
   'gpu-code': 'code for a GPU',
   kernels: 'code for a GPU',
   'launch-attributes': 'code for a GPU',
+  'tensor-maps': 'code for a GPU',
   'large-file': 'gigabytes, for nothing that is about CUDA',
 }
 /** What of a file is not played there, and why: else a file lacks only what needs a second device, or real processes. */
