@@ -42,8 +42,8 @@ export class ClusterMemory {
     const rank = isOwn ? current.rank : Math.floor(distance / CLUSTER_STRIDE) - 1
     const fits = offset + bytes <= this.space.sharedBytes
     if (isOwn) return fits ? { location: current.shared + offset, owner: current, offset } : undefined
-    const verb = (access & SHADOW.written) === 0 ? 'reads' : 'writes'
-    const what = `An access ${verb} ${bytes} bytes at byte ${offset} of the shared memory of the block with rank ${rank}`
+    const does = (access & SHADOW.written) === 0 ? 'reads' : 'writes'
+    const what = `An access ${does} ${bytes} bytes at byte ${offset} of the shared memory of the block with rank ${rank}`
     const fault = (
       code: 'CUDA_ERROR_ILLEGAL_ADDRESS' | 'CUDA_ERROR_ILLEGAL_INSTRUCTION' | 'CUDA_ERROR_LAUNCH_FAILED',
       why: string,

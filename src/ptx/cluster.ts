@@ -22,7 +22,7 @@ export class Cluster<B extends Member> {
   /** The number of instructions so far that may have ordered what two blocks do. */
   orders = 0
 
-  /** Begins anew with these blocks. */
+  /** Begins with these blocks, and nothing of those before. */
   begin(blocks: readonly B[]): void {
     this.blocks.length = 0
     this.blocks.push(...blocks)

@@ -102,13 +102,13 @@ export class UnfinishedCopies {
     const writes = (access.access & SHADOW.written) !== 0
     for (const copy of unfinished.copies) {
       if (copy.at === at || address >= copy.to || address + bytes <= copy.from || (copy.isRead && !writes)) continue
-      const verb = writes ? 'writes' : 'reads'
+      const does = writes ? 'writes' : 'reads'
       const what = copy.isRead ? 'from which' : 'to which'
       const wait =
         copy.mbarrier !== undefined
           ? 'wait for the phase of its mbarrier'
           : `wait for it by cp.async.bulk.wait_group${copy.isRead ? '.read' : ''}`
-      const message = `Thread ${thread} ${verb} byte ${address} of shared memory, ${what} the copy by ${describeInstruction(copy.at.instruction)} is under way: ${wait} first`
+      const message = `Thread ${thread} ${does} byte ${address} of shared memory, ${what} the copy by ${describeInstruction(copy.at.instruction)} is under way: ${wait} first`
       this.reports.find('unfinished-copy', message, [copy.thread, thread], at, owner)
       unfinished.copies.delete(copy)
     }

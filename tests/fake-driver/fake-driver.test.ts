@@ -61,6 +61,7 @@ const NOT_PLAYED: Readonly<Record<string, string>> = {
   'gpu-code': 'code for a GPU',
   kernels: 'code for a GPU',
   'launch-attributes': 'code for a GPU',
+  'tensor-maps': 'code for a GPU',
   'large-file': 'gigabytes, for nothing that is about CUDA',
   textures: 'code for a GPU',
 }

@@ -187,8 +187,8 @@ export class DeviceBuffer extends Memory {
    * tensor beyond the end of the buffer, or a number that no option has; ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE, ERR_CLOSED
    * @example
    * ```ts
-   * const map = buffer.tensorMap({ type: 'f32', shape: [rows, columns], box: [32, 32], swizzle: 128 })
-   * stream.launch(kernel, { grid: 1, block: 128 }, map) // of module.kernel('kernel', ['in tensorMap'])
+   * // An argument of a kernel with the signature ['in tensorMap'].
+   * const map = buffer.tensorMap({ type: 'f32', shape: [64, 128], box: [32, 32], swizzle: 128 })
    * ```
    */
   tensorMap(options: TensorMapOptions): TensorMap {
