@@ -5,7 +5,7 @@
  */
 import type { EdgeMode } from './textures.js'
 
-/** Where a coordinate lies in one direction: two elements beside each other, and the part of the second in 256. The index -1 is the border. */
+/** The place of a coordinate in one direction: two elements beside each other, and the part of the second in 256. The index -1 is the border. */
 export interface Position {
   readonly first: number
   readonly second: number

@@ -30,7 +30,7 @@ export interface BoundTexture {
   /** Bytes from one row to the next, and from one plane or layer to the next. */
   readonly rowPitch: number
   readonly planePitch: number
-  /** Undefined for a surface. */
+  /** The way in which it is read; undefined for a surface. */
   readonly sampling: TextureSampling | undefined
 }
 

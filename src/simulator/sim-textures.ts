@@ -112,7 +112,10 @@ export class SimTextures implements TextureDriver, Ptx.TextureObjects {
 
   #remove(handle: number, after: readonly InternalEvent[]): void {
     const bound = this.#objects.get(handle)
-    if (bound === undefined) return
+    if (bound === undefined) {
+      this.memory.takeOver(after)
+      return
+    }
     const records = after.map(({ event }) => this.registry.peekEvent(event)?.record)
     const block = this.memory.blockAt(bound.pointer, 1)
     const remove = (): void => {

@@ -18,6 +18,9 @@ declare global {
   const event: cuda.Event
   const buffer: cuda.DeviceBuffer
   const pinned: cuda.PinnedBuffer
+  const image: cuda.OpaqueArray
+  const texture: cuda.TextureObject
+  const surface: cuda.SurfaceObject
   const x: cuda.DeviceBuffer
   const y: cuda.DeviceBuffer
   const parentPort: typeof import('node:worker_threads').parentPort

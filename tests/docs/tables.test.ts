@@ -92,6 +92,7 @@ function makeScope(row: string): Scope {
   const start = stream.record(new Event({ timing: true }))
   const event = stream.record(new Event(eventOptions))
   const pinned = device.allocPinned(64)
+  const image = device.createArray({ shape: [16], format: 'f32', surface: true })
   const module = Module.load(PTX)
   const kernel = module.kernel('nothing', [])
   const config = { grid: 1, block: 32 }
@@ -144,6 +145,9 @@ function makeScope(row: string): Scope {
     other,
     owner,
     pinned,
+    image,
+    texture: device.createTexture(image),
+    surface: device.createSurface(image),
     pointer: own.pointer,
     pool: new MemoryPool({ device, maxBytes: 2 ** 20 }),
     priority: 0,

@@ -151,7 +151,7 @@ export function checkElements(given: { readonly format?: unknown; readonly chann
  *
  * using stream = new Stream()
  * using array = stream.device.createArray({ shape: [2, 4], format: 'f32' })
- * stream.upload(array, new Float32Array([1, 2, 3, 4, 5, 6, 7, 8]))
+ * await stream.upload(array, new Float32Array([1, 2, 3, 4, 5, 6, 7, 8]))
  * using texture = stream.device.createTexture(array, { filterMode: 'linear' })
  * console.log(await stream.download(array, Float32Array))
  * ```

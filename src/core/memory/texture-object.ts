@@ -53,13 +53,13 @@ export interface TextureOptions {
   readonly borderColor?: readonly number[] | undefined
   /** Whether elements of 8 bits are sRGB, which become linear as they are read. Needs `readMode: 'normalizedFloat'`. Default false. */
   readonly sRGB?: boolean | undefined
-  /** Of a buffer: the type of a channel. */
+  /** The type of a channel of a buffer's elements. */
   readonly format?: ArrayFormat | undefined
-  /** Of a buffer: the channels of an element. Default 1. */
+  /** The channels of a buffer's element. Default 1. */
   readonly channels?: 1 | 2 | 4 | undefined
-  /** Of a buffer: [height, width] in elements, for a texture of two dimensions. Default: one dimension, read by integers (`tex1Dfetch`). */
+  /** The extent of a buffer, [height, width] in elements, for a texture of two dimensions. Default: one dimension, read by integers (`tex1Dfetch`). */
   readonly shape?: readonly [height: number, width: number] | undefined
-  /** Of a buffer with `shape`: bytes from the beginning of one row to the next. Default: no gaps. */
+  /** The bytes of a buffer with `shape` from the beginning of one row to the next. Default: no gaps. */
   readonly pitch?: number | undefined
 }
 

@@ -187,18 +187,18 @@ export const SIGNATURES = {
   // Called for memory that processes share, where more than 256 MiB are kept; put off until the devices are idle; exclusive; captures
   // relaxed.
   cuMemFree_v2: 'CUdeviceptr dptr',
-  // Captures relaxed.
+  // Not measured beside all that others do: it does not wait for a host function (H200). Captures relaxed.
   cuArray3DCreate_v2: 'CUarray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR *pAllocateArray',
-  // Put off until the devices are idle; exclusive; captures relaxed.
+  // Not measured beside all that others do: it waits for a host function (H200). Put off until the devices are idle; exclusive; captures relaxed.
   cuArrayDestroy: 'CUarray hArray',
-  // Captures relaxed.
+  // Not measured beside all that others do: it does not wait for a host function (H200). Captures relaxed.
   cuTexObjectCreate:
     'CUtexObject *pTexObject, const CUDA_RESOURCE_DESC *pResDesc, const CUDA_TEXTURE_DESC *pTexDesc, const CUDA_RESOURCE_VIEW_DESC *pResViewDesc',
-  // Put off until the devices are idle; exclusive; captures relaxed.
+  // Not measured beside all that others do: it does not wait for a host function (H200). Put off until the devices are idle; captures relaxed.
   cuTexObjectDestroy: 'CUtexObject texObject',
-  // Captures relaxed.
+  // Not measured beside all that others do: it does not wait for a host function (H200). Captures relaxed.
   cuSurfObjectCreate: 'CUsurfObject *pSurfObject, const CUDA_RESOURCE_DESC *pResDesc',
-  // Put off until the devices are idle; exclusive; captures relaxed.
+  // Not measured beside all that others do: it does not wait for a host function (H200). Put off until the devices are idle; captures relaxed.
   cuSurfObjectDestroy: 'CUsurfObject surfObject',
   // Captures relaxed.
   cuMemGetAddressRange_v2: 'CUdeviceptr *pbase, size_t *psize, CUdeviceptr dptr',

@@ -136,7 +136,7 @@ const UNRECORDED = {
     'watchShared',
     'watchReceived',
   ],
-  textures: ['arrayHandle', 'createTexture', 'destroyTexture', 'createSurface', 'destroySurface'],
+  textures: ['arrayHandle', 'createTexture', 'createSurface'],
 } as const satisfies { readonly [P in keyof DriverParts]: readonly (keyof DriverParts[P])[] }
 
 /** The rows by part and method of the driver. */
@@ -237,6 +237,8 @@ const DRIVER_CALLS = {
       result: 'pointer',
     },
     destroyArray: { call: 'destroyArray', fields: ['pointer', 'after'] },
+    destroyTexture: { call: 'destroyTexture', fields: ['after'], args: [ZERO, 'after'] },
+    destroySurface: { call: 'destroySurface', fields: ['after'], args: [ZERO, 'after'] },
   },
 } as const satisfies {
   readonly [P in keyof DriverParts]: {

@@ -150,6 +150,10 @@ export class Player implements Rest {
       case 'destroyArray':
         driver.textures.destroyArray(call.pointer as Pointer, events(call.after))
         break
+      case 'destroyTexture':
+      case 'destroySurface':
+        driver.textures[call.call](0, events(call.after))
+        break
       case 'closeImported':
         driver.sharing.importMemory(new Uint8Array(), context(0)).close(events(call.after))
         break

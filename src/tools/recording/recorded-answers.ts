@@ -186,6 +186,8 @@ export class RecordedAnswers implements Interceptor {
   readonly textures: Partial<TextureDriver> = {
     createArray: () => this.#pointer(),
     destroyArray: nothing,
+    destroyTexture: nothing,
+    destroySurface: nothing,
   }
 
   readonly graphs: Partial<GraphDriver> = {

@@ -389,6 +389,16 @@ export class RecordingInterceptor implements Interceptor {
         () => ({ call: 'destroyArray', pointer, after: eventsOf(after) }),
         () => this.next.textures.destroyArray(pointer, after),
       ),
+    destroyTexture: (texture, after) =>
+      this.#made(
+        () => ({ call: 'destroyTexture', after: eventsOf(after) }),
+        () => this.next.textures.destroyTexture(texture, after),
+      ),
+    destroySurface: (surface, after) =>
+      this.#made(
+        () => ({ call: 'destroySurface', after: eventsOf(after) }),
+        () => this.next.textures.destroySurface(surface, after),
+      ),
   })
 
   readonly graphs = this.#recorded('graphs', {
