@@ -132,7 +132,8 @@ function factOf(
     memory: possible ? memory.map((each): TouchedMemory => ({ ...each, access: 'inout' })) : memory,
     engine: isKernel ? undefined : (engine ?? 'memory'),
     share: isKernel && device !== undefined ? shareOf({ grid, block }, device) : 0,
-    sharesWithHost: sharesWithHost || isKernel,
+    sharesWithHost,
+    isPartlyKnown: isKernel,
     instance: undefined,
   }
 }

@@ -281,7 +281,7 @@ function gainOfCopies(
   }
   const { change } = ownStream(predictor.run, predictor.data, new Set(moved.keys()), (step) => moved.get(step) ?? '')
   const nanoseconds = predictor.gainOf(change)
-  return { nanoseconds, isAtMost: false, isLagging: false, isWorthIt: predictor.isWorthIt(nanoseconds) }
+  return { nanoseconds, isAtMost: predictor.hasUnknown, isLagging: false, isWorthIt: predictor.isWorthIt(nanoseconds) }
 }
 
 function stallWithoutGaps(

@@ -21,11 +21,13 @@ interface Work {
   readonly site: string
   readonly track: number
   time: number
+  /** Whether the memory of some of it is known. */
+  isKnown: boolean
 }
 
-/** @param others The stalls of gaps: work is moved to another stream only where that gains more than these */
+/** @param others The stalls of gaps: work is moved to another stream only where that gains more than is certain of these */
 export function proposalsOf(trace: Trace, predictor: Predictor, others: readonly Stall[]): Stall[] {
-  const most = MORE * Math.max(0, ...others.map(({ gain = 0 }) => gain))
+  const most = MORE * Math.max(0, ...others.map(({ gain = 0, isAtMost }) => (isAtMost ? 0 : gain)))
   return [...movesOf(trace, predictor).filter(({ gain = 0 }) => gain > most), ...kernelsOf(trace, predictor)]
 }
 
@@ -74,15 +76,37 @@ function worksOf({ length, kind, track, name, site, start, end, parent }: Trace,
     const key = `${place === '' ? `${name[row]} ${operation.engine}` : place} ${on}`
     let work = works.get(key)
     if (work === undefined) {
-      work = { steps: new Set(), names: new Set(), site: place, track: on, time: 0 }
+      work = { steps: new Set(), names: new Set(), site: place, track: on, time: 0, isKnown: false }
       works.set(key, work)
       onTrack.set(on, (onTrack.get(on) ?? 0) + 1)
     }
     work.steps.add(step)
     work.names.add(name[row] ?? '')
     work.time += time
+    if (!operation.isPartlyKnown) work.isKnown = true
   }
-  return [...works.values()].filter(({ track: on }) => (onTrack.get(on) ?? 0) > 1).sort((a, b) => b.time - a.time)
+  return [...works.values()]
+    .filter(({ track: on, isKnown }) => isKnown && (onTrack.get(on) ?? 0) > 1)
+    .sort((a, b) => b.time - a.time)
+}
+
+/**
+ * What each operation comes after, where a kernel that is given no memory comes after what the next of the same work does: what is written in one line
+ * is for one thing.
+ */
+function inLines({ data, operationAt }: LineOrder, moved: ReadonlySet<number>): ReadonlyMap<number, readonly number[]> {
+  const order = new Map(data)
+  let next: readonly number[] = []
+  for (const step of [...moved].sort((a, b) => b - a)) {
+    if (operationAt(step)?.isPartlyKnown !== true) next = (data.get(step) ?? []).filter((other) => !moved.has(other))
+    else order.set(step, [...(data.get(step) ?? []), ...next.filter((other) => other < step)])
+  }
+  return order
+}
+
+interface LineOrder {
+  readonly data: ReadonlyMap<number, readonly number[]>
+  readonly operationAt: (step: number) => Operation | undefined
 }
 
 /** The best of the works of each stream to have a stream of its own. */
@@ -91,7 +115,8 @@ function movesOf(trace: Trace, predictor: Predictor): Stall[] {
   const worthTrying = worksOf(trace, predictor).filter(({ time }) => time >= LEAST_SHARE * predictor.part.duration)
   for (const work of worthTrying.slice(0, MOST_MOVED)) {
     const key = `${work.site} ${[...work.names].join()} ${work.track}`
-    const { change, waitsFor, waitedForBy } = ownStream(predictor.run, predictor.data, work.steps, () => key)
+    const order = inLines({ data: predictor.data, operationAt: (step) => predictor.operationAt(step) }, work.steps)
+    const { change, waitsFor, waitedForBy } = ownStream(predictor.run, order, work.steps, () => key)
     const nanoseconds = predictor.gainOf(change)
     const known = best.get(work.track)
     if (!predictor.isWorthIt(nanoseconds) || nanoseconds <= (known?.gain ?? 0)) continue
@@ -110,7 +135,7 @@ function movesOf(trace: Trace, predictor: Predictor): Stall[] {
       ),
       often: `${formatTimes(work.steps.size)}, ${formatDuration(work.time)}`,
     }
-    const gain = { nanoseconds, isAtMost: false, isWorthIt: true, isLagging: false }
+    const gain = { nanoseconds, isAtMost: predictor.hasUnknown, isWorthIt: true, isLagging: false }
     const needs = parts.length === 0 ? '' : `: ${parts.join(', and ')}`
     best.set(work.track, { ...stallOf('sharedStream', facts, gain, work, needs), gain: nanoseconds })
   }
@@ -126,7 +151,7 @@ function kernelsOf({ length, kind, track, name, start, end, parent }: Trace, pre
     const called = name[row] ?? ''
     let work = kernels.get(called)
     if (work === undefined) {
-      work = { steps: new Set(), names: new Set([called]), site: '', track: track[row] ?? 0, time: 0 }
+      work = { steps: new Set(), names: new Set([called]), site: '', track: track[row] ?? 0, time: 0, isKnown: true }
       kernels.set(called, work)
     }
     work.steps.add(step)

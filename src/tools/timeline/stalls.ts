@@ -51,8 +51,10 @@ export function causesOf(trace: Trace, bindings: Bindings, gaps: readonly Gap[])
     // A gap of the library's own stream is no stall: it waits until there is something to copy.
     if (cause === undefined || trace.name[gap.next] === STAGING) continue
     const call = callOf(trace, cause)
-    const key = call === undefined ? `${cause.kind} ${gap.track} ${trace.track[cause.by]}` : `${cause.kind} ${call}`
     const place = call !== undefined && unknown.has(call) ? '' : siteOf(cause)
+    // A call whose line is known is the same for whatever stream it waits.
+    const named = place === '' ? call : trace.name[cause.by]
+    const key = call === undefined ? `${cause.kind} ${gap.track} ${trace.track[cause.by]}` : `${cause.kind} ${named}`
     let group = groups.get(`${key} ${place}`)
     if (group === undefined) {
       group = { ...cause, time: 0, sites: new Set(), tracks: new Set(), byTracks: new Set(), gaps: [] }

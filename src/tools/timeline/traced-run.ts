@@ -114,7 +114,7 @@ class Builder {
 
   #operation(row: number, stream: RecordedStream, known: Operation['kind'] = 'kernel'): void {
     const { kind, start, end, name, facts, hostFunctionTimes, clock } = this.trace
-    const { memory, engine, share, sharesWithHost, instance } = facts.get(row) ?? UNKNOWN_FACT
+    const { memory, engine, share, sharesWithHost, isPartlyKnown, instance } = facts.get(row) ?? UNKNOWN_FACT
     const [ran, over] = hostFunctionTimes.get(row) ?? [start[row] ?? Number.NaN, end[row] ?? Number.NaN]
     const isHeld = known === 'hostFunction' || known === 'promise'
     const times = isTimed(kind[row] ?? 0) ? { start: ran, end: over } : { start: Number.NaN, end: Number.NaN }
@@ -128,7 +128,7 @@ class Builder {
       engine,
       share: isUnknownShare ? ONE_KERNEL : share,
       instance,
-      isPartlyKnown: false,
+      isPartlyKnown,
       sharesWithHost,
       ...times,
       ...this.#inRun(row),

@@ -5,7 +5,7 @@ import { memoryOf, type NodeWork, type QueuedKernel, type QueuedWork } from '../
 import { type TouchedMemory, touching } from '../../foundation/driver/touched-memory.js'
 import { type DeviceSize, type Operation, shareOf } from '../prediction/run.js'
 
-export interface WorkFact extends Pick<Operation, 'memory' | 'engine' | 'share' | 'sharesWithHost'> {
+export interface WorkFact extends Pick<Operation, 'memory' | 'engine' | 'share' | 'sharesWithHost' | 'isPartlyKnown'> {
   /** The number of the instance of a graph that is launched. */
   readonly instance: number | undefined
 }
@@ -16,6 +16,7 @@ export const UNKNOWN_FACT: WorkFact = {
   engine: undefined,
   share: 0,
   sharesWithHost: false,
+  isPartlyKnown: false,
   instance: undefined,
 }
 
@@ -62,7 +63,8 @@ export class WorkFacts {
       case 'kernel': {
         // What a kernel does that is given no memory cannot be known.
         const memory = memoryOf(work)
-        return this.#fact(memory.length === 0 ? undefined : memory, undefined, this.#share(work, device, recorded))
+        const fact = this.#fact(memory, undefined, this.#share(work, device, recorded))
+        return memory.length === 0 ? { ...fact, isPartlyKnown: true } : fact
       }
       case 'copy': {
         // Bytes of an array are staged in memory of the library's own.
@@ -176,7 +178,8 @@ export class WorkFacts {
     if (work.kind === 'library') return work.calls.flatMap(({ memory }) => memory)
     if (work.kind === 'childGraph') return this.#graphs.get(work.graph)
     if (work.kind === 'hostFunction' && work.call.internal === true) return []
-    return this.of(work, 0).memory
+    const { memory, isPartlyKnown } = this.of(work, 0)
+    return isPartlyKnown ? undefined : memory
   }
 
   #fact(
@@ -186,7 +189,7 @@ export class WorkFacts {
     isShared?: boolean,
   ): WorkFact {
     const sharesWithHost = isShared ?? memory?.some(({ pointer }) => this.isOfHost(pointer)) ?? false
-    return { memory, engine, share, sharesWithHost, instance: undefined }
+    return { memory, engine, share, sharesWithHost, isPartlyKnown: false, instance: undefined }
   }
 
   /** The engine of copies and fills within a device, for which they take turns on a GPU. */
