@@ -15,7 +15,14 @@ export {
 export type { Calibration } from '../tools/timeline/event-records.js'
 export type { OperationKind } from '../tools/timeline/kinds.js'
 export { mergeTraces } from '../tools/timeline/merged-traces.js'
-export type { DeviceSummary, Stall, StallKind, StreamSummary, TimelineSummary } from '../tools/timeline/summary.js'
+export type {
+  DeviceSummary,
+  PredictedPart,
+  Stall,
+  StallKind,
+  StreamSummary,
+  TimelineSummary,
+} from '../tools/timeline/summary.js'
 export type { SvgOptions } from '../tools/timeline/svg.js'
 export type { IdleGap, TimelineCall, TimelineOperation, TimelineStream } from '../tools/timeline/timeline.js'
 export { type HtmlOptions, Timeline, type TimelineOptions, TimelineSession } from '../tools/timeline/timeline.js'

@@ -29,7 +29,8 @@ export function operandWords(decoded: Decoded): OperandWords {
 /** The operands that an operand is made of. */
 export function partsOf(operand: Operand): readonly Operand[] {
   if (operand.kind === 'vector' || operand.kind === 'list') return operand.items
-  return operand.kind === 'address' ? [operand, ...(operand.coordinates ?? [])] : [operand]
+  if (operand.kind !== 'address') return [operand]
+  return [operand, ...(operand.coordinates ?? []).flatMap((each) => (each.kind === 'vector' ? each.items : [each]))]
 }
 
 /** The address space of an operand that is an address, as the opcode says; undefined for a generic one. */

@@ -892,10 +892,7 @@ class Parser {
     this.#refuseMinus()
     while (this.#accept('+')) offset += this.#integer()
     const coordinates: Operand[] = []
-    while (this.#accept(',')) {
-      const operand = this.#operand(scope)
-      coordinates.push(...(operand.kind === 'vector' ? operand.items : [operand]))
-    }
+    while (this.#accept(',')) coordinates.push(this.#operand(scope))
     this.#expect(']')
     return coordinates.length === 0 ? { kind: 'address', base, offset } : { kind: 'address', base, offset, coordinates }
   }

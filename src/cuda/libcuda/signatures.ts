@@ -169,9 +169,10 @@ export const SIGNATURES = {
   // Makes room first; module.kernel() has made the local memory.
   cuLaunchKernelEx: 'const CUlaunchConfig *config, CUfunction f, void **kernelParams, void **extra',
   cuOccupancyMaxActiveBlocksPerMultiprocessor: 'int *numBlocks, CUfunction func, int blockSize, size_t dynamicSMemSize',
-  // They compute bytes, and ask no device.
+  // Not measured: it computes bytes, and asks no device.
   cuTensorMapEncodeTiled:
     'CUtensorMap *tensorMap, CUtensorMapDataType tensorDataType, cuuint32_t tensorRank, void *globalAddress, const cuuint64_t *globalDim, const cuuint64_t *globalStrides, const cuuint32_t *boxDim, const cuuint32_t *elementStrides, CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle, CUtensorMapL2promotion l2Promotion, CUtensorMapFloatOOBfill oobFill',
+  // Not measured: it computes bytes, and asks no device.
   cuTensorMapEncodeIm2col:
     'CUtensorMap *tensorMap, CUtensorMapDataType tensorDataType, cuuint32_t tensorRank, void *globalAddress, const cuuint64_t *globalDim, const cuuint64_t *globalStrides, const int *pixelBoxLowerCorner, const int *pixelBoxUpperCorner, cuuint32_t channelsPerPixel, cuuint32_t pixelsPerColumn, const cuuint32_t *elementStrides, CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle, CUtensorMapL2promotion l2Promotion, CUtensorMapFloatOOBfill oobFill',
   // Pinned memory is kept and reused; captures relaxed.

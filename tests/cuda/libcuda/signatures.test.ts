@@ -40,10 +40,13 @@ if (typeof skip === 'string') console.log(`skipped: ${skip}`)
 
 const rows = Object.entries(SIGNATURES).map(([name, parameters]) => [name, `CUresult ${name}(${parameters})`] as const)
 
+/** The types of cuda.h that are integers. */
+const WORDS = ['CUdeviceptr', 'CUtexObject', 'CUsurfObject', 'cuuint32_t', 'cuuint64_t']
+
 /** How many bytes of a struct C passes by value; undefined for what goes in one word, as its header says. */
 function structOf({ type }: Parameter, header: CudaHeader): number | undefined {
   const isWord =
-    type.endsWith('*') || header.isHandle(type) || header.isEnum(type) || type === 'size_t' || type === 'CUdeviceptr'
+    type.endsWith('*') || header.isHandle(type) || header.isEnum(type) || type === 'size_t' || WORDS.includes(type)
   // Smaller ones go in a register of their own, and callees look at no more than their bits.
   if (isWord || /^(unsigned )?(int|char|short|long long)$/.test(type) || type === 'CUdevice') return undefined
   if (type === 'CUipcEventHandle' || type === 'CUipcMemHandle') return header.define('CU_IPC_HANDLE_SIZE')
