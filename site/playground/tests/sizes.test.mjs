@@ -15,7 +15,7 @@ const BUDGETS = {
   'index.html': 4,
   'playground.css': 5,
   'playground.js': 195,
-  'library/foundation/base/stack.js': 519,
+  'library/foundation/base/stack.js': 566,
   // From here on what is loaded when somebody begins to write, or asks for it.
   'types.js': 1100,
   'declarations.json': 216,
