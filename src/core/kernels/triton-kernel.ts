@@ -104,6 +104,11 @@ export interface TunedStream extends StreamBase {
    * @param options The event has a time.
    */
   record(options: { readonly timing: true }): Event
+  /**
+   * Lets later work begin only when a promise has settled.
+   * @param promise The promise to wait for.
+   */
+  wait(promise: Promise<unknown>): unknown
 }
 
 const DEFINITION = ['name', 'signature', 'parameterNames', 'key', 'configs'] as const
@@ -235,10 +240,17 @@ export class TritonKernel<
     for (const each of kernel.#configs) {
       const launch = (): void => kernel.#launch(impl, each, config, [...given], this)
       launch()
+      // The stream stands until all is queued: otherwise short kernels would be measured with the time in which the host queues the next.
+      let start: () => void = () => {}
+      stream.wait(new Promise<void>((resolve) => (start = resolve)))
       const events = [stream.record({ timing: true })]
-      for (let round = 0; round < ROUNDS; round += 1) {
-        launch()
-        events.push(stream.record({ timing: true }))
+      try {
+        for (let round = 0; round < ROUNDS; round += 1) {
+          launch()
+          events.push(stream.record({ timing: true }))
+        }
+      } finally {
+        start()
       }
       await events.at(-1)?.finished()
       nanoseconds.push(medianOf(events.slice(1).map((event, round) => event.elapsedSince(events[round] ?? event))))
