@@ -23,6 +23,7 @@ const NOT_PLAYED = {
 const IN_TURN = [
   ...['callers', 'closing', 'completion', 'deadlocks', 'defined-kernels', 'draining', 'giving-back', 'host-functions'],
   ...['identity', 'kernels', 'memory', 'ordering', 'promises', 'sharing', 'streams', 'transfers', 'values'],
+  ...['arrays', 'textures', 'tensor-maps'],
 ]
 /** In files that are replaced. */
 const isReplaced = (place) => REPLACED[place.replace(/\.ts: .*/s, '.js')] !== undefined

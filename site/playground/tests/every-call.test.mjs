@@ -25,6 +25,10 @@ const NOT_CALLED = {
     'Condition',
     ...['createCondition', 'if', 'while', 'switch'].map((name) => `Stream#${name}`),
   ],
+  'kernels of CUDA C++ take them: conformance.test.mjs plays their tests on what is in a page': [
+    ...['OpaqueArray', 'TextureObject', 'SurfaceObject', 'TensorMap', 'DeviceBuffer#tensorMap'],
+    ...['createArray', 'createTexture', 'createSurface'].map((name) => `Device#${name}`),
+  ],
   'they lend streams, and queue nothing: tests/conformance/stream-pool.test.ts': ['StreamPool', 'StreamLane'],
   'the page explores by itself': ['explore', 'replay', 'simulate'],
   'it loses the machine: programs.mjs has one': ['fault'],
