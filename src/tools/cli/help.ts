@@ -28,6 +28,16 @@ Examples:
   cuda-streams doctor
   cuda-streams doctor --json dist/server.js`,
     },
+    demo: {
+      usage: 'demo',
+      does: 'finds a missing wait in a small program, without a project',
+      options: [],
+      help: `Runs a small program on a simulated GPU, in which one of two streams does not wait for the other, and prints the program, what
+the sanitizer says of it, and the same with the wait. It needs neither a GPU nor a project. The exit code is 0.
+
+Example:
+  npx cuda-streams demo`,
+    },
     compile: {
       usage: 'compile FILE... [--out DIR] [--arch ARCH] [--cubin ARCH]... [--types] [--ptx] [--watch] [-- OPTIONS]',
       does: 'makes a module of JavaScript of each file of CUDA C++ or Triton',

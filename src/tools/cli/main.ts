@@ -44,6 +44,7 @@ const OPTIONS = {
 } as const
 type Wanted =
   | { readonly what: 'version' }
+  | { readonly what: 'demo' }
   | { readonly what: 'help'; readonly command: string | undefined }
   | { readonly what: 'doctor'; readonly json: boolean; readonly seconds: number; readonly files: readonly string[] }
   | { readonly what: 'compile'; readonly request: CompileRequest }
@@ -81,6 +82,7 @@ async function read(): Promise<Wanted> {
   if (allowed === undefined) throw noCommand(command)
   const wrong = Object.keys(values).find((name) => !allowed.includes(name))
   if (wrong !== undefined) throw new Error(`${command} has no option --${wrong}`)
+  if (command === 'demo') return { what: 'demo' }
   if (command === 'compile') {
     if (files.length === 0) throw new Error('compile needs a file of CUDA C++, or one of Python with Triton kernels')
     return { what: 'compile', request: { files, out, arch, cubins, types, ptx, watch, options } }
@@ -147,6 +149,10 @@ async function main(): Promise<number> {
   }
   try {
     const { version } = createRequire(import.meta.url)('../../../../package.json')
+    if (wanted.what === 'demo') {
+      const { demo } = await import('./demo.js')
+      return demo()
+    }
     if (wanted.what === 'recording') {
       const { readRecording } = await import('./recordings.js')
       return (await readRecording(wanted.request)) ? 0 : 1

@@ -98,7 +98,7 @@ describe('the command', { concurrency: 2 }, () => {
     [
       ['nurse'],
       2,
-      /^There is no command 'nurse': there are 'doctor', 'compile', 'check', 'timeline', 'why', 'what-if', 'record', 'sanitize'\n/,
+      /^There is no command 'nurse': there are 'doctor', 'demo', 'compile', 'check', 'timeline', 'why', 'what-if', 'record', 'sanitize'\n/,
     ],
     [['constructor'], 2, /^There is no command 'constructor': there are 'doctor', .*\n\nUsage: cuda-streams COMMAND/],
     [['doctr'], 2, /^There is no command 'doctr': did you mean 'doctor'\?\n/],
