@@ -4,7 +4,7 @@
  * 13.0, found by asking it; what it takes by accident is taken, too.
  */
 import { spaceOfOperand } from './asynchronous-operands.js'
-import { callParts, type Decoded, decode } from './decoding.js'
+import { callParts, type Decoded, decode, whyNotRun } from './decoding.js'
 import { type Modifiers, matchForms } from './forms.js'
 import { HOST_FUNCTIONS } from './program.js'
 import { slotType } from './register-types.js'
@@ -90,6 +90,8 @@ class OperandRules {
     } catch {
       return undefined
     }
+    // A texture instruction that never runs here is a GPU's to refuse.
+    if (whyNotRun(decoded) !== undefined) return undefined
     if (decoded.form.meaning.kind === 'code' && decoded.form.meaning.code === 'call') return this.#call(instruction)
     if (opcode.startsWith('brx.') && operands[0]?.kind === 'integer') return 'the index is in a register'
     const own = this.#ofInstruction(decoded) ?? whyWarpgroupIsRefused(decoded)

@@ -475,19 +475,19 @@ onEveryBackend('code of a GPU', (bench) => {
     await stream.synchronize()
   })
 
-  test('K4 a kernel that uses textures is loaded, and the simulator refuses its launches by name', async () => {
-    const texture = `${HEAD}.visible .entry fine() { ret; }
+  test('K4 a kernel that uses textures in a way that the simulator lacks is loaded, and its launches are refused by name', async () => {
+    const texture = `${HEAD}.global .texref image;
+.visible .entry fine() { ret; }
 .visible .entry sampled(.param .u64 at) {
   .reg .b64 %r; .reg .f32 %a<4>; .reg .f32 %x; ld.param.u64 %r, [at]; mov.f32 %x, 0f00000000;
-  tex.1d.v4.f32.f32 {%a0, %a1, %a2, %a3}, [%r, {%x}]; ret;
+  tex.1d.v4.f32.f32 {%a0, %a1, %a2, %a3}, [image, {%x}]; ret;
 }
-.func inner(.reg .b64 %s) { .reg .b32 %v; suld.b.2d.b32.trap %v, [%s, {%v, %v}]; ret; }
-.visible .entry surface(.param .u64 at) { .reg .b64 %r; ld.param.u64 %r, [at]; call inner, (%r); ret; }
-.visible .entry asked(.param .u64 at) { .reg .b64 %r; .reg .b32 %w; ld.param.u64 %r, [at]; txq.width.b32 %w, [%r]; ret; }`
+.func inner(.reg .b64 %s) { .reg .b32 %v; txq.num_mipmap_levels.b32 %v, [%s]; ret; }
+.visible .entry asked(.param .u64 at) { .reg .b64 %r; ld.param.u64 %r, [at]; call inner, (%r); ret; }`
     using module = Module.load(texture, { device })
     using stream = new Stream({ device })
     stream.launch(module.kernel('fine', []), { grid: 1, block: 1 })
-    const opcodes = { sampled: 'tex.1d.v4.f32.f32', surface: 'suld.b.2d.b32.trap', asked: 'txq.width.b32' }
+    const opcodes = { sampled: 'tex.1d.v4.f32.f32', asked: 'txq.num_mipmap_levels.b32' }
     for (const [name, opcode] of Object.entries(opcodes)) {
       const kernel = module.kernel(name, ['u64'])
       assert.equal(kernel.name, name)
@@ -495,7 +495,7 @@ onEveryBackend('code of a GPU', (bench) => {
       if (bench.name === 'cuda') continue
       const refused = {
         code: 'ERR_UNSUPPORTED',
-        message: new RegExp(`'${name}'.*'${opcode}' at line \\d+.*global memory`),
+        message: new RegExp(`'${name}'.*'${opcode}' at line \\d+.*texture and surface objects without mipmaps`),
       }
       assert.throws(() => stream.launch(kernel, { grid: 1, block: 1 }, 0n), refused)
       assert.throws(() => stream.capture(() => void stream.launch(kernel, { grid: 1, block: 1 }, 0n)), refused)

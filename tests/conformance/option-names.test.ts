@@ -6,6 +6,7 @@ import { test } from 'node:test'
 import { runInNewContext } from 'node:vm'
 import { defineKernel } from 'cuda-streams'
 import { simulate } from 'cuda-streams/sim'
+import { defineTritonKernel } from 'cuda-streams/triton'
 import { type Call, valuesOf } from '../catalogue/call.js'
 import { Lab } from '../catalogue/lab.js'
 import { inTime, outcomeOf, outcomeWithin, Scene } from '../catalogue/scene.js'
@@ -129,6 +130,24 @@ onEveryBackend('names of options', (bench) => {
       Object.defineProperty({}, 'prioritty', { value: -1 }),
     ]
     for (const options of acceptedOptions) device.createStream(options).close()
+  })
+
+  test('A6 and so is one in the description of a kernel of Triton, of its launch and choice, and of a tensor', async () => {
+    const ptx = '.version 8.0\n.target sm_80\n.address_size 64\n.visible .entry none() { ret; }'
+    const definition = { name: 'none', signature: [], configs: [{ meta: {}, variants: [{ ptx, warps: 1 }] }] } as const
+    const kernel = defineTritonKernel(definition)
+    using stream = device.createStream()
+    using buffer = device.alloc(64, { stream })
+    const calls: readonly (readonly [name: string, invoke: (options: never) => unknown, right: object])[] = [
+      ['defineTritonKernel()', (options) => defineTritonKernel(options), definition],
+      ['kernel.choose()', (options) => kernel.choose(options), { meta: {} }],
+      ['stream.launch()', (options) => stream.launch(kernel, options), { grid: 1 }],
+      ['buffer.tensorMap()', (options) => buffer.tensorMap(options), { type: 'u8', shape: [64], box: [16] }],
+    ]
+    for (const [name, invoke, right] of calls)
+      await checkRefusal(name, invoke, { ...right, wwwwwwwwwwww: 1 }, (message) =>
+        message.includes("unknown option 'wwwwwwwwwwww'"),
+      )
   })
 
   // A machine with a GPU may lack libraries.
