@@ -243,8 +243,9 @@ export class TritonKernel<
       // The stream stands until all is queued: otherwise short kernels would be measured with the time in which the host queues the next.
       let start: () => void = () => {}
       stream.wait(new Promise<void>((resolve) => (start = resolve)))
-      const events = [stream.record({ timing: true })]
+      const events: Event[] = []
       try {
+        events.push(stream.record({ timing: true }))
         for (let round = 0; round < ROUNDS; round += 1) {
           launch()
           events.push(stream.record({ timing: true }))

@@ -5,10 +5,10 @@ import { destroyWhenUnreachable } from '../../foundation/base/finalization.js'
 import { holdMemory, releaseMemory } from '../../foundation/base/heap.js'
 import { ClosableObject, checkMade, construct, implementation } from '../../foundation/base/library-object.js'
 import {
+  ARRAY_FORMATS,
   type ArrayDescription,
   type ArrayFormat,
   arrayBytes,
-  BYTES_OF_FORMAT,
   type TexelFormat,
 } from '../../foundation/driver/texture-driver.js'
 import { contextOf, type Device, driverOf } from '../device.js'
@@ -41,7 +41,6 @@ export interface ArrayOptions {
 }
 
 const ARRAY_OPTIONS = ['shape', 'format', 'channels', 'layered', 'cubemap', 'surface', 'gather'] as const
-const FORMATS = Object.keys(BYTES_OF_FORMAT) as readonly ArrayFormat[]
 
 /** The memory of an array, which is in the order of no stream. */
 class ArrayAllocation extends Allocation {
@@ -135,7 +134,7 @@ function checkShape(shape: readonly number[], isLayered: boolean, isCubemap: boo
 
 /** Reads the elements of an array, or of a buffer that is read as a texture. */
 export function checkElements(given: { readonly format?: unknown; readonly channels?: unknown }): TexelFormat {
-  const format = checkChoice(given.format, 'options.format', FORMATS)
+  const format = checkChoice(given.format, 'options.format', ARRAY_FORMATS)
   const { channels = 1 } = given
   if (channels === 1 || channels === 2 || channels === 4) return { format, channels }
   throw invalidValue(`options.channels must be 1, 2 or 4, not ${String(channels)}`)

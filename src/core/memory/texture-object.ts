@@ -8,6 +8,7 @@ import {
   type Given,
   readOptions,
 } from '../../foundation/base/arguments.js'
+import { ELEMENT_TYPES } from '../../foundation/base/element-types.js'
 import { invalidType, invalidValue, outOfRange, refuseReceiver } from '../../foundation/base/errors.js'
 import { destroyWhenUnreachable } from '../../foundation/base/finalization.js'
 import { ClosableObject, checkMade, construct, implementation } from '../../foundation/base/library-object.js'
@@ -17,7 +18,6 @@ import {
   ADDRESS_MODES,
   type AddressMode,
   type ArrayFormat,
-  BYTES_OF_FORMAT,
   type Sampling,
   type TexelFormat,
   type TextureResource,
@@ -188,7 +188,7 @@ function readSampling(given: GivenOptions, { format }: TexelFormat): Sampling {
     given.filterMode === undefined ? 'point' : checkChoice(given.filterMode, 'options.filterMode', FILTER_MODES)
   const isFloat = format === 'f16' || format === 'f32'
   const isSrgb = checkBoolean(given.sRGB, 'options.sRGB', false)
-  const readsFloats = isFloat || (readMode === 'normalizedFloat' && BYTES_OF_FORMAT[format] < 4)
+  const readsFloats = isFloat || (readMode === 'normalizedFloat' && ELEMENT_TYPES[format].bytes < 4)
   if (readMode === 'normalizedFloat' && !readsFloats) {
     throw invalidValue(
       `options.readMode 'normalizedFloat' is for integers of 8 and 16 bits, and the elements are ${format}`,

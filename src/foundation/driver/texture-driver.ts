@@ -1,10 +1,8 @@
 /** The driver interface for CUDA arrays, and for the texture and surface objects by which kernels use them. */
 
+import { ELEMENT_TYPES } from '../base/element-types.js'
 import type { InternalEvent } from './event-driver.js'
 import type { ContextHandle, Pointer } from './handle-types.js'
-
-/** The type of one channel of an element, as CUarray_format has them. */
-export type ArrayFormat = 'u8' | 'u16' | 'u32' | 'i8' | 'i16' | 'i32' | 'f16' | 'f32'
 
 /** The elements that a texture reads: the type of a channel, and the number of channels. */
 export interface TexelFormat {
@@ -55,19 +53,12 @@ export interface Sampling {
   readonly borderColor: readonly [number, number, number, number]
 }
 
-export const BYTES_OF_FORMAT: Readonly<Record<ArrayFormat, 1 | 2 | 4>> = {
-  u8: 1,
-  u16: 2,
-  u32: 4,
-  i8: 1,
-  i16: 2,
-  i32: 4,
-  f16: 2,
-  f32: 4,
-}
+export const ARRAY_FORMATS = ['u8', 'u16', 'u32', 'i8', 'i16', 'i32', 'f16', 'f32'] as const
+/** The type of one channel of an element, as CUarray_format has them. */
+export type ArrayFormat = (typeof ARRAY_FORMATS)[number]
 
 /** The bytes of an element. */
-export const texelBytes = ({ format, channels }: TexelFormat): number => BYTES_OF_FORMAT[format] * channels
+export const texelBytes = ({ format, channels }: TexelFormat): number => ELEMENT_TYPES[format].bytes * channels
 
 /** The bytes of all elements of an array, one directly behind the other. */
 export const arrayBytes = (array: ArrayDescription): number =>

@@ -23,7 +23,7 @@ export function demo(): number {
 }
 
 function run(args: readonly string[]): string {
-  const env = { ...process.env, [VARIABLES.driver.name]: 'sim', [VARIABLES.sanitizer.name]: 'print' }
+  const env = { ...process.env, [VARIABLES.driver.name]: 'sim', [VARIABLES.sanitizer.name]: '1' }
   const { stdout, stderr } = spawnSync(process.execPath, [FILE, ...args], { encoding: 'utf8', env })
   return `${stderr}${stdout}`
 }

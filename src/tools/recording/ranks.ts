@@ -22,7 +22,6 @@ export interface Rank {
 }
 
 export interface Collective {
-  readonly row: number
   /** The operation, such as 'AllReduce'. */
   readonly operation: string
   readonly start: number
@@ -31,7 +30,6 @@ export interface Collective {
 
 /** A collective with the ranks that took part. */
 export interface Meeting {
-  readonly operation: string
   readonly members: readonly { readonly rank: number; readonly collective: Collective }[]
 }
 
@@ -77,7 +75,7 @@ function collectivesOf({ length, kind, name, track, parent, start, end }: Trace)
     const on = track[row] ?? 0
     const collectives = streams.get(on) ?? []
     streams.set(on, collectives)
-    collectives.push({ row, operation, start: began, end: over })
+    collectives.push({ operation, start: began, end: over })
   }
   return [...streams.values()]
 }
@@ -285,7 +283,7 @@ function meetingsOf(ranks: readonly (readonly (readonly Collective[])[])[], allo
           const collective = collectives[index + 1]
           return collective === undefined ? [] : [{ rank, collective }]
         })
-        return { operation: members[0]?.collective.operation ?? '', members }
+        return { members }
       })
     })
     .sort((a, b) => (a.members[0]?.collective.start ?? 0) - (b.members[0]?.collective.start ?? 0))

@@ -144,7 +144,6 @@ interface Recorded {
 /** The summary as text, for a terminal or a log. */
 export function toText({ driver, clock, dropped, length }: Recorded, summary: TimelineSummary): string {
   const { duration, streams, devices, stalls, verdict, predicted } = summary
-  const percent = (part: number, of: number): string => `${of === 0 ? 0 : Math.round((1000 * part) / of) / 10} %`
   const advised = stalls.filter(({ advice }) => advice !== '')
   const others = stalls.filter(({ advice }) => advice === '')
   const rest = others.slice(MOST_STALLS)
@@ -155,12 +154,12 @@ export function toText({ driver, clock, dropped, length }: Recorded, summary: Ti
     'Streams',
     ...streams.map(
       ({ name, device, busy, share, idle }) =>
-        `  ${name} (device ${device}): busy ${formatDuration(busy)}, ${percent(share, 1)}; idle between operations ${formatDuration(idle)}`,
+        `  ${name} (device ${device}): busy ${formatDuration(busy)}, ${formatShare(share, 1)}; idle between operations ${formatDuration(idle)}`,
     ),
     'Devices',
     ...devices.map(
       ({ device, name, busy, copy, compute, overlap }) =>
-        `  ${device}, ${name}: busy ${percent(busy, duration)}; copies ${formatDuration(copy)}, kernels ${formatDuration(compute)}, both at once ${formatDuration(overlap)}, ${percent(overlap, Math.min(copy, compute))} of what could be`,
+        `  ${device}, ${name}: busy ${formatShare(busy, duration)}; copies ${formatDuration(copy)}, kernels ${formatDuration(compute)}, both at once ${formatDuration(overlap)}, ${formatShare(overlap, Math.min(copy, compute))} of what could be`,
     ),
     ...(advised.length === 0 ? [] : ['What would make it faster, each change alone']),
     ...advised
@@ -195,5 +194,9 @@ export function formatDuration(nanoseconds: number): string {
   const seconds = nanoseconds / 1e9
   return `${seconds < 999.5 ? seconds.toPrecision(3) : Math.round(seconds)} s`
 }
+
+/** A part as text, such as '12.3 %'. */
+export const formatShare = (part: number, of: number): string =>
+  `${of === 0 ? 0 : Math.round((1000 * part) / of) / 10} %`
 
 export const formatTimes = (count: number): string => (count === 1 ? 'once' : `${count} times`)
