@@ -3,6 +3,7 @@
 import { spawnSync } from 'node:child_process'
 import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
+import { Script } from 'node:vm'
 
 const IMPORT = /^import [^;]*? from '\.{1,2}\/([\w-]+)\.js';\n/gm
 
@@ -11,11 +12,13 @@ export function buildPage(root, compiler) {
   const compiled = join(root, 'dist', 'page')
   const { status } = spawnSync(process.execPath, [compiler, '-p', source], { stdio: 'inherit' })
   if (status !== 0) return status ?? 1
-  const script = joinModules(compiled)
+  const script = `(() => {\n'use strict'\n${joinModules(compiled)}})()\n`
   rmSync(compiled, { recursive: true })
+  // Two modules that each have the name for themselves are right alone, and cannot be read in one script.
+  new Script(script, { filename: 'the script of the timeline page' })
   const page = readFileSync(join(source, 'page.html'), 'utf8')
     .replace('/*STYLE*/', () => readFileSync(join(source, 'page.css'), 'utf8'))
-    .replace('/*SCRIPT*/', () => `(() => {\n'use strict'\n${script}})()\n`)
+    .replace('/*SCRIPT*/', () => script)
   const file = join(root, 'dist', 'src', 'tools', 'timeline', 'page-template.js')
   writeFileSync(file, `export const TEMPLATE = ${JSON.stringify(page)};\n`)
   return 0

@@ -1,6 +1,6 @@
 /** What `why` says of the ranks of a run: which of them the others wait for, and what it does meanwhile. */
 import { type Ranks, type RanksReport, reportOf } from '../recording/ranks.js'
-import { formatDuration, formatShare, formatTimes } from '../timeline/summary.js'
+import { formatDuration, formatPart, formatTimes } from '../timeline/summary.js'
 
 export function textOfRanks(all: Ranks): string {
   const report = reportOf(all)
@@ -22,7 +22,7 @@ export function textOfRanks(all: Ranks): string {
 
 function noStraggler({ ranks, duration }: RanksReport): string {
   const most = Math.max(...ranks.map(({ awaited }) => awaited))
-  return `No rank is a straggler: the others waited for one rank for ${formatDuration(most)} at most, ${formatShare(most, duration)} of the time, or for several alike.`
+  return `No rank is a straggler: the others waited for one rank for ${formatDuration(most)} at most, ${formatPart(most, duration)} of the time, or for several alike.`
 }
 
 function stragglerLines({ ranks, duration, slower }: RanksReport, straggler: number): readonly string[] {
@@ -35,7 +35,7 @@ function stragglerLines({ ranks, duration, slower }: RanksReport, straggler: num
   }
   const [moreWork, moreIdle] = [own.worked - usual('worked'), own.idle - usual('idle')]
   const lines = [
-    `${own.name} is the straggler: ${formatTimes(own.last)} of ${own.collectives} it was the last to begin, and others waited ${formatDuration(own.awaited)} for it, ${formatShare(own.awaited, duration)} of the time.`,
+    `${own.name} is the straggler: ${formatTimes(own.last)} of ${own.collectives} it was the last to begin, and others waited ${formatDuration(own.awaited)} for it, ${formatPart(own.awaited, duration)} of the time.`,
   ]
   if (moreIdle > moreWork)
     lines.push(

@@ -154,12 +154,12 @@ export function toText({ driver, clock, dropped, length }: Recorded, summary: Ti
     'Streams',
     ...streams.map(
       ({ name, device, busy, share, idle }) =>
-        `  ${name} (device ${device}): busy ${formatDuration(busy)}, ${formatShare(share, 1)}; idle between operations ${formatDuration(idle)}`,
+        `  ${name} (device ${device}): busy ${formatDuration(busy)}, ${formatPart(share, 1)}; idle between operations ${formatDuration(idle)}`,
     ),
     'Devices',
     ...devices.map(
       ({ device, name, busy, copy, compute, overlap }) =>
-        `  ${device}, ${name}: busy ${formatShare(busy, duration)}; copies ${formatDuration(copy)}, kernels ${formatDuration(compute)}, both at once ${formatDuration(overlap)}, ${formatShare(overlap, Math.min(copy, compute))} of what could be`,
+        `  ${device}, ${name}: busy ${formatPart(busy, duration)}; copies ${formatDuration(copy)}, kernels ${formatDuration(compute)}, both at once ${formatDuration(overlap)}, ${formatPart(overlap, Math.min(copy, compute))} of what could be`,
     ),
     ...(advised.length === 0 ? [] : ['What would make it faster, each change alone']),
     ...advised
@@ -196,7 +196,7 @@ export function formatDuration(nanoseconds: number): string {
 }
 
 /** A part as text, such as '12.3 %'. */
-export const formatShare = (part: number, of: number): string =>
+export const formatPart = (part: number, of: number): string =>
   `${of === 0 ? 0 : Math.round((1000 * part) / of) / 10} %`
 
 export const formatTimes = (count: number): string => (count === 1 ? 'once' : `${count} times`)
