@@ -120,11 +120,19 @@ export function loadLibrary(variable: LibraryVariable, more: () => Iterable<stri
     ? `${variable.name} names ${named}, and must name the file or its folder`
     : `if pip has put it into another environment, activate that; or set ${variable.name} to the file or to its folder`
   const why = reasons.length === 0 ? '' : ` (${reasons.join('; ')})`
-  throw stateError(
+  const error = stateError(
     'ERR_UNSUPPORTED',
     `${wanted.title} was not found: tried ${tried.join(', ')}${why}${named ? '' : searchedPackages()}. ${wanted.wayOut}; ${where}`,
   )
+  if (!named && reasons.length === 0) absences.set(error, `not found. ${wanted.wayOut}`)
+  throw error
 }
+
+const absences = new WeakMap<Error, string>()
+
+/** What an error says of a library that is nowhere, in a line; undefined for any other error, such as of a file that cannot be loaded. */
+export const absenceInBrief = (error: unknown): string | undefined =>
+  error instanceof Error ? absences.get(error) : undefined
 
 /** The folders of pip for the end of an error: those without packages of NVIDIA are not among the files that were tried. */
 function searchedPackages(): string {

@@ -14,7 +14,7 @@ import { messageOf } from '../../foundation/base/errors.js'
 import type { CFunction } from '../../foundation/native/c-functions.js'
 import { layerFile } from '../../foundation/native/layer.js'
 import { NativeMemory } from '../../foundation/native/native-memory.js'
-import { fileOf, loadLibrary, type SharedLibrary } from '../../foundation/native/shared-library.js'
+import { absenceInBrief, fileOf, loadLibrary, type SharedLibrary } from '../../foundation/native/shared-library.js'
 import { baseOf, loadOrt, ORT_BASE } from '../../libraries/onnx/onnx-library.js'
 import { readKernelFacts } from '../../ptx/ptx.js'
 import '../../core/shortcuts.js'
@@ -95,7 +95,8 @@ function part(examine: () => Part): Part {
   try {
     return examine()
   } catch (error) {
-    return { problem: messageOf(error) }
+    const brief = absenceInBrief(error)
+    return { problem: messageOf(error), ...(brief !== undefined && { brief }) }
   }
 }
 
@@ -104,9 +105,12 @@ function examineLayer(): Part {
   return { version: basename(file, '.node'), file }
 }
 
+/** Without the files that were looked for. */
+const inBrief = (problem: string): string => problem.split(':')[0] ?? problem
+
 function examineLibcuda(): Part {
   libcuda = loadLibcuda()
-  if (libcuda === undefined) return { problem: absence() }
+  if (libcuda === undefined) return { problem: absence(), brief: inBrief(absence()) }
   const version = cudaVersion(libcuda)
   return {
     version: version === undefined ? 'unknown' : versionText(version),

@@ -14,14 +14,15 @@ interface Command {
 export const COMMANDS: ReadonlyMap<string, Command> = new Map<string, Command>(
   Object.entries({
     doctor: {
-      usage: 'doctor [--json] [--timeout SECONDS] [FILE.js...]',
+      usage: 'doctor [--json] [--verbose] [--timeout SECONDS] [FILE.js...]',
       does: 'examines what cuda-streams needs on this machine, and tests each device',
-      options: ['json', 'timeout'],
+      options: ['json', 'verbose', 'timeout'],
       help: `Examines what cuda-streams needs on this machine, prints which driver a program gets and why, and tests each of its
 devices. Of each file, a bundle or what compile has written, it says which devices run the kernels in it. The exit code is
 0 if everything that is requested works, and 1 if something does not.
 
   --json             the report as JSON
+  --verbose          of what is missing the files that were looked for, too
   --timeout SECONDS  the time limit of a step (default 30)
 
 Examples:

@@ -20,6 +20,7 @@ import { proposalsOf } from './what-if-options.js'
 
 const OPTIONS = {
   json: { type: 'boolean' },
+  verbose: { type: 'boolean' },
   timeout: { type: 'string' },
   out: { type: 'string' },
   arch: { type: 'string' },
@@ -46,7 +47,13 @@ type Wanted =
   | { readonly what: 'version' }
   | { readonly what: 'demo' }
   | { readonly what: 'help'; readonly command: string | undefined }
-  | { readonly what: 'doctor'; readonly json: boolean; readonly seconds: number; readonly files: readonly string[] }
+  | {
+      readonly what: 'doctor'
+      readonly json: boolean
+      readonly isVerbose: boolean
+      readonly seconds: number
+      readonly files: readonly string[]
+    }
   | { readonly what: 'compile'; readonly request: CompileRequest }
   | { readonly what: 'recording'; readonly request: RecordingRequest }
   | { readonly what: 'sanitize'; readonly request: SanitizeRequest }
@@ -65,6 +72,7 @@ async function read(): Promise<Wanted> {
   const {
     cubin: cubins = [],
     types = false,
+    verbose = false,
     ptx = false,
     watch = false,
     possible = false,
@@ -118,7 +126,7 @@ async function read(): Promise<Wanted> {
   const other = files.find((file) => !/\.(?:[cm]?js|ptx|cubin)$/.test(file))
   if (other !== undefined)
     throw new Error(`doctor takes files with compiled kernels, .js, .ptx or .cubin, not '${other}'`)
-  return { what: 'doctor', json, seconds, files }
+  return { what: 'doctor', json, isVerbose: verbose, seconds, files }
 }
 
 const VARIABLES_INSTEAD = new Map([['sanitizer', 'set CUDA_STREAMS_SANITIZER=1 for the program']])
@@ -174,7 +182,7 @@ async function main(): Promise<number> {
       return 0
     }
     const report = await examine(version, wanted.seconds, wanted.files)
-    console.log(wanted.json ? JSON.stringify(report, null, 2) : textOf(report))
+    console.log(wanted.json ? JSON.stringify(report, null, 2) : textOf(report, wanted.isVerbose))
     return report.ok ? 0 : 1
   } catch (error) {
     printError(messageOf(error))

@@ -3,8 +3,10 @@ import * as util from 'node:util'
 import { printable, printableLines } from '../../foundation/base/printable.js'
 import type { CacheFolder } from '../../foundation/native/cache-folder.js'
 
-/** A library: its version and file, or the reason why it cannot be used. */
-export type Part = { readonly version: string; readonly file: string | null } | { readonly problem: string }
+/** A library: its version and file, or the reason why it cannot be used; `brief` is that without the files that were looked for. */
+export type Part =
+  | { readonly version: string; readonly file: string | null }
+  | { readonly problem: string; readonly brief?: string }
 
 export interface DeviceReport {
   readonly ordinal: number
@@ -96,16 +98,16 @@ type Row = readonly [mark: Mark, name: string, text: string]
 /** The purposes of libraries whose name does not show it. */
 const PURPOSES: Readonly<Record<string, string>> = { CUPTI: " (timelines of other libraries' work need it)" }
 
-/** The report as text for a terminal. */
-export function textOf(report: Report): string {
+/** The report as text for a terminal. @param isVerbose Whether the files are told that were looked for in vain */
+export function textOf(report: Report, isVerbose = false): string {
   const { runtime, platform, traces, kernelDriver, variables, driver, problems } = report
   const libc = platform.libc === null ? '' : ` (${platform.libc})`
   const rows: readonly Row[] = [
-    rowOf('native layer', report.native),
-    rowOf('libcuda', report.libcuda, 'for CUDA ', ` (${report.neededCuda} or later is needed)`),
+    rowOf('native layer', report.native, isVerbose),
+    rowOf('libcuda', report.libcuda, isVerbose, 'for CUDA ', ` (${report.neededCuda} or later is needed)`),
     ...(traces.length === 0 ? [] : [['✓', 'driver files', traces.join(', ')] as const]),
     ...(kernelDriver === null ? [] : [['✓', 'kernel driver', kernelDriver] as const]),
-    ...Object.entries(report.libraries).map(([name, library]) => rowOf(name, library, '', PURPOSES[name])),
+    ...Object.entries(report.libraries).map(([name, library]) => rowOf(name, library, isVerbose, '', PURPOSES[name])),
     'problem' in report.cache
       ? ['–', 'cache', `none, so .cu files are compiled each time: ${report.cache.problem}`]
       : ['✓', 'cache', report.cache.folder],
@@ -124,14 +126,20 @@ export function textOf(report: Report): string {
     ...rows.map(([mark, name, text]) => `${coloured(mark)} ${name.padEnd(width)}  ${printable(text)}`),
     '',
     ...(problems.length === 0
-      ? ['Everything that is requested works.']
+      ? [
+          `Everything that is requested works.${isVerbose || !hasMore(report) ? '' : ' --verbose names the files that were looked for.'}`,
+        ]
       : ['What does not work:', ...problems.map((problem) => `  ${printableLines(problem)}`)]),
   ].join('\n')
 }
 
-function rowOf(name: string, part: Part | undefined, before = '', after = ''): Row {
+/** Whether a part is told in brief. */
+const hasMore = ({ libcuda, libraries }: Report): boolean =>
+  [libcuda, ...Object.values(libraries)].some((part) => part !== undefined && 'brief' in part)
+
+function rowOf(name: string, part: Part | undefined, isVerbose: boolean, before = '', after = ''): Row {
   if (part === undefined) return ['✗', name, 'not examined']
-  if ('problem' in part) return ['–', name, part.problem]
+  if ('problem' in part) return ['–', name, isVerbose ? part.problem : (part.brief ?? part.problem)]
   return ['✓', name, `${before}${part.version}${after}${part.file === null ? '' : `: ${part.file}`}`]
 }
 

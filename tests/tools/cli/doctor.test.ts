@@ -425,6 +425,38 @@ test('each line is judged, and PATH and HOME are left out', { skip }, async () =
   }
 })
 
+test('what is missing is a line with the way out; --verbose names the files that were looked for, as the JSON does', {
+  skip,
+}, async () => {
+  const machine = { env: { PATH: folder, LD_LIBRARY_PATH: '' } }
+  const [{ stdout: brief }, { stdout: verbose }, report] = await Promise.all([
+    run(['doctor'], machine),
+    run(['doctor', '--verbose'], machine),
+    doctor(machine),
+  ])
+  const missing = Object.entries(report.libraries).filter(([, part]) => 'brief' in part)
+  assert.ok(missing.length > 0, brief)
+  for (const [name, part] of missing) {
+    assert.ok('brief' in part)
+    assert.match(part.problem, /was not found: tried /)
+    assert.ok(part.problem.includes(part.brief?.replace('not found. ', '') ?? 'nothing'), part.problem)
+    const line = (text: string): string => text.split('\n').find((one) => one.startsWith(`– ${name}`)) ?? ''
+    assert.ok(line(brief).endsWith(part.brief ?? 'nothing'), line(brief))
+    assert.ok(line(brief).length < 180, line(brief))
+    assert.ok(line(verbose).endsWith(part.problem), line(verbose))
+  }
+  assert.match(brief, /--verbose names the files that were looked for\.$/m)
+  assert.doesNotMatch(verbose, /--verbose/)
+})
+
+test('of a library that is there and cannot be loaded the whole reason is told', { skip }, async () => {
+  const broken = mkdtempSync(join(folder, 'broken-'))
+  const file = join(broken, 'libnccl.so.2')
+  writeFileSync(file, 'no library')
+  const { stdout } = await run(['doctor'], { env: { CUDA_STREAMS_NCCL: file } })
+  assert.match(stdout, /^– NCCL +NCCL was not found: tried .*libnccl\.so\.2 \(/m)
+})
+
 test('the text and the JSON say the same, and end alike', { skip }, async () => {
   for (const driver of ['sim', 'gpu']) {
     const machine = { env: { CUDA_STREAMS_DRIVER: driver } }
