@@ -234,7 +234,8 @@ export class PtxKernel implements KernelCode {
     const parameters = this.#parametersOf(args, types)
     const compare = this.host === undefined ? undefined : compareWithHost(this.host, work, this.parts.memory)
     const begin = (): Computation => asFaults(() => this.#begin(shape, parameters, observer, touches))
-    const effect = new PtxWork(kernel.name, touches, held, begin, compare)
+    const duration = kernel.nanoseconds === undefined ? () => this.#durationOf(shape, multiprocessors) : undefined
+    const effect = new PtxWork(kernel.name, touches, held, begin, compare, duration)
     return { nanoseconds: kernel.nanoseconds ?? this.#durationOf(shape, multiprocessors), work: effect }
   }
 
@@ -425,6 +426,7 @@ class PtxWork implements Work {
     private readonly begin: () => Computation,
     /** Begins the comparison with a host implementation, and returns the function that ends it. */
     private readonly compare: (() => (() => void) | undefined) | undefined,
+    readonly duration: (() => number) | undefined,
   ) {}
 
   get what(): string {

@@ -17,8 +17,11 @@ import { withoutPromiseHooks } from '../helpers/run-time.js'
 const REQUESTS = byEffort({ quick: 100, normal: 150, nightly: 1000 })
 /** Bytes that a request may leave: what the engine learns meanwhile, and tables that grow by doubling. */
 const MOST_LEFT = 400
-/** A timeline that is not full is a log: each stream has a track there, and a request may have two streams. */
-const MOST_LOGGED = 900
+/**
+ * A timeline that is not full is a log: each stream has a track there, a request may have two streams, and of its first 20 000 operations it has the
+ * facts by which changes are predicted, some 150 bytes each.
+ */
+const MOST_LOGGED = 1600
 /** So often JavaScript waits, and returns to the event loop. */
 const EVERY = 50
 

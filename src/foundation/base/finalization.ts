@@ -115,13 +115,20 @@ export abstract class NativeResource {
 const MOST_YOUNG = 1024
 
 const registry = new FinalizationRegistry(destroyCollected)
+let destroysCollected = false
+
+/** Whether the call under way is made for the garbage collector, and not by the program: virtual time must not depend on it. */
+export const isForCollector = (): boolean => destroysCollected
 
 function destroyCollected(resource: NativeResource): void {
   stopWatching(resource)
+  destroysCollected = true
   try {
     resource.collected()
   } catch {
     // The context is lost, and the resource with it; or it is tried again later.
+  } finally {
+    destroysCollected = false
   }
 }
 

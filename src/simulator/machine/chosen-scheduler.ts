@@ -112,6 +112,10 @@ export class ChosenScheduler implements Scheduler {
     this.director.queued(operation)
   }
 
+  defers(): boolean {
+    return false
+  }
+
   ready(operation: SimOperation): void {
     if (operation.kind === SimOperationKind.HOST) this.#due.set(operation, 0)
     else if (isFreeBeside(operation)) this.#frees.add(operation)

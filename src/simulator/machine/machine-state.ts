@@ -187,7 +187,7 @@ export class SimOperation implements Listed<SimOperation> {
   /** The blocked operations that come after this one. Mostly there is only one, which needs no array. */
   #next: SimOperation | undefined
   #others = NONE
-  /** The time in virtual nanoseconds at which the operation will end while it runs, or did end once it is done; -1 before. */
+  /** The time in virtual nanoseconds at which the operation was queued; while it runs, at which it will end; once it is over, at which it did. */
   time = -1
   /** Whether the effect of the operation is there, though it may not be over yet. */
   hadEffect = false

@@ -92,8 +92,8 @@ export class Machine implements Steps {
   #hasPromises = false
   /** The latches that block streams, with the wall-clock time at which each began to. */
   readonly #latches = new Map<SimOperation, number>()
-  /** The latches that were opened before the stream came to them. */
-  readonly #opened = new WeakSet<SimOperation>()
+  /** The latches that were opened, with the virtual time: the stream may not have come to them before. */
+  readonly #opened = new WeakMap<SimOperation, number>()
   /** The operations whose host functions run now, the innermost last. */
   readonly #running: SimOperation[] = []
   readonly #effects = new Effects((fault) => this.#lose(fault))
@@ -477,7 +477,7 @@ export class Machine implements Steps {
     this.onWork()
     this.#change(() => {
       this.scheduler.opened(latch)
-      this.#opened.add(latch)
+      this.#opened.set(latch, this.scheduler.now)
       if (this.#latches.delete(latch)) this.#end(latch)
     })
   }
@@ -678,7 +678,7 @@ export class Machine implements Steps {
   /** Adds operations that are queued together to the machine, and starts those that are not blocked. */
   #commit(lead: SimOperation, others: readonly SimOperation[] = NOTHING): void {
     if (lead.isOverAtOnce && others.length === 0) {
-      this.#start(lead)
+      if (lead.becomeReady()) this.#end(lead)
       return
     }
     this.#list(lead)
@@ -782,6 +782,7 @@ export class Machine implements Steps {
     if (stream.partition !== undefined) operation.partition = stream.partition
     const failsIn = fails === 0 && !this.faults.empty ? this.faults.ofOperation(operation) : fails
     if (failsIn !== 0) operation.fails = failsIn
+    operation.time = this.scheduler.now
     if (this.#explores) this.scheduler.queued(operation)
     return operation
   }
@@ -827,9 +828,19 @@ export class Machine implements Steps {
   }
 
   #start(operation: SimOperation): void {
-    if (!operation.becomeReady()) return
+    if (operation.becomeReady()) this.begin(operation)
+  }
+
+  begin(operation: SimOperation): void {
+    if (this.#isDeferred(operation)) return
     if (this.#endsAtOnce(operation)) this.#end(operation)
     else this.#hand(operation)
+  }
+
+  /** Whether the operation must not begin yet: not before it was queued and, if it is a latch that is open, not before it was opened. */
+  #isDeferred(operation: SimOperation): boolean {
+    if (isLatch(operation.kind)) operation.time = Math.max(operation.time, this.#opened.get(operation) ?? 0)
+    return this.scheduler.defers(operation)
   }
 
   #hand(operation: SimOperation): void {
@@ -878,7 +889,7 @@ export class Machine implements Steps {
 
   readonly #letGo = (dependent: SimOperation, ending: SimOperation[]): void => {
     if (dependent.stream.device.fault !== 0) ending.push(dependent)
-    else if (dependent.becomeReady()) {
+    else if (dependent.becomeReady() && !this.#isDeferred(dependent)) {
       if (this.#endsAtOnce(dependent)) ending.push(dependent)
       else this.#hand(dependent)
     }

@@ -22,6 +22,8 @@ export interface Steps {
   computeResults(operation: SimOperation, slice?: Slice): boolean
   /** Ends an operation, or faults the devices if that is its end, and starts what waited for it. */
   end(operation: SimOperation): void
+  /** Begins an operation that nothing blocks, which the scheduler has deferred. */
+  begin(operation: SimOperation): void
   /** Notes that an operation that is no host function begins, or will at `time`, which may be later than now. */
   started(operation: SimOperation, time: number): void
   /** Runs the host function of an operation and ends it. `status` is the CUresult of an earlier fault, or 0. */
@@ -54,7 +56,7 @@ export interface HostWait {
 export type Runs = 'any' | 'needed' | 'none'
 
 export interface Scheduler {
-  /** The virtual nanoseconds since the machine started. */
+  /** The virtual nanoseconds since the machine started: while an operation ends, its time; else that of the host. */
   readonly now: number
   /** Whether every operation keeps what it came after, and one that changes memory ends only when the scheduler says so. */
   readonly explores: boolean
@@ -62,6 +64,11 @@ export interface Scheduler {
   readonly putsOff: boolean
   /** Notes a new operation, before it can be ready. Called only if `explores`. */
   queued(operation: SimOperation): void
+  /**
+   * Returns true if the operation, which nothing blocks any more, must not begin yet, since the machine has not computed all that comes before its
+   * time. The scheduler begins it then.
+   */
+  defers(operation: SimOperation): boolean
   /** Notes that nothing is left that the operation comes after. */
   ready(operation: SimOperation): void
   /** Notes that an operation is over, done or dropped. Called before what comes after it becomes ready. */

@@ -2,8 +2,12 @@
  * A scheduler in virtual time: a ready operation takes its time, on a kernel slot or a copy engine if it needs one, and the one that is done first
  * ends first. Without a seed that is the natural order, and effects on memory are put off; with one, operations start late at random, which reaches
  * the orders that the rules allow.
+ *
+ * The host's time goes on with each call. Where what an operation does takes long to compute, the machine falls behind it: what ends meanwhile still
+ * ends at its own time, and what is queued meanwhile begins at its own, once the machine has come there. So how fast the processor is decides nothing.
  */
 
+import { isForCollector } from '../../foundation/base/finalization.js'
 import { MULTIPROCESSORS } from '../properties.js'
 import { type DueHostFunction, DueHostFunctions } from './due-host-functions.js'
 import { Heap } from './heap.js'
@@ -23,6 +27,11 @@ const KERNEL_SLOTS = 128
 const TIME_TO_FAULT = 10_000
 /** The virtual nanoseconds that every call to the driver takes. */
 const CALL_COST = 100
+/**
+ * The slices, of 5 milliseconds each, in which the machine has to end another operation. If it does not, a kernel may be waiting for what a host
+ * function writes that is due.
+ */
+const PATIENCE = 100
 /** The number of operations that end in one turn of the event loop while nothing waits for any of them. */
 const STEPS_PER_TURN = 10_000
 
@@ -57,12 +66,17 @@ class Slots {
   }
 }
 
+const durationOf = ({ work, nanoseconds }: SimOperation): number => work?.duration?.() ?? nanoseconds
 const slotsNeeded = ({ work }: SimOperation): number => work?.slots ?? 1
 
 export class TimedScheduler implements Scheduler {
   readonly explores: boolean = false
   readonly putsOff: boolean
-  now = 0
+  #hostTime = 0
+  /** How far the machine has come; behind the host's time only while something is still being computed. */
+  #machineTime = 0
+  /** Whether an operation is being ended or begun at the machine's time. */
+  #arrives = false
   readonly #random: Random | undefined
   readonly #running = new Heap<SimOperation>(endsBefore)
   /** The kernel slots and copy engines of all devices; indices are their numbers. */
@@ -72,8 +86,10 @@ export class TimedScheduler implements Scheduler {
   readonly #due: DueHostFunctions
   /** The operations that are over and whose promises have not been settled yet. */
   #settled: SimOperation[] = []
-  /** Whether time stands, since an operation whose time has come is still being computed. */
-  #stands = false
+  /** The operations in `#running` that have not begun: their time is that at which they do. */
+  readonly #deferred = new Set<SimOperation>()
+  /** The slices for which host functions and promises still wait for the machine while it is behind. */
+  #patience = PATIENCE
 
   constructor(
     private readonly steps: Steps,
@@ -84,8 +100,20 @@ export class TimedScheduler implements Scheduler {
     this.#due = new DueHostFunctions(this.#random)
   }
 
+  get now(): number {
+    return this.#arrives ? this.#machineTime : this.#hostTime
+  }
+
   queued(): void {}
   opened(): void {}
+
+  defers(operation: SimOperation): boolean {
+    if (this.#arrives ? operation.time <= this.#machineTime : !this.#isBehind) return false
+    if (!this.#arrives) operation.time = this.#hostTime
+    this.#deferred.add(operation)
+    this.#running.push(operation)
+    return true
+  }
 
   ready(operation: SimOperation): void {
     const { kind } = operation
@@ -99,11 +127,12 @@ export class TimedScheduler implements Scheduler {
   over(operation: SimOperation): void {
     operation.time = this.now
     if (operation.stream.device.fault !== 0) return
-    this.#slotsFor(operation)?.pass(operation, (next) => this.#run(next, next.nanoseconds))
+    this.#slotsFor(operation)?.pass(operation, (next) => this.#run(next, durationOf(next)))
     if (operation.partition !== undefined) this.#leavePartition(operation.partition, operation)
   }
 
   drop(): Iterable<SimOperation> {
+    this.#deferred.clear()
     const dropped = [...this.#running, ...this.#due.drop()]
     for (const { waiting } of [...Object.values(this.#slots), ...this.#partitions.values()]) dropped.push(...waiting)
     return dropped
@@ -118,21 +147,24 @@ export class TimedScheduler implements Scheduler {
   }
 
   tick(): void {
+    if (isForCollector()) return
     this.steps.passValues()
-    if (this.#stands) return
-    this.now += CALL_COST
-    if (this.#hasArrived()) this.#arriveIn(new Slice())
+    const wasBehind = this.#isBehind
+    this.#hostTime += CALL_COST
+    if (wasBehind) return
+    if (this.#isBehind) this.#arriveIn(new Slice())
+    else this.#machineTime = this.#hostTime
   }
 
   /** Lets time pass, so that what ends meanwhile ends at its own time. */
   passUntil(time: number): void {
     while ((this.#running.peek()?.time ?? Number.POSITIVE_INFINITY) <= time) this.#advance()
-    this.now = Math.max(this.now, time)
+    if (time > this.#hostTime) this.#moveTo(time)
   }
 
   /** Goes on with what is being computed: a program may ask again and again without ever returning to the event loop. */
   look(): void {
-    if (this.#stands) this.#arriveIn(new Slice())
+    if (this.#isBehind) this.#arriveIn(new Slice())
   }
 
   handedOver(): void {}
@@ -144,11 +176,13 @@ export class TimedScheduler implements Scheduler {
 
   step(): boolean {
     this.steps.passValues()
+    this.#catchUp()
     return this.#runDue(this.#due.take()) || this.#advance()
   }
 
   turn(slice: Slice): boolean {
     this.steps.passValues()
+    if (!this.#catchUpIn(slice)) return true
     let delivered = false
     for (let due = this.#due.length; due > 0; due -= 1) {
       const next = this.#due.next
@@ -170,20 +204,43 @@ export class TimedScheduler implements Scheduler {
     return true
   }
 
-  #hasArrived(): boolean {
-    return (this.#running.peek()?.time ?? Number.POSITIVE_INFINITY) <= this.now
+  /** Whether the time of an operation has come that is still being computed, or could not be before it. */
+  get #isBehind(): boolean {
+    return (this.#running.peek()?.time ?? Number.POSITIVE_INFINITY) <= this.#hostTime
   }
 
   /** Lets all operations arrive whose time has come, or as many as can be computed in the slice. */
   #arriveIn(slice: Slice): void {
-    while (this.#hasArrived() && this.#isComputed(this.#running.peek(), slice)) this.#arrive(this.#running.shift())
+    while (this.#isBehind && this.#isComputed(this.#running.peek(), slice)) this.#arrive(this.#running.shift())
+    if (!this.#isBehind) this.#machineTime = this.#hostTime
   }
 
-  /** Computes what has to be there before an operation arrives; until it is there, time stands. Returns false if the slice was over before. */
+  /**
+   * Goes on with what is being computed, before host functions and promises show how far the machine is. Returns false if the slice was over before the
+   * machine had come to the host's time, and there is reason to wait for it.
+   */
+  #catchUpIn(slice?: Slice): boolean {
+    if (!this.#isBehind || this.#patience === 0) return true
+    this.#arriveIn(slice ?? new Slice())
+    if (!this.#isBehind) return true
+    this.#patience -= 1
+    return false
+  }
+
+  #catchUp(): void {
+    while (!this.#catchUpIn());
+  }
+
+  /** Computes what has to be there before an operation arrives; until it is there, the machine stays behind. Returns false if the slice was over before. */
   #isComputed(next: SimOperation | undefined, slice: Slice): boolean {
-    this.#stands = !this.steps.computeBefore(next, slice)
-    if (this.#stands && next !== undefined) this.now = Math.max(this.now, next.time)
-    return !this.#stands
+    const isComputed = this.steps.computeBefore(this.#whoseEffect(next), slice)
+    if (!isComputed && next !== undefined) this.#moveTo(next.time)
+    return isComputed
+  }
+
+  /** An operation that is about to begin has nothing to compute. */
+  #whoseEffect(next: SimOperation | undefined): SimOperation | undefined {
+    return next !== undefined && this.#deferred.has(next) ? undefined : next
   }
 
   /** Computes what the promises that are about to be settled may show. Returns false if the slice was over before. */
@@ -194,6 +251,8 @@ export class TimedScheduler implements Scheduler {
   #block(wait: HostWait, runsAny: boolean): boolean {
     while (!wait.isOver()) {
       this.steps.passValues()
+      this.#catchUp()
+      if (wait.isOver()) break
       if (!(runsAny && this.#runDue(this.#due.take())) && !this.#advance()) return false
     }
     return true
@@ -209,6 +268,8 @@ export class TimedScheduler implements Scheduler {
     let seen: number | undefined
     while (!wait.isOver()) {
       this.steps.passValues()
+      this.#catchUp()
+      if (wait.isOver()) break
       if (seen !== this.#due.added) {
         if (this.#runDue(this.#due.takeNeeded(isNeeded))) continue
         seen = this.#due.added
@@ -235,8 +296,7 @@ export class TimedScheduler implements Scheduler {
 
   /** Moves time to the next end of an operation, for which all is computed at once. Returns false if none runs. */
   #advance(): boolean {
-    this.steps.computeBefore(this.#running.peek())
-    this.#stands = false
+    this.steps.computeBefore(this.#whoseEffect(this.#running.peek()))
     return this.#arriveNext()
   }
 
@@ -244,20 +304,38 @@ export class TimedScheduler implements Scheduler {
   #arriveNext(): boolean {
     const next = this.#running.shift()
     if (next === undefined) return false
-    this.now = Math.max(this.now, next.time)
     this.#arrive(next)
+    if (!this.#isBehind) this.#machineTime = this.#hostTime
     return true
   }
 
   #arrive(operation: SimOperation | undefined): void {
     if (operation === undefined || operation.over) return
-    if (operation.kind === SimOperationKind.HOST) this.#due.add(operation, 0)
-    else this.steps.end(operation)
+    this.#moveTo(operation.time)
+    this.#patience = PATIENCE
+    const arrived = this.#arrives
+    this.#arrives = true
+    try {
+      if (this.#deferred.delete(operation)) this.steps.begin(operation)
+      else if (operation.kind === SimOperationKind.HOST) this.#due.add(operation, 0)
+      else this.steps.end(operation)
+    } finally {
+      this.#arrives = arrived
+    }
+  }
+
+  /** Moves the machine to a time: that of the host, if it is later, or that of the first call of the host by which it had come. */
+  #moveTo(time: number): void {
+    if (time > this.#hostTime) {
+      this.#hostTime = time
+      this.#machineTime = time
+    }
+    while (this.#machineTime < time) this.#machineTime += CALL_COST
   }
 
   /** Starts an operation that has a slot of its partition, once the device has a slot for it, too. */
   #runWithSlot(operation: SimOperation): void {
-    if (this.#slotsFor(operation)?.take(operation) !== false) this.#run(operation, operation.nanoseconds)
+    if (this.#slotsFor(operation)?.take(operation) !== false) this.#run(operation, durationOf(operation))
   }
 
   #slotsOfPartition({ kind, partition }: SimOperation): Slots | undefined {

@@ -68,6 +68,11 @@ export interface Work {
   readonly byteLength: number | undefined
   /** The property of the work that an update of a graph must leave unchanged. Default: the call that queued it. */
   readonly shape: string | undefined
+  /**
+   * The virtual nanoseconds that the work takes, asked for when it begins: by then it is known what earlier launches of a kernel have taken. Default:
+   * those with which it was queued.
+   */
+  readonly duration?: (() => number) | undefined
   /** Whether the value is there that the work waits for; undefined for work that waits for none. */
   readonly isReady?: () => boolean
   /**
