@@ -105,7 +105,7 @@ function examineLayer(): Part {
   return { version: basename(file, '.node'), file }
 }
 
-/** Without the files that were looked for. */
+/** The problem without the files that were looked for. */
 const inBrief = (problem: string): string => problem.split(':')[0] ?? problem
 
 function examineLibcuda(): Part {
