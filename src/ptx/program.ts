@@ -71,7 +71,7 @@ export interface PreparedFunction {
   readonly flow: ControlFlow
   /** The registers that are needed at the start of each block of code: made once, since it takes long in a function of many blocks. */
   readonly needed: readonly ReadonlySet<number>[]
-  /** Those of them that a thread needs by itself: all but those that all its threads share. */
+  /** The registers of `needed` without those that all threads share. */
   readonly live: readonly ReadonlySet<number>[]
   readonly uniform: UniformRegisters
   readonly facts: RegisterFacts
