@@ -64,7 +64,8 @@ export class Barriers {
       const arrived = resident.arrived.get(id) ?? 0
       const there = count === undefined ? threads.length + arrived : this.#arrivals(resident, threads) + arrived
       if (there < (count ?? live)) continue
-      if (stops.size > 1) {
+      // Warps of different roles meet at a barrier with a number of threads, each from a line of its own. Only a warp must not part there.
+      if (stops.size > 1 && (count === undefined || this.#partsWarp(resident, threads))) {
         const lines = [...stops].map(({ at }) => at?.instruction.line).join(' and ')
         const at = [...stops][0]?.at
         this.reports.find(
@@ -82,6 +83,15 @@ export class Barriers {
       any = true
     }
     return any
+  }
+
+  /** Whether threads of one warp wait at different places. The threads are in their order. */
+  #partsWarp(resident: Resident, threads: readonly number[]): boolean {
+    return threads.some((thread, index) => {
+      const before = threads[index - 1]
+      if (before === undefined || before >> 5 !== thread >> 5) return false
+      return this.places.stateOf(resident, before) !== this.places.stateOf(resident, thread)
+    })
   }
 
   /** Lets those of a block's threads go on from the barrier of the cluster for which all others have arrived. */

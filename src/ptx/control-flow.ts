@@ -288,7 +288,8 @@ export function liveAtStart({ fn, blocks }: ControlFlow): readonly ReadonlySet<n
   return facts.map(({ live }) => {
     const set = new Set<number>()
     live.forEach((word, index) => {
-      for (let bit = 0; bit < 32; bit++) if ((word >>> bit) & 1) set.add(32 * index + bit)
+      // Most words are 0: the lowest bit that is set is taken away until none is left.
+      for (let left = word; left !== 0; left &= left - 1) set.add(32 * index + 31 - Math.clz32(left & -left))
     })
     return set
   })

@@ -1,5 +1,4 @@
 /** The properties of a kernel that its text shows without running it: its parameters, what it does to memory through them, its size. */
-import { liveAtStart } from './control-flow.js'
 import { accessesOf, callParts, type Decoded } from './decoding.js'
 import type { Triple } from './faults.js'
 import { HOST_FUNCTIONS, type KernelProgram } from './program.js'
@@ -118,7 +117,7 @@ function dynamicShared({ text, functions }: KernelProgram, name: string): boolea
 /** The most words of registers that live at the start of a block of code. */
 function pressureOf({ kernel }: KernelProgram): number {
   let most = 0
-  for (const live of liveAtStart(kernel.flow)) {
+  for (const live of kernel.needed) {
     let words = 0
     for (const id of live) {
       const bits = bitsOf(kernel.fn.registers[id]?.type ?? 'b32')

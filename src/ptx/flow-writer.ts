@@ -1,5 +1,5 @@
 /** Writes the control flow of a function: its blocks and branches as WebAssembly nests them, and loops, whose turns use up the turn of their thread. */
-import { type Block, edgesWithin, functionCalledBy, liveAtStart, type Region, regionFrom } from './control-flow.js'
+import { type Block, edgesWithin, functionCalledBy, type Region, regionFrom } from './control-flow.js'
 import { accessesOf, type Decoded } from './decoding.js'
 import type { FunctionParts } from './function-parts.js'
 import { LANES } from './lane-shapes.js'
@@ -25,8 +25,6 @@ export type HandOver = (from: number | undefined, targets: readonly number[], bi
 export class FlowWriter {
   /** The guard that all threads of the current row pass, so that its branch is not written. */
   passes: RowGuard | undefined
-  /** The registers that are read at each block of code or behind it before they are written; undefined while that is not asked for. */
-  #needed: readonly ReadonlySet<number>[] | undefined
   readonly #loopWeights = new Map<number, LoopWeight>()
   #hasLoops = false
   /** The region of the entry, whose loops are counted; the rest of an entry may begin within a loop, and have other loops. */
@@ -108,9 +106,8 @@ export class FlowWriter {
    * changes memory.
    */
   #isFruitless(blocks: ReadonlySet<number>, header: number): boolean {
-    const { flow } = this.parts.fn
-    this.#needed ??= liveAtStart(flow)
-    const kept = this.#needed[header]
+    const { flow, needed } = this.parts.fn
+    const kept = needed[header]
     const isKept = ({ id }: Register): boolean => kept?.has(id) !== false
     return [...blocks].every((block) =>
       flow.blocks[block]?.instructions.every((decoded) => !accessesOf(decoded).writes.some(isKept)),

@@ -69,7 +69,9 @@ export interface PreparedFunction {
   readonly fn: PtxFunction
   readonly index: number
   readonly flow: ControlFlow
-  /** The registers that a thread needs at the start of each block of code, without those that all its threads share. */
+  /** The registers that are needed at the start of each block of code: made once, since it takes long in a function of many blocks. */
+  readonly needed: readonly ReadonlySet<number>[]
+  /** The registers of `needed` without those that all threads share. */
   readonly live: readonly ReadonlySet<number>[]
   readonly uniform: UniformRegisters
   readonly facts: RegisterFacts
@@ -265,6 +267,7 @@ class Preparation {
         fn,
         index: functionNumber(this.text, name),
         flow,
+        needed,
         live,
         uniform,
         facts: registerFacts(flow),

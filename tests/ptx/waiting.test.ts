@@ -1,9 +1,10 @@
 /** Threads and blocks that wait for each other: every thread gets its turn, and whoever waits in vain is reported. */
 import assert from 'node:assert/strict'
+import { it } from 'node:test'
 import type { KernelFinding } from '../../src/ptx/faults.js'
 import { faultOf } from './faults.js'
 import { kernelTest } from './kernel-test.js'
-import { integers } from './machine.js'
+import { integers, Machine } from './machine.js'
 
 function choices(seed: number): (count: number) => number {
   let state = seed
@@ -141,6 +142,47 @@ kernelTest('waiting', 'named_barriers', ({ launch }) => {
   launch(options, integers(128, 1000), new Int32Array(64))
   assert.deepEqual(findings, [])
 })
+
+/** Threads below a number wait at one barrier, the others at another one of the same number. */
+const fromTwoLines = (barrier: string): string => `.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry meet(.param .u32 below)
+{
+  .reg .b32 %t, %below; .reg .pred %p;
+  ld.param.u32 %below, [below];
+  mov.u32 %t, %tid.x;
+  setp.lt.u32 %p, %t, %below;
+  @%p bra FIRST;
+  ${barrier}
+  bra END;
+FIRST:
+  ${barrier}
+END:
+  ret;
+}`
+
+for (const [barrier, below, kinds] of [
+  ['bar.sync 5, 96;', 32, []],
+  ['bar.sync 5, 96;', 64, []],
+  ['bar.sync 5, 96;', 48, ['diverging-barrier']],
+  ['barrier.sync 5, 96;', 48, ['diverging-barrier']],
+  ['bar.sync 5;', 32, ['diverging-barrier']],
+  ['bar.sync 0;', 32, ['diverging-barrier']],
+] as const) {
+  const found = kinds.length === 0 ? 'is how warps of two roles meet' : 'is found'
+  it(`'${barrier}' in two lines, in one of them threads below ${below}, ${found}`, () => {
+    const machine = new Machine()
+    const findings: KernelFinding[] = []
+    const module = machine.load(fromTwoLines(barrier))
+    const report = (finding: KernelFinding): void => void findings.push(finding)
+    machine.run(module, 'meet', { block: 96, checked: true, report }, [below])
+    assert.deepEqual(
+      findings.map(({ kind }) => kind),
+      kinds,
+    )
+  })
+}
 
 kernelTest(
   'waiting',

@@ -129,10 +129,11 @@ export class Detector {
   ): CheckedOperation | undefined {
     const stream = this.order.arriveAt(handle)
     const [main] = memory
-    if (main === undefined) return undefined
-    const region = this.regions.at(main.pointer)
-    const stack = this.stacks.sample(kind === 'work' ? region.sites : this.#calls, what, stream)
-    if (kind === 'allocation') region.made = stack
+    // A kernel may find its memory by addresses within other arguments. Where the simulator will tell what it touched, it is work of its stream all the same.
+    if (main === undefined && (launch?.isTold !== true || stream.capture !== undefined)) return undefined
+    const region = main === undefined ? undefined : this.regions.at(main.pointer)
+    const stack = this.stacks.sample(kind === 'work' && region !== undefined ? region.sites : this.#calls, what, stream)
+    if (kind === 'allocation' && region !== undefined) region.made = stack
     if (stream.capture !== undefined) {
       const regions = memory.map(({ pointer }) => this.regions.at(pointer))
       const node = this.driver.graphs.capturedNode(handle)
@@ -288,7 +289,9 @@ export class Detector {
     for (const region of new Set(memory.map(({ pointer }) => this.regions.at(pointer)))) region.shared?.ran(operation)
     this.reportHeld(({ first, second }) => first?.operation.awaitsExact !== true && !second.operation.awaitsExact)
     const findings = mistakes.map(({ kind, message }) => aboutOne(kind, operation, message))
-    for (const piece of exact ?? []) findings.push(...this.#undeclared(operation, piece))
+    // A node of a graph has no place in the order of the streams: nothing is said of its races.
+    const isOrdered = launch.operation !== undefined
+    for (const piece of exact ?? []) findings.push(...this.#undeclared(operation, piece, isOrdered))
     if (findings.length > 0) this.findings.add(this.findings.gathered(findings, operation), false)
   }
 
@@ -309,7 +312,7 @@ export class Detector {
   }
 
   /** The report of memory that a kernel touches though its launch does not say so. */
-  #undeclared(operation: CheckedOperation, piece: TouchedMemory): readonly Finding[] {
+  #undeclared(operation: CheckedOperation, piece: TouchedMemory, isOrdered: boolean): readonly Finding[] {
     const { pointer, byteLength, access } = piece
     const [start, end] = [pointer, pointer + byteLength]
     const around = operation.memory.filter((each) => each.pointer < end && each.pointer + each.byteLength > start)
@@ -322,8 +325,8 @@ export class Detector {
     }
     const region = this.regions.at(pointer)
     const near = operation.memory.find((each) => this.regions.at(each.pointer) === region)
-    const races = region.ranges.touch(operation, start, end, access) ?? []
-    const found = races.map((race) => raceOf(race, operation, access, region))
+    const races = isOrdered ? region.ranges.touch(operation, start, end, access) : undefined
+    const found = (races ?? []).map((race) => raceOf(race, operation, access, region))
     if (near === undefined || region.kind === 'unknown') return found
     // The first byte that belongs to no argument.
     const outside = start < near.pointer ? start : Math.max(start, near.pointer + near.byteLength)
@@ -666,7 +669,7 @@ interface Mistake {
 /** A launch of a kernel, or a node of a graph, whose run the simulator reports. */
 export class ObservedLaunch implements LaunchObserver {
   isTold = false
-  /** The operation of the launch; undefined for a node of a graph, which may run many times, and for a kernel without memory. */
+  /** The operation of the launch; undefined for a node of a graph, which may run many times. */
   operation: CheckedOperation | undefined
   stack: TakenStack | undefined
 

@@ -1,7 +1,7 @@
 /** The sanitizer and the code of kernels: on the simulator it knows which bytes a launch has touched, and what a GPU leaves undefined. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { type Device, Module, Program, Stream } from 'cuda-streams'
+import { type Device, Module, Program, Stream, struct } from 'cuda-streams'
 import { Sanitizer, type SanitizerReport } from 'cuda-streams/sanitizer'
 import { simulate } from 'cuda-streams/sim'
 import { lacksNvrtc } from '../../helpers/nvrtc.js'
@@ -103,6 +103,99 @@ again:
   assert.equal(warnings.length, 1, warnings.join('\n'))
   assert.match(warnings[0] ?? '', /at a part of a launch of kernel 'releases' only: .* four million .*Check a smaller/)
   assert.deepEqual(sanitizer.reports, [])
+})
+
+/** Adds 1 to the words at an address that is no argument of memory: a number, or a member of a struct, as libraries of templates pass it. */
+const BY_ADDRESS = `.version 8.0
+.target sm_75
+.address_size 64
+.visible .entry add_at(.param .u64 memory)
+{
+  .reg .u64 %at; .reg .u32 %i;
+  ld.param.u64 %at, [memory];
+  mov.u32 %i, %tid.x; mad.wide.u32 %at, %i, 4, %at;
+  ld.global.u32 %i, [%at]; add.u32 %i, %i, 1; st.global.u32 [%at], %i;
+  ret;
+}
+.visible .entry add_within(.param .align 8 .b8 all[16])
+{
+  .reg .u64 %at; .reg .u32 %i;
+  ld.param.u64 %at, [all+8];
+  mov.u32 %i, %tid.x; mad.wide.u32 %at, %i, 4, %at;
+  ld.global.u32 %i, [%at]; add.u32 %i, %i, 1; st.global.u32 [%at], %i;
+  ret;
+}`
+
+describe('a kernel that finds its memory by an address is work of its stream', () => {
+  const All = struct({ n: 'u32', memory: 'u64' })
+  type Launch = (stream: Stream, pointer: bigint) => void
+  const reported = async (
+    play: (streams: readonly [Stream, Stream], launch: Launch) => Promise<void> | void,
+    isWithin = false,
+  ): Promise<readonly SanitizerReport[]> => {
+    using simulation = simulate()
+    const [device] = simulation.devices
+    assert.ok(device)
+    using module = Module.load(BY_ADDRESS, { device })
+    const [at, within] = [module.kernel('add_at', ['u64']), module.kernel('add_within', [All])]
+    using sanitizer = Sanitizer.start({ device })
+    using one = new Stream({ device, name: 'one' })
+    using other = new Stream({ device, name: 'other' })
+    await play([one, other], (stream, pointer) => {
+      if (isWithin) stream.launch(within, { grid: 1, block: 32 }, { n: 32, memory: pointer })
+      else stream.launch(at, { grid: 1, block: 32 }, pointer)
+    })
+    await device.finished()
+    return sanitizer.reports
+  }
+
+  for (const isWithin of [false, true]) {
+    it(`between an upload and a download there, ${isWithin ? 'in a struct' : 'as a number'}`, async () => {
+      const reports = await reported(async ([one], launch) => {
+        const x = one.bufferFrom(new Uint32Array(32))
+        launch(one, x.pointer)
+        assert.deepEqual(await one.download(x, Uint32Array), new Uint32Array(32).fill(1))
+        launch(one, x.pointer)
+        one.fill(x, 7)
+        await one.finished()
+      }, isWithin)
+      assert.deepEqual(
+        reports.map(({ message }) => message),
+        [],
+      )
+    })
+  }
+
+  it('so that one of another stream races with it, unless it waits', async () => {
+    for (const waits of [true, false]) {
+      const reports = await reported(([one, other], launch) => {
+        const x = one.bufferFrom(new Uint32Array(32))
+        if (waits) other.wait(one)
+        launch(other, x.pointer)
+        one.wait(other)
+      })
+      // What it reads before the upload is found besides.
+      const races = reports.filter(({ kind }) => kind === 'race')
+      assert.deepEqual(
+        races.map(({ first, second }) => [first?.stream, second.stream]),
+        waits ? [] : [['one', 'other']],
+      )
+    }
+  })
+
+  it('and as a node of a graph is not compared', async () => {
+    const reports = await reported(async ([one], launch) => {
+      const x = one.bufferFrom(new Uint32Array(32))
+      using graph = one.capture(() => launch(one, x.pointer))
+      using exec = graph.instantiate()
+      one.launch(exec)
+      assert.deepEqual(await one.download(x, Uint32Array), new Uint32Array(32).fill(1))
+    })
+    assert.deepEqual(
+      reports.map(({ message }) => message),
+      [],
+    )
+  })
 })
 
 describe('kernels of which the code runs', { skip: lacksNvrtc() }, () => {
