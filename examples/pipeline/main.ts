@@ -57,7 +57,8 @@ if (events?.right !== FRAMES || nothing === undefined || nothing.right === FRAME
 }
 
 function report(frame: number): void {
-  if ((frame + 1) % 8 === 0) console.log(`  frame ${String(frame + 1).padStart(2)} done at ${(clock() - begun).toFixed(1)} ms`)
+  if ((frame + 1) % 8 === 0)
+    console.log(`  frame ${String(frame + 1).padStart(2)} done at ${(clock() - begun).toFixed(1)} ms`)
 }
 
 function printTable(all: readonly Run[]): void {

@@ -63,6 +63,18 @@ const IN_SOURCE: Readonly<Record<string, readonly [text: string, ...Patterns]>> 
     /expected a "}"/,
     /to match this "\{" of line 1/,
   ],
+  'a semicolon is missing, and so is a name behind it': [
+    '__global__ void k(int *x) {\n  int a = 0\n  for (; a < 3; ++a) *x = a;\n  const int b = 2;\n  *x = b;\n}\n',
+    /own\.cu:3:3/,
+    /expected a ";"/,
+    MARKED,
+  ],
+  'a parenthesis is missing, and so is a name behind it': [
+    '__global__ void k(int *x) {\n  if (*x > 1 {\n    const int b = 2;\n    *x = b;\n  }\n}\n',
+    /own\.cu:2:14/,
+    /expected a "\)"/,
+    MARKED,
+  ],
   'a name is unknown': ['__global__ void k(int *x) { *x = y; }\n', /own\.cu:1:34/, /"y" is undefined/, MARKED],
   'a value has another type': [
     '__global__ void k(int *x) {\n  *x = "a";\n}\n',

@@ -63,6 +63,8 @@ const MOST_LINES = 24
 const BESIDE = 2
 const MOST_LIKE = 5
 const LONGEST_LINE = 200
+/** The characters of what a deadlock is: the way out comes last in it. */
+const LONGEST_REASON = 1000
 
 /** The text of a report. */
 export function messageOf(exploration: Omit<Exploration, 'message'>, hasFaults: boolean): string {
@@ -78,7 +80,7 @@ function textOf(exploration: Omit<Exploration, 'message'>, hasFaults: boolean): 
   if (disagreement === undefined) {
     return deadlock === undefined
       ? found
-      : `A wait can never end: ${cut(deadlock.outcome.value)} (${found})\n${replayIt(deadlock)}\n${excerpt(deadlock.listing, 'deadlock.listing')}`
+      : `A wait can never end: ${cut(deadlock.outcome.value, LONGEST_REASON)} (${found})\n${replayIt(deadlock)}\n${excerpt(deadlock.listing, 'deadlock.listing')}`
   }
   const { first, second, step, missing } = disagreement
   const counts = differing(first.listing.split('\n'), second.listing.split('\n'))
@@ -110,9 +112,9 @@ function brief({ kind, value, uncaught }: Outcome): string {
   return [`${kind} ${cut(value)}`, ...few(uncaught.map((error) => `uncaught ${cut(error)}`))].join('; ')
 }
 
-function cut(text: string): string {
+function cut(text: string, longest = LONGEST_LINE): string {
   const line = text.replaceAll(/\s+/g, ' ')
-  return line.length > LONGEST_LINE ? `${beginning(line, LONGEST_LINE - 3)}...` : line
+  return line.length > longest ? `${beginning(line, longest - 3)}...` : line
 }
 
 function few(lines: readonly string[]): readonly string[] {

@@ -181,7 +181,13 @@ function standing({ operations }: StepRecorder): string {
   const isDropped = ({ operation }: Known): boolean => operation.kind === SimOperationKind.HOST && operation.dropped
   const dropped = [...operations.values()].filter(isDropped).map(nameOf)
   const faults = dropped.length === 0 ? '' : `; a fault has dropped ${dropped.join(', ')}`
-  return `the program waits, and these stand: ${fronts.map(nameOf).join(', ') || 'none'}${faults}`
+  return `the program waits, and these stand: ${fronts.map(placeOf).join(', ') || 'none'}${faults}`
+}
+
+/** The name of an operation, with the line at which a latch or a wait for a promise was queued. */
+function placeOf(known: Known): string {
+  const { site } = known.operation
+  return site === undefined ? nameOf(known) : `${nameOf(known)}, of ${site}`
 }
 
 function nameOf({ what, nth, stream }: Known): string {

@@ -359,7 +359,7 @@ describe('a deadlock', () => {
     }
     const { verdict, deadlock, message } = await explore(latched)
     assert.equal(verdict, 'deadlock')
-    assert.match(deadlock?.outcome.value ?? '', /these stand: latch 1 on stream 1/)
+    assert.match(deadlock?.outcome.value ?? '', /these stand: latch 1 on stream 1, of .*explore\.test\.js:\d+/)
     assert.match(message, /replay\(program, '1:'\)/)
   })
 
@@ -371,9 +371,14 @@ describe('a deadlock', () => {
       second.launchHostFunc(() => first.synchronize())
       await simulation.devices[0]?.finished()
     }
-    const { verdict, deadlock } = await explore(mutual)
+    const { verdict, deadlock, message } = await explore(mutual)
     assert.equal(verdict, 'deadlock')
     assert.match(deadlock?.outcome.value ?? '', /ERR_DEADLOCK/)
+    assert.match(
+      message,
+      /Return from the host function first, or await finished\(\) instead \(found/,
+      'the way out is told',
+    )
   })
 
   it('is found where only some orders have it, and both orders are shown', async () => {
@@ -402,7 +407,7 @@ describe('a deadlock', () => {
     timeout: 60_000,
   }, async () => {
     const never: Readonly<Record<string, ExploredProgram>> = {
-      'latch 1 on stream 1$': (simulation) => {
+      'latch 1 on stream 1, of .*explore\\.test\\.js:\\d+$': (simulation) => {
         const [stream] = open(simulation, 1).streams as [Stream]
         latch(stream)
         return new Promise<void>((resolve) => void stream.launchHostFunc(resolve))
