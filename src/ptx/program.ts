@@ -129,6 +129,8 @@ export interface KernelProgram {
   readonly communicates: boolean
   /** Whether the kernel has copies in bulk, or others that an mbarrier counts. */
   readonly copiesAsynchronously: boolean
+  /** Whether the kernel has those, or `cp.async`, or `wgmma`: the checks then follow what it has waited for, and what it has fenced. */
+  readonly needsWaits: boolean
   /** Whether the kernel allocates memory by malloc, which later launches may use. */
   readonly allocates: boolean
   /** The functions in which a thread may wait for another one in a loop, in their own code or in what they call. */
@@ -186,6 +188,13 @@ const ASYNCHRONOUS = /^(?:cp\.(?:reduce\.)?async\.bulk|(?:st|red)\.async|tensorm
 
 function copiesAsynchronously({ body = [] }: PtxFunction): boolean {
   return body.some(({ opcode }) => ASYNCHRONOUS.test(opcode))
+}
+
+/** Instructions whose effects reach a thread, or memory, only once the program has waited for them or has fenced them. */
+const UNFINISHED = /^(?:cp\.async\.c[ag]|wgmma\.mma_async)\./
+
+function needsWaits(fn: PtxFunction): boolean {
+  return copiesAsynchronously(fn) || (fn.body ?? []).some(({ opcode }) => UNFINISHED.test(opcode))
 }
 
 function allocates({ body = [] }: PtxFunction): boolean {
@@ -314,6 +323,7 @@ class Preparation {
       readsClock: [...this.#reached.values()].some(({ fn }) => readsClock(fn)),
       communicates: [...this.#reached.values()].some(({ fn }) => communicates(fn)),
       copiesAsynchronously: [...this.#reached.values()].some(({ fn }) => copiesAsynchronously(fn)),
+      needsWaits: [...this.#reached.values()].some(({ fn }) => needsWaits(fn)),
       allocates: [...this.#reached.values()].some(({ fn }) => allocates(fn)),
       waiting,
       needsStack: stack > 0,

@@ -113,6 +113,37 @@ test('stores of other warps race with a product that no barrier stands before', 
   assert.deepEqual(found(first.text), [])
 })
 
+test('matrices that threads have stored, and no fence.proxy.async stands behind, are a finding', () => {
+  const found = (text: string): readonly (readonly [kind: string, message: string])[] => {
+    const all: KernelFinding[] = []
+    played({ ...first, text }, { checked: true, report: (finding) => all.push(finding) })
+    return all.map(({ kind, message }) => [kind, message])
+  }
+  const without = found(first.text.replace('fence.proxy.async;', ''))
+  assert.deepEqual([...new Set(without.map(([kind]) => kind))], ['missing-proxy-fence'])
+  assert.match(
+    without[0]?.[1] ?? '',
+    /wgmma reads byte \d+ of shared memory, which a thread has written without fence\.proxy\.async behind it.*'wgmma\.mma_async/,
+  )
+  // A fence behind the barrier is one, too, as compilers write it, and one of global memory is not.
+  assert.deepEqual(found(first.text.replace('fence.proxy.async; bar.sync 0;', 'bar.sync 0; fence.proxy.async;')), [])
+  assert.deepEqual(
+    [...new Set(found(first.text.replace('proxy.async;', 'proxy.async.global;')).map(([kind]) => kind))],
+    ['missing-proxy-fence'],
+  )
+  // Compilers put no fence behind cp.async.
+  const copies = first.text
+    .replace('ld.global.v4.b32 {%q0, %q1, %q2, %q3}, [%w];', '')
+    .replace('st.shared.v4.b32 [%u], {%q0, %q1, %q2, %q3};', 'cp.async.cg.shared.global [%u], [%w], 16;')
+    .replace('fence.proxy.async; bar.sync 0;', 'cp.async.wait_all; bar.sync 0;')
+  assert.match(copies, /cp\.async\.cg/)
+  assert.deepEqual(found(copies), [])
+  assert.deepEqual(
+    [...new Set(found(copies.replace('cp.async.wait_all;', '')).map(([kind]) => kind))],
+    ['unfinished-copy'],
+  )
+})
+
 describe('registers of a product', () => {
   const WAIT = 'wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 0;'
   const found = (text: string): readonly (readonly [kind: string, message: string])[] => {
