@@ -8,6 +8,7 @@ import {
   calleeOf,
   controlFlowOf,
   functionCalledBy,
+  type LiveRegisters,
   liveAtStart,
   regionFrom,
 } from './control-flow.js'
@@ -69,10 +70,10 @@ export interface PreparedFunction {
   readonly fn: PtxFunction
   readonly index: number
   readonly flow: ControlFlow
-  /** The registers that are needed at the start of each block of code: made once, since it takes long in a function of many blocks. */
-  readonly needed: readonly ReadonlySet<number>[]
+  /** The registers that are needed at the start of each block of code. */
+  readonly needed: LiveRegisters
   /** The registers of `needed` without those that all threads share. */
-  readonly live: readonly ReadonlySet<number>[]
+  readonly live: LiveRegisters
   readonly uniform: UniformRegisters
   readonly facts: RegisterFacts
   readonly call: CallLayout
@@ -261,13 +262,13 @@ class Preparation {
       const stops = fn.entry || stopping.has(name)
       const flow = this.#flowOf(fn, (call) => this.#callsOneOf(call, stopping))
       const needed = liveAtStart(flow)
-      const uniform = this.options.isStepped ? NO_UNIFORM_REGISTERS : uniformRegisters(flow, needed[0] ?? new Set())
-      const live = needed.map((each) => new Set([...each].filter((id) => !uniform.uniform.has(id))))
+      const uniform = this.options.isStepped ? NO_UNIFORM_REGISTERS : uniformRegisters(flow, needed.at(0))
+      const live = needed.without(uniform.uniform)
       const own = this.#stopsOf(fn, flow, stops)
       hasMeetings ||= own.some(({ kind }) => kind === 'meeting' || kind === 'return')
       const saved = new Set<number>()
       for (const { block } of own) {
-        for (const id of live[block] ?? []) saved.add(id)
+        live.forEach(block, (id) => saved.add(id))
       }
       const call = callLayout(fn)
       const frame = frameLayout(fn, fn.entry ? cellsEnd : call.end, saved)
