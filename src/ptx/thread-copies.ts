@@ -27,8 +27,8 @@ interface Arrival {
 }
 
 export class ThreadCopies {
-  /** The latest copy to each word of shared memory. A copy has whole words, at a place that is a multiple of its size. */
-  readonly #words: (ThreadCopy | undefined)[] = []
+  /** The latest copy to each word of shared memory that has one. A copy has whole words, at a place that is a multiple of its size. */
+  readonly #words = new Map<number, ThreadCopy>()
   readonly #threads = new Map<number, Progress>()
   /** The arrivals at each mbarrier, by its location, that count copies which may be under way. */
   readonly #arrivals = new Map<number, Arrival[]>()
@@ -44,7 +44,7 @@ export class ThreadCopies {
 
   add(address: number, bytes: number, thread: number, at: Decoded): void {
     const copy = { thread, at, number: this.#progressOf(thread).made++ }
-    for (let word = address >> 2; word < (address + bytes) >> 2; word++) this.#words[word] = copy
+    for (let word = address >> 2; word < (address + bytes) >> 2; word++) this.#words.set(word, copy)
   }
 
   /** Ends a group of copies of a thread. */
@@ -93,10 +93,11 @@ export class ThreadCopies {
   /** The copies to these bytes that are under way, which are forgotten. */
   take(address: number, bytes: number): readonly ThreadCopy[] {
     const found: ThreadCopy[] = []
+    if (this.#words.size === 0) return found
     for (let word = address >> 2; word < (address + bytes + 3) >> 2; word++) {
-      const copy = this.#words[word]
+      const copy = this.#words.get(word)
       if (copy === undefined) continue
-      this.#words[word] = undefined
+      this.#words.delete(word)
       const isDone = copy.number < this.#progressOf(copy.thread).done
       if (!isDone && !found.includes(copy)) found.push(copy)
     }

@@ -173,16 +173,6 @@ export class UnfinishedCopies {
     const message = `${isCopy ? 'A copy' : 'wgmma'} reads byte ${offset + first} of shared memory, which a thread has written without fence.proxy.async behind it`
     this.reports.find('missing-proxy-fence', message, [thread], at, owner)
   }
-
-  /** Reports copies from the shared memory of a block that ends. */
-  ended(resident: Resident): void {
-    for (const copy of resident.unfinished?.copies ?? []) {
-      if (!copy.isRead || copy.mbarrier !== undefined) continue
-      const message =
-        'The block ends while a copy from its shared memory is under way: wait for it by cp.async.bulk.wait_group.read 0'
-      this.reports.find('unfinished-copy', message, [copy.thread], copy.at, resident)
-    }
-  }
 }
 
 function codeOf(at: Decoded | undefined): string | undefined {

@@ -51,14 +51,15 @@ test('shared memory that is read before the phase of the mbarrier is a finding, 
   assert.deepEqual(kindsOf(program([...start, '@%first st.shared.u32 [%smem+512], 1;', waitFor()])), [])
 })
 
-test('the source of a store that is written before wait_group.read is a finding, and so is an end before it', () => {
+test('the source of a store that is written before wait_group.read is a finding, and an end before it is none', () => {
   beginText()
   const start = [fill(512), `@%first ${STORE} [%out], [%smem], 512;`, '@%first cp.async.bulk.commit_group;']
   const write = '@%first st.shared.u32 [%smem+4], 1;'
   const wait = '@%first cp.async.bulk.wait_group.read 0;'
   assert.deepEqual(kindsOf(program([...start, write, wait])), ['unfinished-copy'])
   assert.deepEqual(kindsOf(program([...start, wait, write])), [])
-  assert.deepEqual(kindsOf(program(start)), ['unfinished-copy'])
+  // An H200 keeps the shared memory of a block that has ended until its stores have read it, and DeepGEMM relies on that.
+  assert.deepEqual(kindsOf(program(start)), [])
   assert.deepEqual(kindsOf(program([...start, '@%first cp.async.bulk.wait_group.read 1;', write, wait])), [
     'unfinished-copy',
   ])
