@@ -23,7 +23,7 @@ export class CopiesOfBlock {
   readonly copies = new Set<UnfinishedCopy>()
   /** The number of groups that each thread has committed. */
   readonly groups = new Map<number, number>()
-  /** Those by cp.async. */
+  /** The copies by cp.async. */
   readonly ofThreads = new ThreadCopies()
   /** How the bytes were written that threads have written since the latest fence.proxy.async. */
   written: Uint8Array | undefined

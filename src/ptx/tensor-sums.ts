@@ -75,7 +75,7 @@ function productOfIntegers({ columns, k, a, b, sums, saturates }: Product): Int3
   return result
 }
 
-/** Where the elements of a matrix lie, and their exponents: that of a denormal number is the least one, and that of zero lies below all. */
+/** The elements of a matrix where sums are made of them, with their exponents: that of a denormal number is the least one, and that of zero lies below all. */
 interface Numbers {
   readonly values: Float64Array
   readonly exponents: Int32Array
@@ -227,7 +227,7 @@ export function sumsOfFloats(product: FloatProduct): Float32Array {
   exact.set(sums)
   if (lanes !== undefined) lanes.run(fraction, leastExponent, LEAST_TOP)
   else sumOneByOne(exact, x, y, columns, k, fraction, leastExponent)
-  if (xSpecial.size > 0 || ySpecial.size > 0 || !sums.every(Number.isFinite)) {
+  if (xSpecial.size > 0 || ySpecial.size > 0 || !areFinite(sums)) {
     for (let at = 0; at < exact.length; at++) {
       const [row, column] = [Math.floor(at / columns), at % columns]
       const before = sums[at] ?? 0
@@ -239,6 +239,11 @@ export function sumsOfFloats(product: FloatProduct): Float32Array {
     }
   }
   return type === 'f16' ? nearestHalves(exact) : cutOff(exact, fraction < FRACTION ? ~0x3ff : -1)
+}
+
+function areFinite(values: FloatProduct['sums']): boolean {
+  for (let at = 0; at < values.length; at++) if (!Number.isFinite(values[at])) return false
+  return true
 }
 
 /** Replaces sums by those with the products added, as `sumsInLanes` does four at a time. The elements of each column are together. */
