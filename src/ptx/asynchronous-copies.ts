@@ -51,6 +51,9 @@ export class AsynchronousCopies {
     this.#words = operandWords(at)
     const { pattern, opcode } = at.form
     if (opcode === 'tensormap') this.#changeMap()
+    else if (pattern === 'cp.async.commit_group') this.unfinished.ofThread(thread, 'commit')
+    else if (pattern === 'cp.async.wait_all') this.unfinished.ofThread(thread, 'wait')
+    else if (pattern === 'cp.async.wait_group') this.unfinished.ofThread(thread, { left: this.#integer('a') })
     else if (pattern.includes('.commit_group')) this.unfinished.commit(thread)
     else if (pattern.includes('.wait_group'))
       this.unfinished.waitForGroups(thread, this.#integer('c'), at.modifiers['read'] !== undefined)

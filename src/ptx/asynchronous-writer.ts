@@ -97,8 +97,9 @@ export class AsynchronousWriter {
     body.release('i32', part)
   }
 
-  /** Writes a fence between the accesses of threads and those of asynchronous copies, which only the checks notice. */
-  proxyFence(): void {
-    if (this.writer.context.checked) this.#body.call(this.writer.context.runtime('proxyFence'))
+  /** Writes a fence between the accesses of threads to shared memory and those of asynchronous copies, which only the checks notice. */
+  proxyFence({ modifiers }: Decoded): void {
+    if (this.writer.context.checked && modifiers['space'] !== 'global')
+      this.#body.call(this.writer.context.runtime('proxyFence'))
   }
 }

@@ -219,8 +219,50 @@ function receivedBy(decoded: Decoded): readonly Register[] {
   return accessesOf(decoded).writes
 }
 
+/** The registers that live at the start of each block. A long kernel has thousands of blocks and of registers, so that sets are made where one is asked for. */
+export class LiveRegisters {
+  readonly #sets = new Map<number, ReadonlySet<number>>()
+
+  /**
+   * @param bits A bit for each register, by blocks
+   * @param left The registers that do not count
+   */
+  constructor(
+    private readonly bits: readonly Uint32Array[],
+    private readonly left: { has(id: number): boolean } = new Set(),
+  ) {}
+
+  get blocks(): number {
+    return this.bits.length
+  }
+
+  at(block: number): ReadonlySet<number> {
+    const known = this.#sets.get(block)
+    if (known !== undefined) return known
+    const set = new Set<number>()
+    this.forEach(block, (id) => set.add(id))
+    this.#sets.set(block, set)
+    return set
+  }
+
+  forEach(block: number, visit: (id: number) => void): void {
+    const words = this.bits[block] ?? new Uint32Array()
+    for (let index = 0; index < words.length; index++) {
+      for (let word = words[index] ?? 0; word !== 0; word &= word - 1) {
+        const id = 32 * index + 31 - Math.clz32(word & -word)
+        if (!this.left.has(id)) visit(id)
+      }
+    }
+  }
+
+  /** The same without some registers. */
+  without(left: { has(id: number): boolean }): LiveRegisters {
+    return new LiveRegisters(this.bits, left)
+  }
+}
+
 /** The registers that are needed at the start of each block, before it receives anything. */
-export function liveAtStart({ fn, blocks }: ControlFlow): readonly ReadonlySet<number>[] {
+export function liveAtStart({ fn, blocks }: ControlFlow): LiveRegisters {
   const words = (fn.registers.length + 31) >>> 5
   const facts = blocks.map((block) => {
     const [uses, kills] = [new Uint32Array(words), new Uint32Array(words)]
@@ -285,14 +327,7 @@ export function liveAtStart({ fn, blocks }: ControlFlow): readonly ReadonlySet<n
       next = Math.min(next, place[from] ?? next)
     }
   }
-  return facts.map(({ live }) => {
-    const set = new Set<number>()
-    live.forEach((word, index) => {
-      // Most words are 0: the lowest bit that is set is taken away until none is left.
-      for (let left = word; left !== 0; left &= left - 1) set.add(32 * index + 31 - Math.clz32(left & -left))
-    })
-    return set
-  })
+  return new LiveRegisters(facts.map(({ live }) => live))
 }
 
 /** The blocks that are reached from an entry without stopping, and how they nest. */

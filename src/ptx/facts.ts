@@ -117,12 +117,12 @@ function dynamicShared({ text, functions }: KernelProgram, name: string): boolea
 /** The most words of registers that live at the start of a block of code. */
 function pressureOf({ kernel }: KernelProgram): number {
   let most = 0
-  for (const live of kernel.needed) {
+  for (let block = 0; block < kernel.needed.blocks; block++) {
     let words = 0
-    for (const id of live) {
+    kernel.needed.forEach(block, (id) => {
       const bits = bitsOf(kernel.fn.registers[id]?.type ?? 'b32')
       words += bits === 1 ? 0 : Math.max(1, bits / 32)
-    }
+    })
     most = Math.max(most, words)
   }
   // The assembler needs a few more registers within blocks of code than live at their starts.

@@ -107,8 +107,8 @@ export class FlowWriter {
    */
   #isFruitless(blocks: ReadonlySet<number>, header: number): boolean {
     const { flow, needed } = this.parts.fn
-    const kept = needed[header]
-    const isKept = ({ id }: Register): boolean => kept?.has(id) !== false
+    const kept = needed.at(header)
+    const isKept = ({ id }: Register): boolean => kept.has(id)
     return [...blocks].every((block) =>
       flow.blocks[block]?.instructions.every((decoded) => !accessesOf(decoded).writes.some(isKept)),
     )

@@ -16,6 +16,8 @@ import { TextureWriter } from './texture-writer.js'
 import type { ValueWriter } from './value-writer.js'
 import type { FunctionBody } from './wasm-encoder.js'
 
+/** The ends of groups of cp.async and the waits for them, which only the checks notice. */
+const GROUPS_OF_COPIES = /^cp\.async\.(?:commit_group|wait_group|wait_all)/
 /** The fences that order accesses for other blocks, too. */
 const FENCE_OF_BLOCKS = /^(?:membar\.(?:gl|sys)|fence\.(?!proxy|mbarrier).*(?:cluster|gpu|sys))/
 /** The formula of a * b + c for a product that is exact unless it is very small or large: then fusing changes nothing. */
@@ -58,8 +60,9 @@ export class InstructionWriter {
     const { meaning } = decoded.form
     if (meaning.kind === 'formula') this.#formula(decoded, meaning.formula(decoded.modifiers), meaning.arithmetic)
     else if (meaning.kind === 'code') this.#code(meaning.code, decoded)
-    else if (this.writer.context.checked && FENCE_OF_BLOCKS.test(decoded.instruction.opcode)) {
-      this.#body.call(this.writer.context.runtime('fence'))
+    else if (this.writer.context.checked) {
+      if (FENCE_OF_BLOCKS.test(decoded.instruction.opcode)) this.#body.call(this.writer.context.runtime('fence'))
+      else if (GROUPS_OF_COPIES.test(decoded.instruction.opcode)) this.#asynchronous.write(decoded)
     }
   }
 
@@ -112,7 +115,7 @@ export class InstructionWriter {
     copy: (decoded) => this.#accesses.copy(decoded),
     mbarrier: (decoded) => this.#mbarriers.write(decoded),
     asynchronous: (decoded) => this.#asynchronous.write(decoded),
-    proxy: () => this.#asynchronous.proxyFence(),
+    proxy: (decoded) => this.#asynchronous.proxyFence(decoded),
     mapa: (decoded) => this.#asynchronous.mapa(decoded),
     getctarank: (decoded) => this.#asynchronous.getctarank(decoded),
     nanosleep: (decoded) => {

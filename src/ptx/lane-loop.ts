@@ -80,7 +80,7 @@ export class LaneLoop {
     if (states !== undefined) body.write(i32(SLICE), set(fuel))
     if (stop.kind === 'start') {
       this.stops.clearUndefined(stop.block)
-      for (const id of parts.fn.live[stop.block] ?? []) lanes.clear(id)
+      for (const id of parts.fn.live.at(stop.block)) lanes.clear(id)
     } else {
       body.write(i32(0), set(failed))
       for (const [id, offset] of this.stops.savedAt(stop.block)) lanes.restore(id, offset, failed)

@@ -49,7 +49,7 @@ export class LaneShapes {
     this.#hasLocal = localBytes > 0 || fn.fn.body?.some(({ opcode }) => opcode.startsWith('alloca')) === true
     for (const id of uniform.keys()) this.#shapes.set(id, 0)
     for (const [id, { stride }] of strided) this.#shapes.set(id, this.#isInteger(id) ? stride : 'lanes')
-    for (const id of fn.live[0] ?? []) this.#join(id, 0)
+    for (const id of fn.live.at(0)) this.#join(id, 0)
     while (this.#pass(fn.flow)) {}
   }
 

@@ -79,12 +79,8 @@ export class LaunchRunTime implements RunTime {
     this.#textures = new TextureAccesses(options.textures)
     this.#textureHost = new LaunchTextures(this, code, reports)
     const { checked } = code.options
-    const { copiesAsynchronously } = code.program
-    this.unfinished = new UnfinishedCopies(
-      code,
-      reports,
-      checked && copiesAsynchronously && options.report !== undefined,
-    )
+    const { needsWaits } = code.program
+    this.unfinished = new UnfinishedCopies(code, reports, checked && needsWaits && options.report !== undefined)
     this.#copies = new AsynchronousCopies(code, reports, this, this.unfinished)
     this.#cluster = new ClusterMemory(space, reports)
   }

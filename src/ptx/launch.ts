@@ -321,10 +321,7 @@ export class KernelLaunch {
     }
     const done = end === 'ended'
     this.#runner.account(resident)
-    if (done) {
-      this.#reports.reportEarlyReads(resident)
-      this.#runTime.unfinished.ended(resident)
-    }
+    if (done) this.#reports.reportEarlyReads(resident)
     this.#blocks.turnEnded(index, done)
     this.#lookForDeadlock(done || this.#turns.moved ? undefined : resident)
   }

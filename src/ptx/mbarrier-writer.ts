@@ -26,9 +26,16 @@ export class MbarrierWriter {
    * are missing (40 to 62, signed), and the parity of the phase (63).
    */
   write(decoded: Decoded): void {
-    // Copies count as an additional arrival unless the opcode says noinc. They are done already here, so neither changes anything.
-    if (decoded.form.opcode === 'cp' && decoded.modifiers['noinc'] === undefined) return
     const body = this.#body
+    // Copies count as an additional arrival unless the opcode says noinc. They are done already here, so neither changes anything.
+    if (decoded.form.opcode === 'cp' && decoded.modifiers['noinc'] === undefined) {
+      if (!this.writer.context.checked) return
+      // The checks note that the mbarrier counts the copies.
+      const access = SHADOW.read | SHADOW.written | SHADOW.atomic
+      const space = decoded.modifiers['space'] === undefined ? 'generic' : 'shared'
+      body.release('i32', this.addresses.locate(operandOf(decoded, 'a'), space, 8, access, decoded))
+      return
+    }
     const operation = decoded.modifiers['op'] ?? 'arrive'
     const operand = operandOf(decoded, 'a')
     const given = decoded.modifiers['space']

@@ -8,6 +8,7 @@ import {
   calleeOf,
   controlFlowOf,
   functionCalledBy,
+  type LiveRegisters,
   liveAtStart,
   regionFrom,
 } from './control-flow.js'
@@ -69,10 +70,10 @@ export interface PreparedFunction {
   readonly fn: PtxFunction
   readonly index: number
   readonly flow: ControlFlow
-  /** The registers that are needed at the start of each block of code: made once, since it takes long in a function of many blocks. */
-  readonly needed: readonly ReadonlySet<number>[]
+  /** The registers that are needed at the start of each block of code. */
+  readonly needed: LiveRegisters
   /** The registers of `needed` without those that all threads share. */
-  readonly live: readonly ReadonlySet<number>[]
+  readonly live: LiveRegisters
   readonly uniform: UniformRegisters
   readonly facts: RegisterFacts
   readonly call: CallLayout
@@ -129,6 +130,8 @@ export interface KernelProgram {
   readonly communicates: boolean
   /** Whether the kernel has copies in bulk, or others that an mbarrier counts. */
   readonly copiesAsynchronously: boolean
+  /** Whether the kernel has those, or `cp.async`, or `wgmma`: the checks then follow what it has waited for, and what it has fenced. */
+  readonly needsWaits: boolean
   /** Whether the kernel allocates memory by malloc, which later launches may use. */
   readonly allocates: boolean
   /** The functions in which a thread may wait for another one in a loop, in their own code or in what they call. */
@@ -186,6 +189,13 @@ const ASYNCHRONOUS = /^(?:cp\.(?:reduce\.)?async\.bulk|(?:st|red)\.async|tensorm
 
 function copiesAsynchronously({ body = [] }: PtxFunction): boolean {
   return body.some(({ opcode }) => ASYNCHRONOUS.test(opcode))
+}
+
+/** Instructions whose effects reach a thread, or memory, only once the program has waited for them or has fenced them. */
+const UNFINISHED = /^(?:cp\.async\.c[ag]|wgmma\.mma_async)\./
+
+function needsWaits(fn: PtxFunction): boolean {
+  return copiesAsynchronously(fn) || (fn.body ?? []).some(({ opcode }) => UNFINISHED.test(opcode))
 }
 
 function allocates({ body = [] }: PtxFunction): boolean {
@@ -252,13 +262,13 @@ class Preparation {
       const stops = fn.entry || stopping.has(name)
       const flow = this.#flowOf(fn, (call) => this.#callsOneOf(call, stopping))
       const needed = liveAtStart(flow)
-      const uniform = this.options.isStepped ? NO_UNIFORM_REGISTERS : uniformRegisters(flow, needed[0] ?? new Set())
-      const live = needed.map((each) => new Set([...each].filter((id) => !uniform.uniform.has(id))))
+      const uniform = this.options.isStepped ? NO_UNIFORM_REGISTERS : uniformRegisters(flow, needed.at(0))
+      const live = needed.without(uniform.uniform)
       const own = this.#stopsOf(fn, flow, stops)
       hasMeetings ||= own.some(({ kind }) => kind === 'meeting' || kind === 'return')
       const saved = new Set<number>()
       for (const { block } of own) {
-        for (const id of live[block] ?? []) saved.add(id)
+        live.forEach(block, (id) => saved.add(id))
       }
       const call = callLayout(fn)
       const frame = frameLayout(fn, fn.entry ? cellsEnd : call.end, saved)
@@ -314,6 +324,7 @@ class Preparation {
       readsClock: [...this.#reached.values()].some(({ fn }) => readsClock(fn)),
       communicates: [...this.#reached.values()].some(({ fn }) => communicates(fn)),
       copiesAsynchronously: [...this.#reached.values()].some(({ fn }) => copiesAsynchronously(fn)),
+      needsWaits: [...this.#reached.values()].some(({ fn }) => needsWaits(fn)),
       allocates: [...this.#reached.values()].some(({ fn }) => allocates(fn)),
       waiting,
       needsStack: stack > 0,

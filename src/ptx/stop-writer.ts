@@ -49,7 +49,7 @@ function findEntryRegisters({ fn, flow, live }: PreparedFunction, { block, isSta
     if (terminator.kind === 'switch' && terminator.index.kind === 'register') used.add(terminator.index.register.id)
     if ('at' in terminator) for (const { id } of accessesOf(terminator.at).reads) used.add(id)
   }
-  const saved = live[block] ?? new Set<number>()
+  const saved = live.at(block)
   // What a function returns is read where it ends, and is not looked for there.
   if (isStart || !fn.entry) return { used: new Set([...used, ...saved]), kept: new Set() }
   return { used, kept: new Set([...saved].filter((id) => !written.has(id))) }
@@ -58,7 +58,7 @@ function findEntryRegisters({ fn, flow, live }: PreparedFunction, { block, isSta
 /** The registers that a continuation takes: those that live at its block, but for those that stay saved. */
 export function continued(fn: PreparedFunction, block: number, entry: EntryPlace): readonly number[] {
   const { used, kept } = entryRegisters(fn, entry)
-  return [...(fn.live[block] ?? [])].filter((id) => used.has(id) || !kept.has(id))
+  return [...fn.live.at(block)].filter((id) => used.has(id) || !kept.has(id))
 }
 
 /** The type of the function with the code from a block on, for one thread. */
@@ -107,7 +107,7 @@ export class StopWriter {
   /** Sets registers that are read before they are written to zero, for every thread. */
   clearUndefined(block: number): void {
     const { fn, values } = this.parts
-    for (const id of fn.live[block] ?? []) {
+    for (const id of fn.live.at(block)) {
       const type = values.typeOfId(id)
       if (type === 'i32') values.body.i32(0)
       else if (type === 'i64') values.body.i64(0n)
@@ -131,7 +131,7 @@ export class StopWriter {
   /** The registers that the code from a block on needs, with their offsets in the frame. */
   savedAt(block: number): readonly (readonly [id: number, offset: number])[] {
     const { fn, entry } = this.parts
-    return [...(fn.live[block] ?? [])].flatMap((id) => {
+    return [...fn.live.at(block)].flatMap((id) => {
       const offset = fn.frame.saved.get(id)
       const isUsed = entry === undefined || entryRegisters(fn, entry).used.has(id)
       return offset === undefined || !isUsed ? [] : [[id, offset] as const]
@@ -283,7 +283,7 @@ export class StopWriter {
 
   #save(block: number): void {
     const { fn, values, lanes, entry } = this.parts
-    for (const id of fn.live[block] ?? []) {
+    for (const id of fn.live.at(block)) {
       const register = fn.fn.registers[id]
       const offset = fn.frame.saved.get(id)
       if (entry !== undefined && entryRegisters(fn, entry).kept.has(id)) continue

@@ -5,7 +5,9 @@
  * among them, where the exponent of a product is the sum of its factors' exponents, and what lies below the unit is cut off from each. Then they are
  * added exactly, and the sum is cut off to an f32, or rounded to the nearest f16.
  */
+
 import { bf16Value, E4M3, E5M2, halfBits, halfValue, smallValue, tf32Value } from './numbers.js'
+import { sumsInLanes } from './tensor-sum-lanes.js'
 import { floatOfBits } from './warp-operations.js'
 
 export interface Factor {
@@ -73,15 +75,14 @@ function productOfIntegers({ columns, k, a, b, sums, saturates }: Product): Int3
   return result
 }
 
-/** The elements of a matrix as numbers, those of each sum together. */
+/** The elements of a matrix where sums are made of them, with their exponents: that of a denormal number is the least one, and that of zero lies below all. */
 interface Numbers {
   readonly values: Float64Array
-  /** The exponents of the elements: that of a denormal number is the least one, and that of zero lies below all. */
   readonly exponents: Int32Array
-  /** Whether each row of a, or column of b, has an infinity or a NaN. */
-  readonly isSpecial: Uint8Array
 }
 
+/** The exponent of an infinity or a NaN. */
+const BEYOND = 1024
 /** The exponent of a factor that is zero. */
 const NONE = -4096
 /** The least that the greatest exponent of a sum counts as. */
@@ -142,23 +143,45 @@ function valuesOf({ type: name, bytes, isNegative }: Factor): Float64Array {
   return values
 }
 
-function numbersOf(values: Float64Array, type: string, k: number): Numbers {
+/**
+ * Puts the elements of a matrix, of which those of each sum are together, where sums are made of them: in that order, or all at one place along k together.
+ * Returns the rows of a, or columns of b, that have an infinity or a NaN.
+ */
+function placeNumbers(
+  from: Float64Array,
+  type: string,
+  k: number,
+  { values, exponents }: Numbers,
+  isAcross: boolean,
+): ReadonlySet<number> {
   const { leastExponent } = floatType(type)
-  const exponents = new Int32Array(values.length)
-  const isSpecial = new Uint8Array(values.length / k)
-  for (let index = 0; index < values.length; index++) {
-    const value = values[index] ?? 0
-    exponents[index] = value === 0 ? NONE : Math.max(exponentOf(value), leastExponent)
-    if (!Number.isFinite(value)) isSpecial[Math.floor(index / k)] = 1
+  const special = new Set<number>()
+  const lines = from.length / k
+  for (let line = 0, index = 0; line < lines; line++) {
+    for (let along = 0; along < k; along++, index++) {
+      const value = from[index] ?? 0
+      const at = isAcross ? along * lines + line : index
+      const exponent = exponentOf(value)
+      values[at] = value
+      exponents[at] = value === 0 ? NONE : Math.max(exponent, leastExponent)
+      if (exponent === BEYOND) special.add(line)
+    }
   }
-  return { values, exponents, isSpecial }
+  return special
+}
+
+function halvesOf(sums: Int32Array): Float32Array {
+  const { value } = floatType('f16')
+  const halves = new Float32Array(sums.length)
+  for (let at = 0; at < sums.length; at++) halves[at] = value(sums[at] ?? 0)
+  return halves
 }
 
 function productOfFloats({ columns, k, type, a, b, sums }: Product): Int32Array {
   const factors = { a: valuesOf(a), b: valuesOf(b), aType: a.type, bType: b.type }
   // Factors of eight bits have a shorter sum, and so has the result.
   const fraction = bytesOf(a.type) === 1 ? FRACTION_OF_EIGHT : FRACTION
-  const before = type === 'f16' ? Float32Array.from(sums, floatType(type).value) : new Float32Array(sums.buffer)
+  const before = type === 'f16' ? halvesOf(sums) : new Float32Array(sums.buffer)
   const results = sumsOfFloats({ ...factors, columns, k, type, fraction, sums: before })
   const bits = new Int32Array(results.buffer)
   for (let at = 0; at < bits.length; at++) {
@@ -191,38 +214,63 @@ export interface FloatProduct {
 /** The sums of products of floats, row by row. */
 export function sumsOfFloats(product: FloatProduct): Float32Array {
   const { columns, k, type, sums, fraction = FRACTION } = product
-  const [x, y] = [numbersOf(product.a, product.aType, k), numbersOf(product.b, product.bType, k)]
-  const [xs, ys, xExponents, yExponents] = [x.values, y.values, x.exponents, y.exponents]
-  const { leastExponent } = floatType(type)
-  const exact = new Float64Array(sums.length)
   const rows = sums.length / columns
-  for (let row = 0; row < rows; row++) {
-    const left = row * k
-    for (let column = 0; column < columns; column++) {
-      const at = row * columns + column
-      const right = column * k
+  const lanes = sumsInLanes(rows, columns, k)
+  const isAcross = lanes !== undefined
+  const place = (length: number): Numbers => ({ values: new Float64Array(length), exponents: new Int32Array(length) })
+  const x: Numbers = lanes ? { values: lanes.x, exponents: lanes.xExponents } : place(rows * k)
+  const y: Numbers = lanes ? { values: lanes.y, exponents: lanes.yExponents } : place(columns * k)
+  const xSpecial = placeNumbers(product.a, product.aType, k, x, false)
+  const ySpecial = placeNumbers(product.b, product.bType, k, y, isAcross)
+  const { leastExponent } = floatType(type)
+  const exact = lanes?.sums ?? new Float64Array(sums.length)
+  exact.set(sums)
+  if (lanes !== undefined) lanes.run(fraction, leastExponent, LEAST_TOP)
+  else sumOneByOne(exact, x, y, columns, k, fraction, leastExponent)
+  if (xSpecial.size > 0 || ySpecial.size > 0 || !areFinite(sums)) {
+    for (let at = 0; at < exact.length; at++) {
+      const [row, column] = [Math.floor(at / columns), at % columns]
       const before = sums[at] ?? 0
-      if (x.isSpecial[row] === 1 || y.isSpecial[column] === 1 || !Number.isFinite(before)) {
-        let sum = before
-        for (let index = 0; index < k; index++) sum += (xs[left + index] ?? 0) * (ys[right + index] ?? 0)
-        exact[at] = sum
-        continue
-      }
-      let top = before === 0 ? LEAST_TOP : Math.max(exponentOf(before), leastExponent)
-      for (let index = 0; index < k; index++) {
-        const exponent = (xExponents[left + index] ?? 0) + (yExponents[right + index] ?? 0)
-        if (exponent > top) top = exponent
-      }
-      const scale = powerOfTwo(fraction - top)
-      let sum = Math.trunc(before * scale)
-      // A scaled product is less than 2^28, and fits into 32 bits.
-      for (let index = 0; index < k; index++) {
-        sum += ((xs[left + index] ?? 0) * (ys[right + index] ?? 0) * scale) | 0
-      }
-      exact[at] = sum / scale
+      if (!xSpecial.has(row) && !ySpecial.has(column) && Number.isFinite(before)) continue
+      let sum = before
+      for (let index = 0; index < k; index++)
+        sum += (product.a[row * k + index] ?? 0) * (product.b[column * k + index] ?? 0)
+      exact[at] = sum
     }
   }
   return type === 'f16' ? nearestHalves(exact) : cutOff(exact, fraction < FRACTION ? ~0x3ff : -1)
+}
+
+function areFinite(values: FloatProduct['sums']): boolean {
+  for (let at = 0; at < values.length; at++) if (!Number.isFinite(values[at])) return false
+  return true
+}
+
+/** Replaces sums by those with the products added, as `sumsInLanes` does four at a time. The elements of each column are together. */
+function sumOneByOne(
+  sums: Float64Array,
+  { values: xs, exponents: xExponents }: Numbers,
+  { values: ys, exponents: yExponents }: Numbers,
+  columns: number,
+  k: number,
+  fraction: number,
+  leastExponent: number,
+): void {
+  for (let at = 0; at < sums.length; at++) {
+    const left = Math.floor(at / columns) * k
+    const right = (at % columns) * k
+    const before = sums[at] ?? 0
+    let top = before === 0 ? LEAST_TOP : Math.max(exponentOf(before), leastExponent)
+    for (let index = 0; index < k; index++) {
+      const exponent = (xExponents[left + index] ?? 0) + (yExponents[right + index] ?? 0)
+      if (exponent > top) top = exponent
+    }
+    const scale = powerOfTwo(fraction - top)
+    let sum = Math.trunc(before * scale)
+    // A scaled product is less than 2^28, and fits into 32 bits.
+    for (let index = 0; index < k; index++) sum += ((xs[left + index] ?? 0) * (ys[right + index] ?? 0) * scale) | 0
+    sums[at] = sum / scale
+  }
 }
 
 const POWERS = Float64Array.from({ length: 1024 }, (_, index) => 2 ** (index - 512))
@@ -230,7 +278,7 @@ const powerOfTwo = (exponent: number): number => POWERS[exponent + 512] ?? 0
 
 /** The f32 to which sums are cut off, of which the bits in `kept` count: a zero has no sign, and a sum beyond all f32 is infinite. */
 function cutOff(exact: Float64Array, kept: number): Float32Array {
-  const results = Float32Array.from(exact)
+  const results = new Float32Array(exact)
   const bits = new Int32Array(results.buffer)
   for (let at = 0; at < exact.length; at++) {
     const size = Math.abs(exact[at] ?? 0)
@@ -244,11 +292,14 @@ function cutOff(exact: Float64Array, kept: number): Float32Array {
 
 /** The f16 next to sums, of two the even one: a zero has no sign. */
 function nearestHalves(exact: Float64Array): Float32Array {
-  return Float32Array.from(exact, (value) => {
-    if (!Number.isFinite(value)) return value
+  const results = new Float32Array(exact)
+  for (let at = 0; at < exact.length; at++) {
+    const value = exact[at] ?? 0
+    if (!Number.isFinite(value)) continue
     // A sum with a number whose last bit is that of the f16 is rounded there.
     const shift = 1.5 * powerOfTwo(Math.max(exponentOf(value), -14) + 42)
     const nearest = value + shift - shift
-    return Math.abs(nearest) > 65504 ? Math.sign(nearest) * Number.POSITIVE_INFINITY : nearest + 0
-  })
+    results[at] = Math.abs(nearest) > 65504 ? Math.sign(nearest) * Number.POSITIVE_INFINITY : nearest + 0
+  }
+  return results
 }

@@ -1,8 +1,9 @@
 /**
  * Asynchronous copies that a program has not waited for. Copies are carried out at once; under the checks, what a copy reads or writes in shared memory
- * counts as under way until a thread has waited for the mbarrier that counts it, or for the group of its thread.
+ * counts as under way until a thread has waited for the mbarrier that counts it, or for the group of its thread. Copies in bulk and `wgmma` go through
+ * another proxy than threads, and see what those have written only behind a fence.
  */
-import { CopiesOfBlock } from './copies-of-block.js'
+import { CopiesOfBlock, WRITTEN } from './copies-of-block.js'
 import { type Decoded, describeInstruction } from './decoding.js'
 import type { KernelCode } from './kernel-code.js'
 import type { LaunchReports } from './launch-reports.js'
@@ -57,8 +58,11 @@ export class UnfinishedCopies {
     }
     if (source !== destination) add(source, true)
     add(destination, false)
+    if (destination?.owner !== undefined) {
+      copiesOf(destination.owner)?.written?.fill(0, destination.offset, destination.offset + byteLength)
+    }
     if (source?.owner !== undefined && source !== destination)
-      this.#checkProxy(source.owner, source.offset, byteLength, at, thread)
+      this.#checkProxy(source.owner, source.offset, byteLength, at, thread, true)
   }
 
   commit(thread: number): void {
@@ -77,12 +81,21 @@ export class UnfinishedCopies {
     }
   }
 
+  /** Notes that a thread ends a group of its cp.async, or waits for groups: for all copies, or for all groups but the latest so many. */
+  ofThread(thread: number, what: 'commit' | 'wait' | { readonly left: number }): void {
+    const own = this.isOn ? copiesOf(this.reports.current)?.ofThreads : undefined
+    if (what === 'commit') own?.commit(thread)
+    else if (what === 'wait') own?.waitForAll(thread)
+    else own?.waitForGroups(thread, what.left)
+  }
+
   /** Notes that a thread looks at the mbarrier at this location: copies of phases that are over are done. */
   look(location: number, blocks: readonly Resident[]): void {
     if (!this.isOn) return
     const parity = this.code.memory.view.getBigUint64(location, true) >> 63n
     for (const { unfinished } of blocks) {
       if (unfinished === undefined) continue
+      unfinished.ofThreads.look(location, parity)
       for (const copy of unfinished.copies) {
         if (copy.mbarrier?.location === location && copy.mbarrier.parity !== parity) unfinished.copies.delete(copy)
       }
@@ -100,6 +113,7 @@ export class UnfinishedCopies {
     if (unfinished === undefined) return
     const { address, bytes } = access
     const writes = (access.access & SHADOW.written) !== 0
+    if (at !== undefined) this.#ofThreads(owner, unfinished, access, thread, at)
     for (const copy of unfinished.copies) {
       if (copy.at === at || address >= copy.to || address + bytes <= copy.from || (copy.isRead && !writes)) continue
       const does = writes ? 'writes' : 'reads'
@@ -112,10 +126,36 @@ export class UnfinishedCopies {
       this.reports.find('unfinished-copy', message, [copy.thread, thread], at, owner)
       unfinished.copies.delete(copy)
     }
-    if (!writes) return
-    if (at?.form.opcode === 'mbarrier' || isAsynchronous(at)) return
+    if (!writes) {
+      if (at?.form.opcode === 'wgmma') this.#checkProxy(owner, address, bytes, at, thread, false)
+      return
+    }
+    const code = codeOf(at)
+    if (code === 'mbarrier' || code === 'asynchronous') return
     unfinished.written ??= new Uint8Array(this.code.memory.view.getInt32(owner.cells + BLOCK.sharedBytes, true))
-    unfinished.written.fill(1, address, address + bytes)
+    unfinished.written.fill(code === 'copy' ? WRITTEN.byCopy : WRITTEN.byStore, address, address + bytes)
+  }
+
+  /** Notes a cp.async, or an mbarrier that counts some; holds other accesses against those that are under way. */
+  #ofThreads(
+    owner: Resident,
+    { ofThreads }: CopiesOfBlock,
+    { address, bytes, access }: { readonly address: number; readonly bytes: number; readonly access: number },
+    thread: number,
+    at: Decoded,
+  ): void {
+    const code = codeOf(at)
+    if (code === 'copy') ofThreads.add(address, bytes, thread, at)
+    else if (code === 'mbarrier' && at.form.opcode === 'cp') {
+      const location = owner.shared + address
+      ofThreads.arrive(location, this.code.memory.view.getBigUint64(location, true) >> 63n, thread)
+    } else {
+      const does = (access & SHADOW.written) !== 0 ? 'writes' : 'reads'
+      for (const copy of ofThreads.take(address, bytes)) {
+        const message = `Thread ${thread} ${does} byte ${address} of shared memory, to which the copy by ${describeInstruction(copy.at.instruction)} is under way: let thread ${copy.thread} wait for it by cp.async.wait_group or cp.async.wait_all first${copy.thread === thread ? '' : `, and then meet thread ${thread} at a barrier`}`
+        this.reports.find('unfinished-copy', message, [copy.thread, thread], at, owner)
+      }
+    }
   }
 
   /** Notes a fence between accesses of threads and those of copies. */
@@ -123,29 +163,20 @@ export class UnfinishedCopies {
     if (resident?.unfinished?.written !== undefined) resident.unfinished.written = undefined
   }
 
-  /** Looks for bytes that threads have written since the latest fence, and that a copy reads. */
-  #checkProxy(owner: Resident, offset: number, byteLength: number, at: Decoded, thread: number): void {
-    const written = owner.unfinished?.written
-    if (written === undefined) return
-    const first = written.subarray(offset, offset + byteLength).indexOf(1)
+  /** Looks for bytes that threads have written since the latest fence, and that a copy or a product reads. */
+  #checkProxy(owner: Resident, offset: number, byteLength: number, at: Decoded, thread: number, isCopy: boolean): void {
+    // Compilers and libraries let wgmma read what cp.async has brought without a fence, so such a read is no finding.
+    const read = owner.unfinished?.written?.subarray(offset, offset + byteLength)
+    const first = read?.findIndex((by) => by === WRITTEN.byStore || (isCopy && by === WRITTEN.byCopy)) ?? -1
     if (first < 0) return
-    const message = `A copy reads byte ${offset + first} of shared memory, which a thread has written without fence.proxy.async behind it`
+    read?.fill(0)
+    const message = `${isCopy ? 'A copy' : 'wgmma'} reads byte ${offset + first} of shared memory, which a thread has written without fence.proxy.async behind it`
     this.reports.find('missing-proxy-fence', message, [thread], at, owner)
-  }
-
-  /** Reports copies from the shared memory of a block that ends. */
-  ended(resident: Resident): void {
-    for (const copy of resident.unfinished?.copies ?? []) {
-      if (!copy.isRead || copy.mbarrier !== undefined) continue
-      const message =
-        'The block ends while a copy from its shared memory is under way: wait for it by cp.async.bulk.wait_group.read 0'
-      this.reports.find('unfinished-copy', message, [copy.thread], copy.at, resident)
-    }
   }
 }
 
-function isAsynchronous(at: Decoded | undefined): boolean {
-  return at?.form.meaning.kind === 'code' && at.form.meaning.code === 'asynchronous'
+function codeOf(at: Decoded | undefined): string | undefined {
+  return at?.form.meaning.kind === 'code' ? at.form.meaning.code : undefined
 }
 
 function copiesOf(resident: Resident | undefined): CopiesOfBlock | undefined {

@@ -26,7 +26,11 @@ const SIMD_OPERATIONS: readonly (readonly [name: string, number: number])[] = [
   ...series128('f64x2', 'ceil floor', 0x74),
   ['f64x2.trunc', 0x7a],
   ['f64x2.nearest', 0x94],
-  ...series128('i32x4', 'abs neg - all_true bitmask - - - - - - shl shr_s shr_u add - - sub - - - mul', 0xa0),
+  ...series128(
+    'i32x4',
+    'abs neg - all_true bitmask - - - - - - shl shr_s shr_u add - - sub - - - mul min_s min_u max_s',
+    0xa0,
+  ),
   ...series128('i64x2', 'abs neg - all_true bitmask - -', 0xc0),
   ...series128('i64x2', 'extend_low_i32x4_s extend_high_i32x4_s extend_low_i32x4_u extend_high_i32x4_u', 0xc7),
   ...series128('i64x2', 'shl shr_s shr_u add - - sub - - - mul eq ne lt_s gt_s le_s ge_s', 0xcb),

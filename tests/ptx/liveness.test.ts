@@ -43,7 +43,17 @@ describe('the registers that live behind each meeting are found in as many steps
       assert.equal(used.length, 2)
       const resumed = [...blocks.entries()].filter(([, { receives }]) => receives !== undefined)
       assert.equal(resumed.length, meetings)
-      for (const [block] of resumed) for (const id of used) assert.ok(live[block]?.has(id), `block ${block}, ${id}`)
+      for (const [block] of resumed) for (const id of used) assert.ok(live.at(block).has(id), `block ${block}, ${id}`)
+      // One way to ask is as good as the other, and what is left out of all blocks is left out of each.
+      const [first = 0, ...others] = used
+      for (const [block] of resumed) {
+        const listed: number[] = []
+        live.forEach(block, (id) => listed.push(id))
+        assert.deepEqual(new Set(listed), live.at(block))
+        const rest = live.without(new Set([first])).at(block)
+        assert.deepEqual(new Set([...rest, first]), live.at(block))
+        assert.ok(!rest.has(first) && others.every((id) => rest.has(id)))
+      }
     })
   }
 })

@@ -276,7 +276,7 @@ function latestOf(operations: readonly CheckedOperation[]): readonly CheckedOper
  * - `shuffle-from-absent-lane`, `lane-not-in-mask`: a warp's operation with lanes that do not take part
  * - `unfinished-product`: registers of `wgmma` are read before `wgmma.wait_group`, or changed without `wgmma.fence`
  * - `unfinished-copy`: a kernel uses shared memory while an asynchronous copy to or from it is under way
- * - `missing-proxy-fence`: an asynchronous copy reads shared memory that a thread has written without `fence.proxy.async` behind it
+ * - `missing-proxy-fence`: an asynchronous copy, or `wgmma`, reads shared memory that a thread has written without `fence.proxy.async` behind it
  * - `wrong-copy`: an asynchronous copy whose size a GPU changes
  * - `block-that-ended`: a block accesses the shared memory of another one of its cluster that has ended
  *
@@ -460,7 +460,7 @@ const HEADINGS: Readonly<Record<ReportKind, string>> = {
   'lane-not-in-mask': 'A lane of a warp takes part that its mask leaves out',
   'unfinished-product': 'A kernel touches registers of a product that may be under way',
   'unfinished-copy': 'A kernel does not wait for an asynchronous copy',
-  'missing-proxy-fence': 'An asynchronous copy reads what a thread has written without a fence for it',
+  'missing-proxy-fence': 'An asynchronous copy or a product reads what a thread has written without a fence for it',
   'wrong-copy': 'An asynchronous copy has a size that is none',
   'block-that-ended': 'A block accesses the shared memory of another one that has ended',
 }

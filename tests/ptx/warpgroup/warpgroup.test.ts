@@ -4,6 +4,7 @@ import { describe, test } from 'node:test'
 import { Module } from 'cuda-streams'
 import { simulate } from 'cuda-streams/sim'
 import type { KernelFinding } from '../../../src/ptx/faults.js'
+import { sumsOfFloats } from '../../../src/ptx/tensor-sums.js'
 import { ofTheDay, playedToday } from '../../helpers/of-the-day.js'
 import { faultOf } from '../faults.js'
 import { randomNumbers } from '../machine.js'
@@ -45,6 +46,39 @@ const instead = (text: string): RecordedLaunch => ({ ...first, text: first.text.
 /** The launch whose warps from the one with this thread on go elsewhere. */
 const without = (thread: number, elsewhere: string): RecordedLaunch =>
   instead(`setp.ge.u32 %l, %t, ${thread}; @%l bra away; ${MULTIPLY}\nbra back;\naway: ${elsewhere}\nback:`)
+
+test('sums of four columns at once have the bits of sums one by one, which a shape of other columns has', () => {
+  const random = randomNumbers(3)
+  const [rows, k] = [16, 32]
+  // Some factors and sums are zeros, denormal, infinite or NaN, and exponents lie far apart.
+  const hard = [0, -0, 2 ** -24, -(2 ** -20), Number.POSITIVE_INFINITY, Number.NaN]
+  const numbers = (count: number, least: number, greatest: number): Float64Array =>
+    Float64Array.from({ length: count }, () => {
+      const pick = Math.floor(400 * random())
+      const exponent = least + Math.floor((greatest - least) * random())
+      return hard[pick] ?? Math.round((2 * random() - 1) * 1024) * 2 ** (exponent - 10)
+    })
+  for (const [type, fraction] of [
+    ['f32', 25],
+    ['f16', 25],
+    ['f32', 13],
+  ] as const) {
+    const [a, b] = [numbers(rows * k, -14, 6), numbers(8 * k, -14, 6)]
+    const sums = Float32Array.from(numbers(rows * 8, -14, 10))
+    const types = { aType: 'f16', bType: 'f16', type, fraction }
+    const whole = sumsOfFloats({ ...types, columns: 8, k, a, b, sums })
+    const part = sumsOfFloats({
+      ...{ ...types, columns: 6, k, a, b: b.subarray(0, 6 * k) },
+      sums: sums.filter((_, at) => at % 8 < 6),
+    })
+    assert.deepEqual(
+      part,
+      whole.filter((_, at) => at % 8 < 6),
+      `${type} ${fraction}`,
+    )
+    assert.ok(part.some(Number.isFinite) && !part.every(Number.isFinite))
+  }
+})
 
 describe('warps that multiply together', () => {
   test('copies of the instruction for two warps each are one product', () => {
@@ -111,6 +145,37 @@ test('stores of other warps race with a product that no barrier stands before', 
   assert.deepEqual([...new Set(races.map(({ kind }) => kind))], ['shared-memory-race'])
   assert.match(races[0]?.message ?? '', /by 'wgmma\.mma_async/)
   assert.deepEqual(found(first.text), [])
+})
+
+test('matrices that threads have stored, and no fence.proxy.async stands behind, are a finding', () => {
+  const found = (text: string): readonly (readonly [kind: string, message: string])[] => {
+    const all: KernelFinding[] = []
+    played({ ...first, text }, { checked: true, report: (finding) => all.push(finding) })
+    return all.map(({ kind, message }) => [kind, message])
+  }
+  const without = found(first.text.replace('fence.proxy.async;', ''))
+  assert.deepEqual([...new Set(without.map(([kind]) => kind))], ['missing-proxy-fence'])
+  assert.match(
+    without[0]?.[1] ?? '',
+    /wgmma reads byte \d+ of shared memory, which a thread has written without fence\.proxy\.async behind it.*'wgmma\.mma_async/,
+  )
+  // A fence behind the barrier is one, too, as compilers write it, and one of global memory is not.
+  assert.deepEqual(found(first.text.replace('fence.proxy.async; bar.sync 0;', 'bar.sync 0; fence.proxy.async;')), [])
+  assert.deepEqual(
+    [...new Set(found(first.text.replace('proxy.async;', 'proxy.async.global;')).map(([kind]) => kind))],
+    ['missing-proxy-fence'],
+  )
+  // Compilers put no fence behind cp.async.
+  const copies = first.text
+    .replace('ld.global.v4.b32 {%q0, %q1, %q2, %q3}, [%w];', '')
+    .replace('st.shared.v4.b32 [%u], {%q0, %q1, %q2, %q3};', 'cp.async.cg.shared.global [%u], [%w], 16;')
+    .replace('fence.proxy.async; bar.sync 0;', 'cp.async.wait_all; bar.sync 0;')
+  assert.match(copies, /cp\.async\.cg/)
+  assert.deepEqual(found(copies), [])
+  assert.deepEqual(
+    [...new Set(found(copies.replace('cp.async.wait_all;', '')).map(([kind]) => kind))],
+    ['unfinished-copy'],
+  )
 })
 
 describe('registers of a product', () => {
