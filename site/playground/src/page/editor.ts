@@ -180,7 +180,7 @@ function tooltipOf({ from, before, parameters, after, at, documentation }: Signa
     return part
   })
   code.append(before, ...parts, after)
-  dom.append(code, documentation)
+  dom.append(code, inLines(documentation))
   return { pos: from, above: true, create: () => ({ dom }) }
 }
 
@@ -189,9 +189,12 @@ function aboutOf({ text, documentation }: Detail): HTMLElement {
   dom.className = 'about'
   const head = document.createElement('code')
   head.textContent = text
-  dom.append(head, documentation)
+  dom.append(head, inLines(documentation))
   return dom
 }
+
+/** Where a doc comment goes on in its next line, a sentence goes on: paragraphs and items of lists remain. */
+const inLines = (documentation: string): string => documentation.replace(/([^\n])\n(?![\n\s]|[-*] )/g, '$1 ')
 
 /** TypeScript, with what the types say of it. */
 export function typeScript(types: Types): Extension {
