@@ -9,8 +9,12 @@ import { buildPage } from './build-page.mjs'
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)))
 const compiler = join(dirname(createRequire(import.meta.url).resolve('typescript/package.json')), 'bin', 'tsc')
-/** Those beside Jest's setup file, and of an inner file that the playground imports. */
-const OTHER_DECLARATIONS = ['dist/src/entry-points/jest.d.cts', 'dist/src/foundation/base/uncaught.d.ts']
+/** Those beside Jest's setup file, and of inner files that the playground imports. */
+const OTHER_DECLARATIONS = [
+  'dist/src/entry-points/jest.d.cts',
+  'dist/src/foundation/base/uncaught.d.ts',
+  'dist/src/cu/cu-module.d.ts',
+]
 rmSync(join(root, 'dist'), { recursive: true, force: true })
 const { status } = spawnSync(process.execPath, [compiler, '-p', root], { stdio: 'inherit' })
 if (status === 0) {

@@ -1,6 +1,7 @@
 // Compiles the kernels that stand here as CUDA C++ to PTX, by NVRTC: `npm run build && node scripts/cuda-toolkit.mjs && node
 // scripts/ptx-kernels.mjs [names]`. The PTX is checked in, so that nobody needs NVRTC: tests/ptx/kernels/*.cu for sm_75 and sm_90; those of
-// the examples (`pipeline`, `ranks`) and of the playground's lessons (`lessons`) for every GPU and driver that the library works with.
+// the examples (`pipeline`, `ranks`) for every GPU and driver that the library works with; those of the playground's lessons (`lessons`) as a
+// bundler's plug-in makes them, with their declarations, and in kernels.json what the compiler says of each kernel.
 // PTX of Triton and Numba: `python tests/ptx/kernels/python/triton_kernels.py tests/ptx/kernels`, likewise numba_kernels.py. What stands in
 // tests/ptx/kernels then is stored by `node scripts/ptx-store.mjs`.
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
@@ -11,6 +12,7 @@ const folder = join(root, 'tests', 'ptx', 'kernels')
 const toolkit = join(root, '.cache', 'cuda-toolkit', 'nvidia', 'cu13')
 if (existsSync(join(toolkit, 'lib'))) process.env['CUDA_STREAMS_NVRTC'] ??= join(toolkit, 'lib')
 const { compileCudaNow } = await import(join(root, 'dist', 'src', 'foundation', 'native', 'nvrtc.js'))
+const { compileCu } = await import(join(root, 'dist', 'src', 'entry-points', 'cu.js'))
 
 function compile(path, file, options) {
   const ptx = compileCudaNow({ text: readFileSync(path, 'utf8'), file, options }, 'ptx')
@@ -46,10 +48,19 @@ for (const [name, source] of [
 }
 if (isWanted('lessons')) {
   const lessons = join(root, 'site', 'playground', 'lessons')
+  const kernels = {}
   for (const file of sourcesIn(lessons)) {
-    const ptx = compile(join(lessons, file), file, ['--gpu-architecture=compute_75', '-lineinfo'])
-    writeFileSync(join(lessons, file.replace(/\.cu$/, '.ptx')), `${forOldDrivers(withoutFolders(ptx))}\n`)
+    const made = await compileCu(join(lessons, file))
+    writeFileSync(join(lessons, file.replace(/\.cu$/, '.ptx')), `${made.ptx.trim()}\n`)
+    writeFileSync(join(lessons, file.replace(/\.cu$/, '.d.cu.ts')), made.declaration)
+    kernels[file] = made.kernels.map((kernel) => ({ ...kernel, file }))
   }
+  // Lists of texts stand in a line, as Biome has them.
+  const json = JSON.stringify(kernels, undefined, 2).replace(
+    /\[\s+("[^\]]*")\s+\]/g,
+    (_, list) => `[${list.replace(/\s*\n\s*/g, ' ')}]`,
+  )
+  writeFileSync(join(lessons, 'kernels.json'), `${json}\n`)
 }
 for (const file of sourcesIn(folder)) {
   const name = file.slice(0, -'.cu'.length)

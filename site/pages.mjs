@@ -51,9 +51,11 @@ function writeFront({ playground, ...site }) {
   const frame =
     '<iframe src="./playground/" title="The playground: a program that runs in this page" loading="lazy"></iframe>'
   const text = readFileSync(join(site.root, 'site', 'home.md'), 'utf8')
-  const live = text.replace('<!-- the playground -->', playground ? frame : '')
+  const live = text
+    .replace('<!-- the playground -->', playground ? frame : '')
+    .replace(/^.*href="\.\/playground\/".*\n/m, playground ? '$&' : '')
   const body = mapText(live, (part) => withLinks(part, { ...site, file: 'README.md', page: 'index' }))
-  const bare = { sidebar: false, aside: false, prev: false, next: false }
+  const bare = { sidebar: false, aside: false, prev: false, next: false, editLink: false, outline: false }
   write(join(site.folder, 'index.md'), body, { source: 'site/home.md', search: false, pageClass: 'front', ...bare })
 }
 

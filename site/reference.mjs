@@ -1,7 +1,7 @@
 // The API reference: Markdown from the doc comments of each entry point, by TypeDoc. It does not run on TypeScript 7, which the
 // library is compiled with, so a TypeScript 6 stands in the package.json of this folder.
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
-import { basename, join, sep } from 'node:path'
+import { basename, dirname, join, posix, sep } from 'node:path'
 import { Application, Converter, ReflectionKind } from 'typedoc'
 import { mapText } from './pages.mjs'
 
@@ -57,6 +57,7 @@ export async function writeReference({ root, manifest, folder, repository }) {
     .sort()
   for (const page of pages) tidy(join(below, page))
   const listing = listed(entryPoints, pages)
+  writeLists(below, project, listing)
   // An export that another entry point has, too, has one page.
   for (const entryPoint of project.children ?? []) {
     for (const child of entryPoint.children ?? []) {
@@ -88,11 +89,86 @@ function tidy(path) {
     .replace(/^#{4,} (.+)$/gm, '**$1**')
     // The signature has said so.
     .replace(/^\*\*Returns:\*\* `[^`\n]+`\n\n(?=\*\*|#)/gm, '')
-  const titled = coded.replace(
-    /^# cuda-streams\n\n## Modules/,
-    '# API reference\n\nFrom the doc comments, which editors show, too: a page for each export. [Every export](../look-up/api.md) says in a line what each is for.',
-  )
-  writeFileSync(path, `---\neditLink: false\npageClass: reference\n---\n\n${titled}`)
+  writeFileSync(path, `---\neditLink: false\npageClass: reference\n---\n\n${coded}`)
+}
+
+/** Pages that only lead to others are not searched. */
+const OF_LIST = '---\neditLink: false\nsearch: false\n'
+
+/** The page of each entry point, and the first of the reference: each export with the first sentence of its doc comment. */
+function writeLists(below, project, { exported, sidebar }) {
+  const parts = sidebar.map(({ text: entryPoint, items }) => {
+    const module = project.children?.find(({ name }) => name === entryPoint)
+    const rows = items
+      .filter(({ kind }) => KINDS.some(([one]) => one === kind))
+      .map(({ text: name, kind }) => {
+        const found = module?.children?.find((child) => child.name === name && !child.isReference())
+        const line = `: ${firstSentence(found, `${entryPoint} ${name}`)}`
+        return { kind, line: (from) => `- [${name}](${linkFrom(from, exported.get(`${entryPoint}#${name}`))})${line}` }
+      })
+    // What another entry point has, too, has its page there.
+    const others = (module?.children ?? []).filter(
+      (child) => child.isReference() && !items.some(({ text }) => text === child.name),
+    )
+    for (const child of others) {
+      const target = child.getTargetReflectionDeep()
+      const page = exported.get(`${target.parent?.name}#${target.name}`)
+      if (page === undefined) continue
+      const line = `: ${firstSentence(target, `${entryPoint} ${child.name}`)}`
+      rows.push({ kind: 'others', line: (from) => `- [${child.name}](${linkFrom(from, page)})${line}` })
+    }
+    return { entryPoint, rows }
+  })
+  const listOf = (from, rows, level) =>
+    KINDS.flatMap(([kind, title]) => {
+      const ofKind = rows.filter((row) => row.kind === kind)
+      return ofKind.length === 0 ? [] : [`${level} ${title}\n\n${ofKind.map((row) => row.line(from)).join('\n')}\n`]
+    }).join('\n')
+  for (const { entryPoint, rows } of parts) {
+    if (rows.length === 0) continue
+    const page = `reference/${entryPoint}/index`
+    writeFileSync(join(dirname(below), `${page}.md`), `${OF_LIST}---\n\n# ${entryPoint}\n\n${listOf(page, rows, '##')}`)
+  }
+  const lists = parts
+    .filter(({ rows }) => rows.length > 0)
+    .map(({ entryPoint, rows }) => `## ${entryPoint}\n\n${listOf('reference/index', rows, '###')}`)
+  const text = `# API reference\n\nEach export, with the beginning of its doc comment, which editors show, too; its page has the whole. [The list in the package](../look-up/api.md) names the guides, too.\n\n${lists.join('\n')}`
+  writeFileSync(join(below, 'index.md'), `${OF_LIST}outline: 2\n---\n\n${text}`)
+}
+
+const KINDS = [
+  ['classes', 'Classes'],
+  ['functions', 'Functions'],
+  ['variables', 'Variables'],
+  ['interfaces', 'Interfaces'],
+  ['type-aliases', 'Types'],
+  ['others', 'Of other entry points'],
+]
+
+const linkFrom = (from, page) => {
+  const path = posix.relative(posix.dirname(from), page)
+  return `${path.startsWith('.') ? path : `./${path}`}.md`
+}
+
+/** Up to the first full stop, or the first item of a list. */
+function firstSentence(reflection, name) {
+  // What stands above the first export of a file may be about the file.
+  const own = reflection?.signatures?.[0] ?? reflection
+  // A type that is a function has its comment there.
+  const ofType = reflection?.type?.declaration
+  const comments = [own, reflection, ofType, ofType?.signatures?.[0]].map((one) => one?.comment?.summary)
+  const parts = comments.find((summary) => summary !== undefined)
+  const text = (parts ?? [])
+    .map((part) => part.text)
+    .join('')
+    .replace(/\s+/g, ' ')
+    .trim()
+  const [sentence = ''] = text.split(/(?<=\.) (?=[A-Z`'[])|:? - /)
+  if (sentence === '') throw new Error(`${name} has no doc comment, whose first sentence the reference has`)
+  return sentence
+    .replace(/[.:]$/, '')
+    .replace(/\bERR_[A-Z_]+\b/g, '`$&`')
+    .replace(/<(?=[A-Za-z])/g, '&lt;')
 }
 
 function listed(entryPoints, pages) {

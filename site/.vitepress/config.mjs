@@ -1,9 +1,12 @@
 import { readFileSync } from 'node:fs'
 import { defineConfig } from 'vitepress'
+import { searched, searchOptions } from './search.mjs'
 
 // Written by ../build.mjs, which has made the pages.
 const facts = JSON.parse(readFileSync(new URL('../.cache/facts.json', import.meta.url), 'utf8'))
-const { description } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'))
+const { description, version, license } = JSON.parse(
+  readFileSync(new URL('../../package.json', import.meta.url), 'utf8'),
+)
 
 /** As GitHub makes them, so that one link works in both places. */
 function slugify(heading) {
@@ -84,8 +87,17 @@ export default defineConfig({
     outline: [2, 3],
     search: {
       provider: 'local',
-      // All words, not one of them: else a variable's name finds each page that has a part of it.
-      options: { miniSearch: { searchOptions: { combineWith: 'AND' } } },
+      options: { _render: searched, miniSearch: { searchOptions } },
+    },
+    // On pages without a sidebar: the home page.
+    footer: {
+      message: [
+        `<a href="${facts.repository}/blob/main/LICENSE">${license} licence</a>`,
+        `<a href="${facts.repository}">Repository</a>`,
+        `<a href="${facts.base}changelog.html">Version ${version}, changes</a>`,
+        `<a href="${facts.base}contributing.html">Contributing</a>`,
+        `<a href="${facts.base}security.html">Security</a>`,
+      ].join(' · '),
     },
     editLink: { pattern: `${facts.repository}/blob/main/:path`, text: 'This page in the repository' },
   },

@@ -90,7 +90,7 @@ function licenceOf(folder) {
   return `${name} ${version} (${license})\n\n${text.trim()}\n${'-'.repeat(72)}`
 }
 
-/** The text of each file of declarations that the entry points need, and of TypeScript's own for the language. */
+/** The text of each file of declarations that the entry points need, of TypeScript's own for the language, and of the kernels that lessons import. */
 function declarations() {
   const program = ts.createProgram(
     ENTRY_POINTS.map((entryPoint) => join(compiled, 'entry-points', `${entryPoint}.d.ts`)),
@@ -110,6 +110,9 @@ function declarations() {
     const name = isOwn ? `/library/${relative(compiled, fileName)}` : `/lib/${fileName.split(/[\\/]/).at(-1)}`
     files[name.replaceAll('\\', '/')] = text
   }
+  const lessons = join(here, 'lessons')
+  for (const name of readdirSync(lessons).filter((one) => one.endsWith('.d.cu.ts')))
+    files[`/${name}`] = readFileSync(join(lessons, name), 'utf8')
   return files
 }
 

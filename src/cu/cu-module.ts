@@ -1,5 +1,7 @@
-/** The texts that stand for a file of CUDA C++ in a project of JavaScript or TypeScript. */
-import { basename } from 'node:path'
+/**
+ * The texts that stand for a file of CUDA C++ in a project of JavaScript or TypeScript. Nothing here is Node's alone: the playground makes
+ * modules of kernels in a page.
+ */
 import type { ParameterType, StructPointer } from '../core/kernels/kernel-signature.js'
 import { type FieldType, type Struct, struct } from '../foundation/base/element-layout.js'
 import type { CompiledCu, CuStruct } from './compiled-cu.js'
@@ -13,6 +15,8 @@ const RESERVED =
 export const isReserved = (name: string): boolean => RESERVED.test(name)
 
 const quoted = (text: string): string => `'${text}'`
+
+const nameOfFile = (path: string): string => path.replace(/^.*[/\\]/, '')
 
 const nameOf = (structs: readonly CuStruct[], wanted: Struct): string =>
   structs.find(({ struct: own }) => own === wanted)?.name ?? 'struct'
@@ -60,7 +64,7 @@ export function moduleText({ file, ptx, cubins, kernels, structs }: Made): strin
   })
   const escaped = ptx.trim().replace(/[\\`]|\$\{/g, '\\$&')
   return [
-    `// Made of ${basename(file)} by cuda-streams. Changes here are lost.`,
+    `// Made of ${nameOfFile(file)} by cuda-streams. Changes here are lost.`,
     `import { defineKernel${structs.length === 0 ? '' : ', struct'} } from 'cuda-streams'`,
     '',
     `const ptx = \`\n${escaped}\n\``,
@@ -108,7 +112,7 @@ export function declarationText({ file, kernels, structs }: Made): string {
     return `${commentText(kernel)}${kernelText(kernel.name, 'DefinedKernel', parameters)}\n`
   })
   return [
-    `// Made of ${basename(file)} by cuda-streams. Changes here are lost.`,
+    `// Made of ${nameOfFile(file)} by cuda-streams. Changes here are lost.`,
     `import type { DefinedKernel${structs.length === 0 ? '' : ', Struct'} } from 'cuda-streams'`,
     '',
     [...types, ...exports].join('\n'),
@@ -148,7 +152,7 @@ export function commentText({
   readonly file: string
   readonly line: number
 }): string {
-  const place = `${basename(file)}, line ${line}`
+  const place = `${nameOfFile(file)}, line ${line}`
   const lines = [...(text === '' ? [] : text.split('\n')), place].map((each) => each.replaceAll('*/', '*\\/').trimEnd())
   return lines.length === 1
     ? `/** ${place} */\n`

@@ -311,7 +311,8 @@ export class PtxKernel implements KernelCode {
       for (const pointer of addressesIn(given)) {
         const byteLength = this.parts.memory.bytesBehind(pointer)
         if (byteLength === 0) continue
-        touches.push({ pointer, byteLength, writes: use === 'unknown' ? access !== 'in' : use !== 'read' })
+        // Where the code does not show what it does, the signature is not believed: it may say `in` of memory that another function writes.
+        touches.push({ pointer, byteLength, writes: use !== 'read' })
       }
     }
     if (this.facts.variables) {

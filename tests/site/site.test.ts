@@ -214,6 +214,19 @@ describe('the site, in Chromium', { skip: missing ?? false, timeout: 300_000 }, 
       }
     }))
 
+  it('the search box ranks as search.test.ts says: what teaches comes first, also by words that the page does not have', () =>
+    using('contents.html', 1440, async (page) => {
+      await page.keyboard.press('Control+k')
+      for (const [words, first] of [
+        ['how do I run without a GPU', '/guides/testing.html'],
+        ['cuda graph', '/concepts/graphs.html'],
+        ['deadlock callback', '/look-up/errors.html'],
+      ] as const) {
+        await page.locator('.VPLocalSearchBox input').fill(words)
+        await page.locator(`.VPLocalSearchBox #localsearch-item-0 a[href^="${first}"]`).waitFor()
+      }
+    }))
+
   // The list of results is the generator's: its options have links inside, and names that leave out the excerpts.
   const OF_SEARCH = ['nested-interactive', 'label-content-name-mismatch']
 
@@ -270,6 +283,22 @@ describe('the site, in Chromium', { skip: missing ?? false, timeout: 300_000 }, 
       await frame.locator('.finding .insert').click()
       await frame.locator('#status').filter({ hasText: 'Fixed' }).waitFor()
     }))
+
+  it('the program on the home page runs when it comes into view; until then nothing of the library is loaded', async () => {
+    if (!existsSync(join(site, 'playground'))) return
+    const page = await browser.newPage({ viewport: { width: 390, height: 400 } })
+    const loaded: string[] = []
+    page.on('request', (request) => void loaded.push(request.url()))
+    await page.goto(`${address}/index.html`, { waitUntil: 'networkidle' })
+    const frame = page.frameLocator('iframe')
+    await frame.locator('#status').filter({ hasText: 'Ready' }).waitFor({ state: 'attached' })
+    const ofLibrary = (): readonly string[] => loaded.filter((url) => url.endsWith('/stack.js'))
+    assert.deepEqual(ofLibrary(), [])
+    await frame.locator('#program').scrollIntoViewIfNeeded()
+    await frame.locator('#console').filter({ hasText: '[ 15, 26, 37, 48 ]' }).waitFor({ state: 'attached' })
+    assert.notDeepEqual(ofLibrary(), [])
+    await page.close()
+  })
 
   it('the playground on the home page has the colours of the site', () =>
     using('index.html', 1440, async (page) => {

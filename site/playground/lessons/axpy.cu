@@ -1,6 +1,5 @@
 // y = a x + y: each thread computes one element.
-extern "C" __global__ void
-axpy(float a, const float *x, float *y, int n) {
+__global__ void axpy(float a, const float *x, float *y, int n) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i < n) y[i] = a * x[i] + y[i];
 }

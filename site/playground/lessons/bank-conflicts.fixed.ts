@@ -1,7 +1,5 @@
-import { Device, defineKernel, Stream } from 'cuda-streams'
-import { ptx } from './bank-conflicts.fixed.cu'
-
-const transpose = defineKernel({ name: 'transpose', ptx, signature: ['in f32*', 'out f32*'] })
+import { Device, Stream } from 'cuda-streams'
+import { transpose } from './bank-conflicts.fixed.cu'
 
 const device = Device.get()
 const stream = new Stream()

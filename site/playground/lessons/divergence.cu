@@ -1,6 +1,6 @@
 // One block adds up 256 numbers. In each round every second thread that
 // is left adds its neighbour's sum to its own.
-extern "C" __global__ void add_up(const int *values, int *total) {
+__global__ void add_up(const int *values, int *total) {
   __shared__ int sums[256];
   int i = threadIdx.x;
   sums[i] = values[i];

@@ -1,8 +1,5 @@
-import { defineKernel, Stream } from 'cuda-streams'
-import { ptx } from './axpy.cu'
-
-const signature = ['f32', 'in f32*', 'inout f32*', 'i32'] as const
-const axpy = defineKernel({ name: 'axpy', ptx, signature })
+import { Stream } from 'cuda-streams'
+import { axpy } from './axpy.cu'
 
 const copies = new Stream()
 const compute = new Stream()

@@ -1,4 +1,8 @@
-/** The kernels of the lessons, in CUDA C++ and as PTX: `node scripts/ptx-kernels.mjs lessons` makes that, since no page can compile. */
+/**
+ * The kernels of the lessons, in CUDA C++, as PTX, and what the compiler says of each: `node scripts/ptx-kernels.mjs lessons` makes that, since no
+ * page can compile.
+ */
+import type { CuKernel } from '../../../dist/src/cu/compiled-cu.js'
 import { text as axpySource } from './axpy.cu?text'
 import { text as axpyPtx } from './axpy.ptx?text'
 import { text as bankConflictsSource } from './bank-conflicts.cu?text'
@@ -13,6 +17,7 @@ import { text as divergenceSource } from './divergence.cu?text'
 import { text as divergenceFixedSource } from './divergence.fixed.cu?text'
 import { text as divergenceFixedPtx } from './divergence.fixed.ptx?text'
 import { text as divergencePtx } from './divergence.ptx?text'
+import { text as kernels } from './kernels.json?text'
 import { text as outOfBoundsSource } from './out-of-bounds.cu?text'
 import { text as outOfBoundsFixedSource } from './out-of-bounds.fixed.cu?text'
 import { text as outOfBoundsFixedPtx } from './out-of-bounds.fixed.ptx?text'
@@ -22,6 +27,8 @@ import { text as sharedMemoryFixedSource } from './shared-memory.fixed.cu?text'
 import { text as sharedMemoryFixedPtx } from './shared-memory.fixed.ptx?text'
 import { text as sharedMemoryPtx } from './shared-memory.ptx?text'
 import { text as signatureSource } from './signature.cu?text'
+import { text as signatureFixedSource } from './signature.fixed.cu?text'
+import { text as signatureFixedPtx } from './signature.fixed.ptx?text'
 import { text as signaturePtx } from './signature.ptx?text'
 
 /** By the file from which a program imports `ptx`. */
@@ -38,6 +45,7 @@ export const SOURCES: Readonly<Record<string, string>> = {
   'shared-memory.cu': sharedMemorySource,
   'shared-memory.fixed.cu': sharedMemoryFixedSource,
   'signature.cu': signatureSource,
+  'signature.fixed.cu': signatureFixedSource,
 }
 
 /** What the worker of the page has of them. */
@@ -54,4 +62,8 @@ export const PTX: Readonly<Record<string, string>> = {
   'shared-memory.cu': sharedMemoryPtx,
   'shared-memory.fixed.cu': sharedMemoryFixedPtx,
   'signature.cu': signaturePtx,
+  'signature.fixed.cu': signatureFixedPtx,
 }
+
+/** What the library's compiler says of the kernels of each file. */
+export const KERNELS: Readonly<Record<string, readonly CuKernel[]>> = JSON.parse(kernels)

@@ -1,5 +1,5 @@
 // Each thread squares one element.
-extern "C" __global__ void square(int *values, int n) {
+__global__ void square(int *values, int n) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
   values[i] *= values[i];
 }

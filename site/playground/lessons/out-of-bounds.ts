@@ -1,7 +1,5 @@
-import { Device, defineKernel, Stream } from 'cuda-streams'
-import { ptx } from './out-of-bounds.cu'
-
-const square = defineKernel({ name: 'square', ptx, signature: ['inout i32*', 'i32'] })
+import { Device, Stream } from 'cuda-streams'
+import { square } from './out-of-bounds.cu'
 
 const device = Device.get()
 const stream = new Stream()

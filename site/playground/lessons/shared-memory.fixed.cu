@@ -1,6 +1,6 @@
 // One block adds up 256 numbers. In each round half of the threads
 // that are left add another thread's sum to their own.
-extern "C" __global__ void add_up(const int *values, int *total) {
+__global__ void add_up(const int *values, int *total) {
   __shared__ int sums[256];
   int i = threadIdx.x;
   sums[i] = values[i];

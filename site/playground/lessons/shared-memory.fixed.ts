@@ -1,7 +1,5 @@
-import { Device, defineKernel, Stream } from 'cuda-streams'
-import { ptx } from './shared-memory.fixed.cu'
-
-const addUp = defineKernel({ name: 'add_up', ptx, signature: ['in i32*', 'out i32*'] })
+import { Device, Stream } from 'cuda-streams'
+import { add_up } from './shared-memory.fixed.cu'
 
 const device = Device.get()
 const stream = new Stream()
@@ -10,6 +8,6 @@ const values = device.alloc(numbers.byteLength, { stream })
 const total = device.alloc(4, { stream })
 
 stream.upload(values, numbers)
-stream.launch(addUp, { grid: 1, block: 256 }, values, total)
+stream.launch(add_up, { grid: 1, block: 256 }, values, total)
 
 export const result = await stream.download(total, Int32Array)

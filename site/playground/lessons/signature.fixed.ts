@@ -1,8 +1,5 @@
-import { Device, defineKernel, Stream } from 'cuda-streams'
-import { ptx } from './signature.cu'
-
-const add = defineKernel({ name: 'add', ptx, signature: ['inout i32*', 'i32', 'i32', 'i32'] })
-const multiply = defineKernel({ name: 'multiply', ptx, signature: ['inout i32*', 'i32', 'i32', 'i32'] })
+import { Device, Stream } from 'cuda-streams'
+import { add, multiply } from './signature.fixed.cu'
 
 const device = Device.get()
 const left = new Stream()

@@ -90,6 +90,44 @@ stream.launch(defineKernel({ name: 'greet', ptx, signature: [] }), { grid: 1, bl
 await stream.finished()
 `
 
+/** A program whose kernel is typed in a tab. */
+const OWN = `import { Stream } from 'cuda-streams'
+import { greet } from './own.cu'
+const stream = new Stream()
+stream.launch(greet, { grid: 1, block: 2 })
+await stream.finished()
+`
+
+/** What the parameters of an entry are when no source says so. */
+const SCALE = `.version 7.0
+.target sm_75
+.address_size 64
+.visible .entry scale(.param .u64 values, .param .f32 factor, .param .s32 n)
+{
+  .reg .pred %p;
+  .reg .b32 %r<4>;
+  .reg .f32 %f<3>;
+  .reg .b64 %rd<4>;
+  ld.param.u64 %rd1, [values];
+  ld.param.f32 %f1, [factor];
+  ld.param.s32 %r1, [n];
+  mov.u32 %r2, %tid.x;
+  setp.ge.s32 %p, %r2, %r1;
+  @%p ret;
+  cvta.to.global.u64 %rd2, %rd1;
+  mul.wide.u32 %rd3, %r2, 4;
+  add.s64 %rd2, %rd2, %rd3;
+  ld.global.f32 %f2, [%rd2];
+  mul.f32 %f2, %f2, %f1;
+  st.global.f32 [%rd2], %f2;
+  ret;
+}
+.visible .entry whole(.param .align 4 .b8 matrix[36])
+{
+  ret;
+}
+`
+
 describe('the playground, in Chromium', { skip, timeout: 300_000 }, () => {
   let server
   let browser
@@ -121,7 +159,7 @@ describe('the playground, in Chromium', { skip, timeout: 300_000 }, () => {
         problems.push(`asks for ${request.url()}`)
     })
     await opened.goto(`${server.origin}/playground/${hash}`)
-    await opened.waitForFunction(() => document.getElementById('status').textContent === 'Ready')
+    await opened.waitForFunction(() => !/^Loading/.test(document.getElementById('status').textContent))
     return opened
   }
 
@@ -189,7 +227,7 @@ describe('the playground, in Chromium', { skip, timeout: 300_000 }, () => {
   for (const [slug, way] of ofTheDay(LESSONS, 3)) {
     it(`the lesson ${slug}: its bug is found, and fixed by the ${way}`, async () => {
       await show(`#lesson=${slug}`)
-      assert.doesNotMatch(await run(), /Fixed/)
+      assert.doesNotMatch(await over(), /Fixed/, 'it runs when it is opened')
       assert.notDeepEqual(await failing(), [])
       if (slug === 'no-overlap') {
         assert.match(await page.innerText('#stalls'), /stream\.synchronize\(\).*held/)
@@ -233,16 +271,64 @@ describe('the playground, in Chromium', { skip, timeout: 300_000 }, () => {
       if (slug in COUNTED) await assertCounted(`${slug}.fixed.cu`, COUNTED[slug].fixed)
       await picture(`${slug}-fixed`)
       await page.click('#restart')
+      assert.doesNotMatch(await over(), /Fixed/)
       await page.click('#solution')
       assert.match(await run(), /Fixed/)
     })
   }
 
+  it('a lesson runs when it is opened, by the chooser, the button and the address; what ran before is stopped, and writing runs nothing', async () => {
+    await show()
+    await page.selectOption('#lessons', '')
+    const endless = "console.log('before')\nwhile (true) {}\n"
+    await write(endless)
+    assert.equal(await status(), 'Ready', 'writing runs nothing')
+    const running = () => page.workers().filter((one) => one.url().endsWith('stack.js'))
+    await Promise.all(running().map((one) => one.waitForEvent('close')))
+    for (const [way, title, opened] of [
+      ['the chooser', /Two streams/, () => page.selectOption('#lessons', 'two-streams')],
+      ['the button', /Events/, () => page.click('#next')],
+      ['the address', /trap/, () => page.evaluate(() => location.assign('#lesson=null-stream'))],
+    ]) {
+      if (way !== 'the button') {
+        await page.selectOption('#lessons', '')
+        await write(endless)
+        await page.click('#run')
+        await page.waitForFunction(() => document.getElementById('console').textContent === 'before')
+        await page.waitForFunction(() => location.hash.includes('code='))
+        assert.ok(await page.isEnabled('#stop'))
+      }
+      await opened()
+      await page.waitForFunction(
+        (pattern) => new RegExp(pattern).test(document.getElementById('lesson-title').textContent),
+        title.source,
+      )
+      assert.match(await over(), /findings?; two orders disagree/, way)
+      assert.doesNotMatch(await page.innerText('#console'), /before/, way)
+      assert.ok(await page.isDisabled('#stop'), way)
+      // Nothing runs any more: each worker ends.
+      await Promise.all(running().map((one) => one.waitForEvent('close')))
+    }
+  })
+
+  it('a program that comes with an address waits until somebody has seen it', async () => {
+    await show('#lesson=two-streams')
+    await over()
+    await write("console.log('from the address')\n")
+    await page.waitForFunction(() => location.hash.includes('code='))
+    const { hash } = new URL(page.url())
+    await show(hash)
+    assert.equal(await status(), 'Ready')
+    assert.equal(await page.innerText('#console'), '')
+    await run()
+    assert.equal(await page.innerText('#console'), 'from the address')
+  })
+
   it('the signature that lies is corrected, and then the race is found, with the line to insert', async () => {
     await show('#lesson=signature')
     await run()
     assert.match(await page.innerText('#findings'), /signature says it only reads.*say 'out' or 'inout'/s)
-    await write((await text()).replaceAll("'in i32*'", "'inout i32*'"))
+    await write((await text()).replace('./signature.cu', './signature.fixed.cu'))
     assert.match(await run(), /^One finding; two orders disagree/)
     await page.click('.finding .insert')
     assert.match(await over(), /Fixed/)
@@ -274,7 +360,7 @@ describe('the playground, in Chromium', { skip, timeout: 300_000 }, () => {
 
     await page.click('#kernel-ptx')
     const ptx = await kernelText()
-    assert.match(ptx, /^\.version 7\.0/)
+    assert.match(ptx, /^\.version 8\.5/)
     assert.match(await page.innerText('#kernel-said'), /^PTX, which runs on the simulator/)
     // The threads beyond the end have nothing to do.
     const guard = '\tsetp.ge.s32 \t%p1, %r4, 10;\n@%p1 ret;\n'
@@ -295,6 +381,7 @@ describe('the playground, in Chromium', { skip, timeout: 300_000 }, () => {
       ['coalescing', 3],
     ]) {
       await show(`#lesson=${slug}`)
+      await over()
       let begun = 0
       page.on('worker', () => {
         begun += 1
@@ -306,6 +393,7 @@ describe('the playground, in Chromium', { skip, timeout: 300_000 }, () => {
     // What was counted is that of the latest run.
     await page.selectOption('#lessons', 'two-streams')
     assert.ok(await page.isHidden('#numbers-section'))
+    await over()
   })
 
   it('a kernel that faults has no numbers, and the notes of PTX that is typed are not beside CUDA C++', async () => {
@@ -325,8 +413,9 @@ describe('the playground, in Chromium', { skip, timeout: 300_000 }, () => {
 
   it('a program of one’s own has a tab for a kernel of its own, which takes PTX', async () => {
     await show()
+    await page.selectOption('#lessons', '')
     const [, ptx] = /`(.*)`/s.exec(PRINTING)
-    await write(PRINTING.replace(/const ptx = `.*`/s, "import { ptx } from './own.cu'"))
+    await write(OWN)
     await page.click('#run')
     assert.match(await status(), /^It cannot be run/)
     assert.match(
@@ -336,6 +425,13 @@ describe('the playground, in Chromium', { skip, timeout: 300_000 }, () => {
     await writeKernel(ptx)
     await run()
     assert.deepEqual(await page.locator('#console pre').allInnerTexts(), ['thread 0', 'thread 1'])
+    await page.waitForFunction(() => /It exports greet\(\)\./.test(document.getElementById('kernel-said').textContent))
+    // What is not there is said, as is what is.
+    await kernelTab('program.ts')
+    await write(OWN.replaceAll('greet', 'ptx'))
+    await run()
+    assert.match(await page.innerText('#console .error'), /'\.\/own\.cu' exports no ptx: its kernels are greet/)
+    assert.match(await page.innerText('#console .error'), /at program\.ts:4/)
     // Without the import the tab is gone.
     await kernelTab('program.ts')
     await write('export const one = 1')
@@ -408,6 +504,115 @@ throw new Error('it went wrong')
     await page.keyboard.press('Escape')
     await write("import { Stream } from 'cuda-streams'\nnew Stream({ priority: 'high' })\n")
     await page.waitForSelector('.cm-lintRange-error')
+  })
+
+  /** Text with the cursor where it has a |. */
+  async function writeAt(code) {
+    const [before, after] = code.split('|')
+    await write(before + after)
+    await page.keyboard.press('Control+End')
+    for (let at = 0; at < after.length; at += 1) await page.keyboard.press('ArrowLeft')
+  }
+  const mistakes = () =>
+    page.waitForSelector('.cm-lintRange-error').then(async () => {
+      return (await page.locator('.cm-lintRange-error').allInnerTexts()).join('')
+    })
+  const TYPED = `import { Stream } from 'cuda-streams'
+import { axpy } from './axpy.cu'
+const stream = new Stream()
+const x = stream.bufferFrom(Float32Array.of(1, 2))
+`
+
+  it('a kernel of a file is completed, described and checked, as with the declarations that the plug-ins write', async () => {
+    await show()
+    await page.selectOption('#lessons', '')
+    // What the file exports.
+    await writeAt("import { ax| } from './axpy.cu'")
+    await page.keyboard.type('p')
+    await page.waitForSelector('.cm-tooltip-autocomplete')
+    assert.match(await page.innerText('.cm-tooltip-autocomplete'), /\baxpy\b/)
+    await page.keyboard.press('Escape')
+
+    await write(`${TYPED}stream.launch(axpy, { threads: 2 }, 10, x, 'y', 2)\n`)
+    assert.equal(await mistakes(), "'y'")
+    await write(`${TYPED.replace('axpy }', 'ptx }')}console.log(ptx)\n`)
+    assert.equal(await mistakes(), 'ptx', 'no plug-in exports the text')
+
+    // What hovers.
+    await write(TYPED)
+    await page.locator('#editor .cm-line', { hasText: "'./axpy.cu'" }).getByText('axpy', { exact: true }).hover()
+    await page.waitForSelector('.cm-tooltip-hover .about')
+    const about = await page.innerText('.cm-tooltip-hover .about')
+    assert.match(about, /DefinedKernel<readonly \[a: "f32", x: "in f32\*", y: "inout f32\*", n: "i32"\]>/)
+    assert.match(about, /y = a x \+ y: each thread computes one element/)
+  })
+
+  it('the call that is being written is shown with its parameters, and members with what they are for', async () => {
+    await show()
+    await page.selectOption('#lessons', '')
+    await write(`${TYPED}stream.launch`)
+    await page.keyboard.press('Escape')
+    await page.keyboard.type('(axpy, { threads: 2 }, ')
+    await page.waitForFunction(() => /\ba:/.test(document.querySelector('.signature strong')?.textContent))
+    assert.match(await page.innerText('.signature code'), /launch\(.*config.*a: number.*x: MemoryArgument.*n: number/s)
+    await picture('signature')
+    await page.keyboard.type('10, ')
+    await page.waitForFunction(() => /\bx:/.test(document.querySelector('.signature strong')?.textContent))
+    await page.keyboard.press('Escape')
+    await page.waitForSelector('.signature', { state: 'detached' })
+    // A member, with its doc comment.
+    await write(`${TYPED}stream.`)
+    await page.keyboard.type('waitVal')
+    await page.waitForSelector('.cm-completionInfo')
+    assert.match(await page.innerText('.cm-tooltip-autocomplete'), /waitValue/)
+    assert.match(
+      await page.innerText('.cm-completionInfo'),
+      /Makes later work of this stream wait until a word in memory has a value/,
+    )
+    await picture('completion-info')
+  })
+
+  it('PTX that is typed exports its entries, with the types of the source or those that it declares', async () => {
+    await show()
+    await page.selectOption('#lessons', '')
+    const program = (args) => `import { Stream } from 'cuda-streams'
+import { scale } from './own.cu'
+const stream = new Stream()
+const values = stream.bufferFrom(Float32Array.of(1, 2, 3))
+stream.launch(scale, { grid: 1, block: 4 }, ${args})
+export const result = await stream.download(values, Float32Array)
+console.log(result)
+`
+    await write(program('values, 2, 3'))
+    await kernelTab('own.cu')
+    await writeKernel(SCALE)
+    await page.waitForFunction(() => /It exports/.test(document.getElementById('kernel-said').textContent))
+    assert.match(
+      await page.innerText('#kernel-said'),
+      /It exports scale\(values: inout u8\*, factor: f32, n: i32\)\. Not exported: whole, since matrix is 36 bytes by value/,
+    )
+    await run()
+    assert.equal(await page.innerText('#console'), 'Float32Array(3) [ 2, 4, 6 ]')
+    // The editor has the same types.
+    await kernelTab('program.ts')
+    await write(program("values, 'two', 3"))
+    assert.equal(await mistakes(), "'two'")
+    // What cannot be read says why, beside it and when it runs.
+    await kernelTab('own.cu')
+    await writeKernel(SCALE.replace('mul.f32', 'multiply.f32'))
+    await page.waitForFunction(() => /Not exported: scale/.test(document.getElementById('kernel-said').textContent))
+    await kernelTab('program.ts')
+    await write(program('values, 2, 3'))
+    await run()
+    assert.match(await page.innerText('#console .error'), /'\.\/own\.cu' does not export scale: .*multiply/)
+    // An entry of the source keeps its types, and the names of its parameters.
+    await page.selectOption('#lessons', 'first-kernel')
+    await over()
+    await kernelTab('axpy.cu')
+    await page.click('#kernel-ptx')
+    await writeKernel((await kernelText()).replace('fma.rn.f32', 'fma.rz.f32'))
+    await page.waitForFunction(() => /It exports/.test(document.getElementById('kernel-said').textContent))
+    assert.match(await page.innerText('#kernel-said'), /axpy\(a: f32, x: in f32\*, y: inout f32\*, n: i32\)/)
   })
 
   it('text that is no program is refused with its line', async () => {
@@ -569,7 +774,7 @@ console.log(timeline.toHtml())
     const begin = performance.now()
     const other = await open()
     const ready = performance.now()
-    await run(other)
+    await over(other)
     context.diagnostic(
       `ready in ${Math.round(ready - begin)} ms, run and explored ${Math.round(performance.now() - ready)} ms later`,
     )

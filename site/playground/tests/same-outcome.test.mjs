@@ -70,7 +70,7 @@ describe('the same in Node and in the page', { skip, timeout: 600_000 }, () => {
 
   const NO_PROGRAMS = ['lessons.ts', 'kernel-files.ts']
   const lessons = readdirSync(join(dist, '..', 'lessons')).filter(
-    (name) => name.endsWith('.ts') && !NO_PROGRAMS.includes(name),
+    (name) => /(?<!\.d\.cu)\.ts$/.test(name) && !NO_PROGRAMS.includes(name),
   )
   for (const name of ofTheDay(lessons, DAYS)) {
     it(`the program ${name}`, async () => {

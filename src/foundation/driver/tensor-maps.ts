@@ -16,6 +16,7 @@ export const TENSOR_TYPES = {
   tf32: 4,
   'tf32.ftz': 4,
 } as const
+/** The type of the elements of a tensor map (`CUtensorMapDataType`). */
 export type TensorType = keyof typeof TENSOR_TYPES
 
 /** The arguments of `cuTensorMapEncodeTiled` or `cuTensorMapEncodeIm2col`, with the numbers of the driver's enumerations. */

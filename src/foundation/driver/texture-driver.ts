@@ -40,6 +40,7 @@ export type TextureResource =
 
 /** CUaddress_mode, in its order. */
 export const ADDRESS_MODES = ['wrap', 'clamp', 'mirror', 'border'] as const
+/** What a texture reads at coordinates outside of its memory: an element within it, or 0 by `border` (`CUaddress_mode`). */
 export type AddressMode = (typeof ADDRESS_MODES)[number]
 
 /** CUDA_TEXTURE_DESC. */

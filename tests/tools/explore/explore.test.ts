@@ -1,7 +1,7 @@
 /** What exploration promises: few runs, replay, deadlocks, host functions that run in some orders only, and budgets. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { type DeviceBuffer, type PinnedBuffer, Stream } from 'cuda-streams'
+import { type DeviceBuffer, defineKernel, type PinnedBuffer, Stream } from 'cuda-streams'
 import { Sanitizer } from 'cuda-streams/sanitizer'
 import {
   busy,
@@ -115,6 +115,58 @@ describe('the number of runs', () => {
     assert.deepEqual({ runs, complete }, { runs: 5, complete: false })
     assert.match(message, /may be more \(seed 7\)/)
     assert.equal((await explore(independent(3, 4), { maxMilliseconds: 0 })).runs, 1)
+  })
+})
+
+/** A kernel of which the code does not show that it writes: another function does. Its signature says that it reads. */
+const put = defineKernel({
+  name: 'put',
+  ptx: `.version 7.0
+.target sm_75
+.address_size 64
+.func store(.param .b64 to, .param .b32 value)
+{
+  .reg .b32 %r;
+  .reg .b64 %rd;
+  ld.param.u64 %rd, [to];
+  ld.param.u32 %r, [value];
+  st.global.u32 [%rd], %r;
+  ret;
+}
+.visible .entry put(.param .u64 to, .param .u32 value)
+{
+  .reg .b32 %r;
+  .reg .b64 %rd;
+  ld.param.u64 %rd, [to];
+  cvta.to.global.u64 %rd, %rd;
+  ld.param.u32 %r, [value];
+  {
+    .param .b64 a;
+    st.param.b64 [a], %rd;
+    .param .b32 b;
+    st.param.b32 [b], %r;
+    call.uni store, (a, b);
+  }
+  ret;
+}`,
+  signature: ['in u32*', 'u32'],
+})
+
+describe('a signature that says less than the code does', () => {
+  it('hides no order: two kernels that write the same bytes disagree', async () => {
+    const writes: ExploredProgram = async (simulation) => {
+      const { streams, buffers } = open(simulation, 2)
+      const [one, other] = streams as [Stream, Stream]
+      const [buffer] = buffers as [DeviceBuffer]
+      one.launch(put, { grid: 1, block: 1 }, buffer, 1)
+      other.launch(put, { grid: 1, block: 1 }, buffer, 2)
+      await Promise.all(streams.map((stream) => stream.finished()))
+      return (await one.download(buffer, Uint32Array))[0]
+    }
+    const { verdict, disagreement } = await explore(writes)
+    assert.equal(verdict, 'disagree')
+    const values = [disagreement?.first.outcome.value, disagreement?.second.outcome.value]
+    assert.deepEqual(values.sort(), ['1', '2'])
   })
 })
 

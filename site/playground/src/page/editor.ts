@@ -1,5 +1,11 @@
 /** Editors: of TypeScript with the library's declarations, and of plain text; and the lines that something is to be said of. */
-import { autocompletion, type CompletionContext, closeBrackets, completionKeymap } from '@codemirror/autocomplete'
+import {
+  autocompletion,
+  type Completion,
+  type CompletionContext,
+  closeBrackets,
+  completionKeymap,
+} from '@codemirror/autocomplete'
 import { defaultKeymap, history, historyKeymap } from '@codemirror/commands'
 import { javascript } from '@codemirror/lang-javascript'
 import { bracketMatching, indentOnInput, syntaxHighlighting } from '@codemirror/language'
@@ -14,9 +20,13 @@ import {
   hoverTooltip,
   keymap,
   lineNumbers,
+  showTooltip,
+  type Tooltip,
+  ViewPlugin,
   WidgetType,
 } from '@codemirror/view'
 import { classHighlighter } from '@lezer/highlight'
+import type { Detail, Signature } from '../types/messages.js'
 import type { Types } from './types.js'
 
 export interface Mark {
@@ -109,7 +119,6 @@ export function openEditor(
         bracketMatching(),
         closeBrackets(),
         indentOnInput(),
-        EditorView.lineWrapping,
         marks,
         language,
         keymap.of([
@@ -125,7 +134,8 @@ export function openEditor(
           ...historyKeymap,
           ...defaultKeymap,
         ]),
-        EditorView.contentAttributes.of({ 'aria-label': label }),
+        // Who scrolls by keyboard can focus it without the attribute, too, but axe-core does not know that.
+        EditorView.contentAttributes.of({ 'aria-label': label, tabindex: '0' }),
         EditorView.updateListener.of(({ docChanged }) => {
           if (docChanged) changed()
         }),
@@ -149,8 +159,61 @@ export function openEditor(
   }
 }
 
+const setSignature = StateEffect.define<Signature | undefined>()
+/** The call that is being written, above it. */
+const signature = StateField.define<Signature | undefined>({
+  create: () => undefined,
+  update(shown, { changes, effects }) {
+    for (const effect of effects) if (effect.is(setSignature)) return effect.value
+    return shown === undefined || changes.empty ? shown : { ...shown, from: changes.mapPos(shown.from) }
+  },
+  provide: (field) => showTooltip.from(field, (shown) => (shown === undefined ? null : tooltipOf(shown))),
+})
+
+function tooltipOf({ from, before, parameters, after, at, documentation }: Signature): Tooltip {
+  const dom = document.createElement('div')
+  dom.className = 'about signature'
+  const code = document.createElement('code')
+  const parts = parameters.map((text, nth) => {
+    const part = document.createElement(nth === at ? 'strong' : 'span')
+    part.textContent = text
+    return part
+  })
+  code.append(before, ...parts, after)
+  dom.append(code, inLines(documentation))
+  return { pos: from, above: true, create: () => ({ dom }) }
+}
+
+function aboutOf({ text, documentation }: Detail): HTMLElement {
+  const dom = document.createElement('div')
+  dom.className = 'about'
+  const head = document.createElement('code')
+  head.textContent = text
+  dom.append(head, inLines(documentation))
+  return dom
+}
+
+/** Where a doc comment goes on in its next line, a sentence goes on: paragraphs and items of lists remain. */
+const inLines = (documentation: string): string => documentation.replace(/([^\n])\n(?![\n\s]|[-*] )/g, '$1 ')
+
 /** TypeScript, with what the types say of it. */
 export function typeScript(types: Types): Extension {
+  let asked = 0
+  /** Shows the call that the cursor is in while somebody writes there, and no longer when it leaves. */
+  const help = async (view: EditorView): Promise<void> => {
+    asked += 1
+    const nth = asked
+    const { doc, selection } = view.state
+    const found = await types.signature(doc.toString(), selection.main.head)
+    if (nth !== asked || view.state.doc !== doc) return
+    view.dispatch({ effects: setSignature.of(view.hasFocus ? found : undefined) })
+  }
+  /** Other uses of the key are not taken away: Escape closes the completions, too. */
+  const hideHelp = (view: EditorView): boolean => {
+    asked += 1
+    if (view.state.field(signature) !== undefined) view.dispatch({ effects: setSignature.of(undefined) })
+    return false
+  }
   let timer = 0
   const check = (view: EditorView): void => {
     clearTimeout(timer)
@@ -161,6 +224,8 @@ export function typeScript(types: Types): Extension {
     }, 300)
   }
   return [
+    signature,
+    keymap.of([{ key: 'Escape', run: hideHelp }]),
     javascript({ typescript: true }),
     syntaxHighlighting(classHighlighter),
     lintGutter(),
@@ -169,24 +234,31 @@ export function typeScript(types: Types): Extension {
         async (context: CompletionContext) => {
           const word = context.matchBefore(/[\w$]+/)
           if (word === null && !context.explicit && context.matchBefore(/[.'"/]/) === null) return null
-          const options = await types.complete(context.state.doc.toString(), context.pos)
-          return options.length === 0 ? null : { from: word?.from ?? context.pos, options: [...options] }
+          const code = context.state.doc.toString()
+          const info = async ({ label }: Completion): Promise<Node | null> => {
+            const detail = await types.detail(code, context.pos, label)
+            return detail === undefined ? null : aboutOf(detail)
+          }
+          const options = (await types.complete(code, context.pos)).map((one) => ({ ...one, info }))
+          return options.length === 0 ? null : { from: word?.from ?? context.pos, options, validFor: /^[\w$]*$/ }
         },
       ],
     }),
     hoverTooltip(async ({ state }, pos) => {
       const about = await types.describe(state.doc.toString(), pos)
       if (about === undefined) return null
-      const dom = document.createElement('div')
-      dom.className = 'about'
-      const head = document.createElement('code')
-      head.textContent = about.text
-      dom.append(head, about.documentation)
-      return { pos: about.from, end: about.to, create: () => ({ dom }) }
+      return { pos: about.from, end: about.to, create: () => ({ dom: aboutOf(about) }) }
     }),
     // The types are a large file: it is asked for when somebody begins to write.
-    EditorView.updateListener.of(({ docChanged, focusChanged, view }) => {
+    EditorView.updateListener.of(({ docChanged, focusChanged, selectionSet, state, view, transactions }) => {
       if (view.hasFocus && (docChanged || focusChanged)) check(view)
+      const isTyped = transactions.some((one) => one.isUserEvent('input') || one.isUserEvent('delete'))
+      if (isTyped || (selectionSet && state.field(signature) !== undefined)) void help(view)
+      else if (focusChanged && !view.hasFocus) queueMicrotask(() => hideHelp(view))
+    }),
+    ViewPlugin.define((view) => {
+      types.changed = () => check(view)
+      return {}
     }),
   ]
 }

@@ -21,10 +21,9 @@ export function showFindings(
   byId('findings', HTMLElement).replaceChildren(...(boxes.length === 0 ? [nothing] : boxes))
 }
 
-export function noFindings(): void {
-  byId('findings', HTMLElement).replaceChildren(
-    hint('Run the program: the sanitizer looks for waits that are missing, and for mistakes of kernels.'),
-  )
+export function noFindings(isRunning: boolean): void {
+  const looks = 'the sanitizer looks for waits that are missing, and for mistakes of kernels.'
+  byId('findings', HTMLElement).replaceChildren(hint(isRunning ? `It runs: ${looks}` : `Run the program: ${looks}`))
 }
 
 function failureBox({ text, line }: Failure, { show }: FindingActions): HTMLElement {

@@ -6,10 +6,9 @@ import type { LineProfile } from 'cuda-streams/sim'
 import { byLine, statementsOf } from '../../../../src/tools/timeline/page/kernel-numbers.js'
 import { byId, element } from '../../../../src/tools/timeline/page/panel.js'
 import { PTX, SOURCES } from '../../lessons/kernel-files.js'
+import type { Declared, KernelTexts } from '../run/messages.js'
+import { Declarations } from './declarations.js'
 import { type Editor, type Note, openEditor } from './editor.js'
-
-/** Texts of kernels that are not those that the page was built with, by the names of their files. */
-export type KernelTexts = Readonly<Record<string, string>>
 
 /** Thrown where a kernel cannot be run; `file` is its tab. */
 export class NoKernel extends Error {
@@ -37,13 +36,26 @@ export class Kernels {
   #shown = PROGRAM
   #said: readonly string[] = []
   #lines: readonly LineProfile[] = []
+  #declared: Readonly<Record<string, Declared>> = {}
+  readonly #declarations: Declarations
 
   constructor(
     /** The program stays in sight, and has no tab. */
     private readonly isBelow: boolean,
     private readonly edited: () => void,
     run: () => void,
+    /** Gets the declarations of PTX that is typed, by file. */
+    declare: (files: Readonly<Record<string, string>>) => void,
   ) {
+    this.#declarations = new Declarations((files) => {
+      this.#declared = files
+      declare(
+        Object.fromEntries(
+          Object.entries(files).flatMap(([name, one]) => ('declaration' in one ? [[name, one.declaration]] : [])),
+        ),
+      )
+      this.#showState()
+    })
     this.#editor = openEditor(byId('kernel-editor', HTMLElement), { label: 'The kernel' }, () => this.#take(), run)
     byId('kernel-ptx', HTMLButtonElement).addEventListener('click', () => this.#write(PTX[this.#shown] ?? ''))
     byId('kernel-back', HTMLButtonElement).addEventListener('click', () => this.#write(SOURCES[this.#shown] ?? ''))
@@ -78,6 +90,7 @@ export class Kernels {
   open(texts: KernelTexts): void {
     this.#changed.clear()
     for (const [name, text] of Object.entries(texts)) this.#changed.set(name, text)
+    this.#declare()
     this.show(this.#first)
   }
 
@@ -117,6 +130,11 @@ export class Kernels {
     this.#editor.show(line)
   }
 
+  /** Has the kernels of typed PTX read. */
+  #declare(): void {
+    this.#declarations.ask(Object.fromEntries([...this.#changed].filter(([, text]) => isPtx(text))))
+  }
+
   #textOf(name: string): string {
     return this.#changed.get(name) ?? SOURCES[name] ?? ''
   }
@@ -131,6 +149,7 @@ export class Kernels {
     if (this.#shown === PROGRAM || this.#editor.text === this.#textOf(this.#shown)) return
     if (this.#editor.text === (SOURCES[this.#shown] ?? '')) this.#changed.delete(this.#shown)
     else this.#changed.set(this.#shown, this.#editor.text)
+    this.#declare()
     this.#showState()
     this.edited()
   }
@@ -154,7 +173,7 @@ export class Kernels {
     const text = this.#textOf(name)
     const isOwn = this.#changed.has(name)
     const runs = isPtx(text)
-      ? 'PTX, which runs on the simulator in this page.'
+      ? ['PTX, which runs on the simulator in this page.', saidOf(this.#declared[name])].join(' ').trim()
       : built !== undefined && !isOwn
         ? 'CUDA C++, compiled to PTX when this page was built.'
         : `A page cannot compile CUDA C++: ${wayOut(name)}.`
@@ -182,6 +201,12 @@ export class Kernels {
     const pattern = new RegExp(`${name.replaceAll('.', '\\.')}:(\\d+)`, 'g')
     return this.#said.flatMap((text) => [...text.matchAll(pattern)].map(([, line]) => Number(line)))
   }
+}
+
+/** What is known of typed PTX. */
+function saidOf(declared: Declared | undefined): string {
+  if (declared === undefined) return ''
+  return 'problem' in declared ? `It cannot be read: ${declared.problem}` : declared.said
 }
 
 const hidden = (text: string): HTMLElement => element('span', { className: 'hidden' }, text)

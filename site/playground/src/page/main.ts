@@ -4,13 +4,14 @@ import { themeButton } from '../../../../src/tools/timeline/page/draw.js'
 import { byId, element } from '../../../../src/tools/timeline/page/panel.js'
 import { LESSONS } from '../../lessons/lessons.js'
 import { withInsertions } from '../run/insertions.js'
-import type { Explored, Finding, Insertion, Level, Ran, Reply, Request } from '../run/messages.js'
+import type { Explored, Finding, Insertion, KernelTexts, Level, Ran, Reply, Request } from '../run/messages.js'
 import { readAddress, writeAddress } from './address.js'
 import { type Mark, openEditor, typeScript } from './editor.js'
 import { noFindings, showFindings, withCode } from './findings.js'
-import { Kernels, type KernelTexts, NoKernel } from './kernels.js'
+import { Kernels, NoKernel } from './kernels.js'
 import { checksOf, type Lesson } from './lesson.js'
 import { noNumbers, showNumbers } from './numbers.js'
+import { openWorker } from './open-worker.js'
 import { noOrders, showOrders, showProgress } from './orders.js'
 import { Tracks } from './tracks.js'
 import { Types } from './types.js'
@@ -22,7 +23,7 @@ const program = { label: 'The program', language: typeScript(types) }
 const editor = openEditor(byId('editor', HTMLElement), program, edited, start)
 /** The home page of the site, which shows a program, its kernel and its result in one screen. */
 const home = window.frameElement?.ownerDocument.documentElement
-const kernels = new Kernels(home !== undefined, edited, start)
+const kernels = new Kernels(home !== undefined, edited, start, (files) => types.declare(files))
 const tracks = new Tracks((line) => editor.mark([...findingMarks(), { line, kind: 'step' }]))
 const output = byId('console', HTMLElement)
 // It scrolls: the keyboard must get there.
@@ -55,7 +56,7 @@ function start(): void {
   output.replaceChildren()
   editor.mark([])
   markKernels()
-  noFindings()
+  noFindings(true)
   noNumbers()
   tracks.clear()
   noOrders()
@@ -70,6 +71,7 @@ function start(): void {
     if (kernels.areImported && home === undefined) ask({ what: 'profile', code, kernels: ptx })
   } catch (error) {
     if (!(error instanceof NoKernel)) throw error
+    noFindings(false)
     print('error', error.message)
     kernels.show(error.file)
     say('It cannot be run: a page cannot compile CUDA C++')
@@ -77,8 +79,7 @@ function start(): void {
 }
 
 function ask(request: Request): void {
-  // Named so for the library, which finds its own lines by it.
-  const worker = new Worker(new URL('library/foundation/base/stack.js', document.baseURI), { type: 'module' })
+  const worker = openWorker()
   workers.set(request.what, worker)
   button('stop').disabled = false
   worker.addEventListener('message', ({ data }: MessageEvent<Reply>) => {
@@ -97,6 +98,7 @@ function stop(text: string): void {
   button('stop').disabled = true
   if (text === '') return
   if (explored === undefined) noOrders()
+  if (ran === undefined) noFindings(false)
   say(text)
 }
 
@@ -234,7 +236,7 @@ function open(wanted: Lesson | undefined, code: string | undefined, texts: Kerne
   kernels.follow(editor.text)
   markKernels()
   output.replaceChildren()
-  noFindings()
+  noFindings(false)
   noNumbers()
   tracks.clear()
   noOrders()
@@ -293,10 +295,19 @@ async function share(): Promise<void> {
   }
 }
 
+/** A lesson runs when it is opened: what it is about can be seen then. A program of one's own is written first. */
+function openAndRun(wanted: Lesson | undefined): void {
+  open(wanted, undefined)
+  if (wanted !== undefined) start()
+}
+
+/** Only what this page was built with runs unasked: a program that came with an address waits until somebody has seen it. */
 async function openAddress(): Promise<void> {
   const { lesson: slug, code, kernels: texts } = await readAddress()
   const wanted = LESSONS.find((one) => one.slug === slug)
-  open(wanted ?? (code === undefined && home === undefined ? LESSONS[0] : undefined), code, texts)
+  const first = code === undefined && home === undefined ? LESSONS[0] : undefined
+  if (code === undefined && Object.keys(texts).length === 0 && home === undefined) openAndRun(wanted ?? first)
+  else open(wanted ?? first, code, texts)
 }
 
 /** What the home page begins with, and a program of one's own. */
@@ -306,29 +317,24 @@ chooser.append(
   ...LESSONS.map(({ slug, title }, nth) => element('option', { value: slug }, `${nth + 1}. ${title}`)),
   element('option', { value: '' }, 'A program of your own'),
 )
-chooser.addEventListener('change', () =>
-  open(
-    LESSONS.find(({ slug }) => slug === chooser.value),
-    undefined,
-  ),
-)
+chooser.addEventListener('change', () => openAndRun(LESSONS.find(({ slug }) => slug === chooser.value)))
 button('run').addEventListener('click', start)
 button('stop').addEventListener('click', () => stop('Stopped'))
 button('share').addEventListener('click', () => void share())
-button('restart').addEventListener('click', () => open(lesson, undefined))
+button('restart').addEventListener('click', () => openAndRun(lesson))
 button('solution').addEventListener('click', () => {
   if (lesson !== undefined) editor.write(lesson.fixed)
 })
 button('next').addEventListener('click', () => {
   const next = LESSONS[lesson === undefined ? 0 : LESSONS.indexOf(lesson) + 1]
-  if (next !== undefined) open(next, undefined)
+  if (next !== undefined) openAndRun(next)
 })
 window.addEventListener('hashchange', () => void openAddress())
 const setTheme = themeButton(button('theme'), (colours) => tracks.restyle(colours))
 await openAddress()
 if (home !== undefined) showAtHome(home)
 
-/** The right program has run, and a button leaves out its wait. */
+/** The right program runs as soon as it can be seen, and a button leaves out its wait. */
 function showAtHome(site: HTMLElement): void {
   document.documentElement.classList.add('at-home')
   const follow = (): void => setTheme(site.classList.contains('dark') ? 'dark' : 'light')
@@ -336,8 +342,13 @@ function showAtHome(site: HTMLElement): void {
   follow()
   button('break').hidden = false
   button('break').addEventListener('click', () => {
-    open(LESSONS[0], undefined)
+    openAndRun(LESSONS[0])
+  })
+  // Who does not scroll to it need not load the library.
+  const seen = new IntersectionObserver((entries) => {
+    if (!entries.some(({ isIntersecting }) => isIntersecting)) return
+    seen.disconnect()
     start()
   })
-  start()
+  seen.observe(byId('program', HTMLElement))
 }

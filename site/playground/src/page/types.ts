@@ -1,7 +1,10 @@
 /** What the types say: asked of a worker, which is started when it is first needed. */
-import type { About, Answer, Completion, Diagnostic, Question } from '../types/messages.js'
+import type { About, Answer, Completion, Detail, Diagnostic, Question, Signature } from '../types/messages.js'
 
 export class Types {
+  /** Is called when other declarations may make other mistakes. */
+  changed: () => void = () => {}
+  #declarations: Readonly<Record<string, string>> = {}
   #worker: Worker | undefined
   #asked = 0
   readonly #waiting = new Map<number, (answer: Answer) => void>()
@@ -15,8 +18,24 @@ export class Types {
     return (await this.#ask({ what: 'complete', code, at })).completions ?? []
   }
 
+  /** What a completion is for. */
+  async detail(code: string, at: number, name: string): Promise<Detail | undefined> {
+    return (await this.#ask({ what: 'detail', code, at, name })).detail
+  }
+
   async describe(code: string, at: number): Promise<About | undefined> {
     return (await this.#ask({ what: 'describe', code, at })).about
+  }
+
+  /** The call around this place; undefined where there is none. */
+  async signature(code: string, at: number): Promise<Signature | undefined> {
+    return (await this.#ask({ what: 'signature', code, at })).signature
+  }
+
+  /** The declarations of files that the page was not built with, or that are others now. */
+  declare(files: Readonly<Record<string, string>>): void {
+    this.#declarations = files
+    if (this.#worker !== undefined) this.changed()
   }
 
   /** It is large: the page is there before. */
@@ -29,13 +48,13 @@ export class Types {
     })
   }
 
-  #ask(question: Question): Promise<Answer> {
+  #ask(question: Omit<Question, 'declarations'>): Promise<Answer> {
     this.start()
     this.#asked += 1
     const id = this.#asked
     return new Promise((resolve) => {
       this.#waiting.set(id, resolve)
-      this.#worker?.postMessage({ id, ...question })
+      this.#worker?.postMessage({ id, declarations: this.#declarations, ...question })
     })
   }
 }

@@ -46,6 +46,18 @@ export function compile(code: string): Body {
   }
 }
 
+/** What a module exports that imports no more than `require` has. */
+export function load(text: string, file: string, require: Require): Record<string, unknown> {
+  const { code } = transform(text, { transforms: ['imports'], disableESTransforms: true })
+  const exports: Record<string, unknown> = {}
+  // biome-ignore lint/security/noGlobalEval: the text is made by the library
+  const body: (require: Require, exports: Record<string, unknown>) => void = globalThis.eval(
+    `((require, exports) => {${code}\n})\n//# sourceURL=${folder()}/${file}`,
+  )
+  body(require, exports)
+  return exports
+}
+
 /** The program's line in a frame of a stack, or in a place as reports have it. */
 export function lineIn(text: string | undefined): number | undefined {
   const found = new RegExp(`${FILE.replace('.', '\\.')}:(\\d+)`).exec(text ?? '')?.[1]

@@ -2,12 +2,23 @@
 import type { KernelProfile } from 'cuda-streams/sim'
 import type { PageData } from '../../../../src/tools/timeline/page-format.js'
 
+/** PTX in place of that which the page was built with, by the file that a program imports. */
+export type KernelTexts = Readonly<Record<string, string>>
+
 export interface Request {
   readonly what: 'run' | 'explore' | 'profile'
   readonly code: string
-  /** PTX in place of that which the page was built with, by the file that the program imports. */
-  readonly kernels: Readonly<Record<string, string>>
+  readonly kernels: KernelTexts
 }
+
+/** Asks what PTX would export. */
+export interface DeclareRequest {
+  readonly what: 'declare'
+  readonly kernels: KernelTexts
+}
+
+/** What PTX exports, as TypeScript's declarations and for people to read; or why it cannot be read. */
+export type Declared = { readonly declaration: string; readonly said: string } | { readonly problem: string }
 
 export type Level = 'log' | 'warn' | 'error'
 
@@ -106,6 +117,7 @@ export type Reply =
   | { readonly what: 'ran'; readonly ran: Ran }
   | { readonly what: 'explored'; readonly explored: Explored }
   | { readonly what: 'profiled'; readonly profiles: readonly KernelProfile[] }
+  | { readonly what: 'declared'; readonly files: Readonly<Record<string, Declared>> }
   /** The text is no program, or its orders cannot be tried. */
   | {
       readonly what: 'refused'

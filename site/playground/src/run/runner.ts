@@ -13,11 +13,11 @@ import { observed, observedError, runOnce } from '../../../../dist/src/tools/exp
 import { parseSchedule, Route } from '../../../../dist/src/tools/explore/search.js'
 import type { PageData } from '../../../../dist/src/tools/timeline/page-format.js'
 import { pageDataOf } from '../../../../dist/src/tools/timeline/timeline.js'
-import { PTX } from '../../lessons/kernel-files.js'
 import { assert } from './assert.js'
 import { type Body, brief, compile, lineIn } from './compile.js'
 import { insertionsIn } from './insertions.js'
-import type { Explored, Failure, Finding, Level, Memory, Order, Outcome, Ran, Side } from './messages.js'
+import { kernelModule } from './kernel-modules.js'
+import type { Explored, Failure, Finding, KernelTexts, Level, Memory, Order, Outcome, Ran, Side } from './messages.js'
 import * as timers from './timers.js'
 
 export type Tell = (level: Level, text: string) => void
@@ -30,7 +30,6 @@ const MODULES: Readonly<Record<string, unknown>> = {
   'node:assert/strict': assert,
   'node:assert': assert,
   'node:timers/promises': timers,
-  ...Object.fromEntries(Object.entries(PTX).map(([name, ptx]) => [`./${name}`, { ptx }])),
 }
 
 /** Bytes of a buffer that are shown. */
@@ -76,9 +75,6 @@ interface Played {
   readonly names: Names
 }
 
-/** PTX by the file that a program imports, in place of that of the lessons. */
-export type KernelTexts = Readonly<Record<string, string>>
-
 /** Calls the program's body. `devices` stand for the machine's own, where they are given. */
 async function play(
   body: Body,
@@ -98,15 +94,16 @@ async function play(
     }
   const [log, warn, error] = [write('log'), write('warn'), write('error')]
   const console = { log, info: log, debug: log, table: log, warn, error, trace: error }
-  const own = Object.fromEntries(Object.entries(kernels).map(([name, ptx]) => [`./${name}`, { ptx }]))
-  const modules: Readonly<Record<string, unknown>> = {
-    ...MODULES,
-    ...own,
-    ...(devices === undefined ? {} : { 'cuda-streams': onDevices(devices) }),
-  }
+  const modules = new Map<string, unknown>(Object.entries(MODULES))
+  if (devices !== undefined) modules.set('cuda-streams', onDevices(devices))
   const require = (name: string): unknown => {
-    if (name in modules) return modules[name]
-    throw new Error(`'${name}' cannot be imported here: ${Object.keys(MODULES).join(', ')} can`)
+    const file = /^\.\/([\w.-]+\.cu)$/.exec(name)?.[1]
+    // As everywhere, each import of a file is the same module.
+    if (file !== undefined && !modules.has(name)) modules.set(name, kernelModule(file, kernels[file], require))
+    if (modules.has(name)) return modules.get(name)
+    throw new Error(
+      `'${name}' cannot be imported here: ${[...Object.keys(MODULES), 'a file of kernels such as ./axpy.cu'].join(', ')} can`,
+    )
   }
   await body(require, played.exports, console, played.names.give)
 }

@@ -1,7 +1,8 @@
 /** A worker that runs one program, and is ended then. */
 
 import { NoProgram } from './compile.js'
-import type { Reply, Request } from './messages.js'
+import { declared } from './kernel-modules.js'
+import type { DeclareRequest, Reply, Request } from './messages.js'
 import { explore, profile, run } from './runner.js'
 
 const reply = (message: Reply): void => self.postMessage(message)
@@ -22,8 +23,9 @@ Object.assign(self, {
   clearImmediate: (timer: number) => self.clearTimeout(timer),
 })
 
-self.addEventListener('message', ({ data }: MessageEvent<Request>) => {
-  void answer(data)
+self.addEventListener('message', ({ data }: MessageEvent<DeclareRequest | Request>) => {
+  if (data.what === 'declare') reply({ what: 'declared', files: declared(data.kernels) })
+  else void answer(data)
 })
 
 async function answer({ what, code, kernels }: Request): Promise<void> {

@@ -15,10 +15,6 @@ declare function setImmediate(fn: () => void): unknown
 declare function queueMicrotask(fn: () => void): void
 declare const performance: { now(): number }
 interface AbortSignal { readonly aborted: boolean }
-declare module '*.cu' {
-  /** The kernels of the file, compiled to PTX when this page was built. */
-  export const ptx: string
-}
 declare module 'node:timers/promises' {
   export function setTimeout<T>(milliseconds: number, value?: T): Promise<T>
   export function setImmediate<T>(value?: T): Promise<T>
@@ -44,7 +40,10 @@ const loaded = fetch(new URL('declarations.json', self.location.href))
     for (const [name, text] of Object.entries(found)) files.set(name, text)
   })
 
-const textOf = (name: string): string | undefined => (name === PROGRAM ? code : files.get(name))
+/** The declarations of PTX that is typed, by path. */
+let declared = new Map<string, string>()
+
+const textOf = (name: string): string | undefined => (name === PROGRAM ? code : (declared.get(name) ?? files.get(name)))
 
 const options: ts.CompilerOptions = {
   target: ts.ScriptTarget.ES2022,
@@ -55,13 +54,15 @@ const options: ts.CompilerOptions = {
   strict: true,
   skipLibCheck: true,
   noEmit: true,
+  allowArbitraryExtensions: true,
   paths: { 'cuda-streams': ['/library/entry-points/index.d.ts'], 'cuda-streams/*': ['/library/entry-points/*.d.ts'] },
 }
 
 const service = ts.createLanguageService({
   getCompilationSettings: () => options,
-  getScriptFileNames: () => [PROGRAM, AMBIENT],
-  getScriptVersion: (name) => (name === PROGRAM ? String(version) : '0'),
+  // With other files in this list imports are looked for again.
+  getScriptFileNames: () => [PROGRAM, AMBIENT, ...declared.keys()],
+  getScriptVersion: (name) => (name === PROGRAM ? String(version) : (declared.get(name) ?? '')),
   getScriptSnapshot: (name) => {
     const text = textOf(name)
     return text === undefined ? undefined : ts.ScriptSnapshot.fromString(text)
@@ -70,20 +71,30 @@ const service = ts.createLanguageService({
   getDefaultLibFileName: () => '/lib/lib.es2023.d.ts',
   fileExists: (name) => textOf(name) !== undefined,
   readFile: textOf,
-  directoryExists: (name) => [...files.keys()].some((file) => file.startsWith(`${name}/`)),
+  directoryExists: (name) => name === '/' || [...files.keys()].some((file) => file.startsWith(`${name}/`)),
 })
 
 self.addEventListener('message', ({ data }: MessageEvent<Question & { id: number }>) => {
   void loaded.then(() => self.postMessage({ id: data.id, ...answer(data) }))
 })
 
-function answer({ what, code: text, at }: Question): Answer {
+function answer({ what, code: text, at, declarations, name = '' }: Question): Answer {
+  // Declarations of axpy.cu are those that TypeScript finds in axpy.d.cu.ts.
+  declared = new Map(Object.entries(declarations).map(([name, one]) => [`/${name.replace(/\.cu$/, '.d.cu.ts')}`, one]))
   if (text !== code) {
     code = text
     version += 1
   }
   if (what === 'check') return { diagnostics: diagnostics() }
   if (what === 'complete') return { completions: completions(at) }
+  if (what === 'signature') {
+    const signature = signatureAt(at)
+    return signature === undefined ? {} : { signature }
+  }
+  if (what === 'detail') {
+    const detail = detailOf(at, name)
+    return detail === undefined ? {} : { detail }
+  }
   const about = describe(at)
   return about === undefined ? {} : { about }
 }
@@ -124,6 +135,15 @@ function completions(at: number): NonNullable<Answer['completions']> {
     }))
 }
 
+function detailOf(at: number, name: string): Answer['detail'] {
+  const details = service.getCompletionEntryDetails(PROGRAM, at, name, undefined, undefined, undefined, undefined)
+  if (details === undefined) return undefined
+  return {
+    text: ts.displayPartsToString(details.displayParts),
+    documentation: ts.displayPartsToString(details.documentation),
+  }
+}
+
 function describe(at: number): Answer['about'] {
   const info = service.getQuickInfoAtPosition(PROGRAM, at)
   if (info === undefined) return undefined
@@ -133,5 +153,23 @@ function describe(at: number): Answer['about'] {
     to: start + length,
     text: ts.displayPartsToString(info.displayParts),
     documentation: ts.displayPartsToString(info.documentation),
+  }
+}
+
+function signatureAt(at: number): Answer['signature'] {
+  const help = service.getSignatureHelpItems(PROGRAM, at, {})
+  const item = help?.items[help.selectedItemIndex]
+  if (help === undefined || item === undefined) return undefined
+  const text = (parts: readonly ts.SymbolDisplayPart[]): string => parts.map((part) => part.text).join('')
+  const between = text(item.separatorDisplayParts)
+  const last = item.parameters.length - 1
+  const parameter = item.parameters[Math.min(help.argumentIndex, last)]
+  return {
+    from: help.applicableSpan.start,
+    before: text(item.prefixDisplayParts),
+    parameters: item.parameters.map(({ displayParts }, nth) => text(displayParts) + (nth === last ? '' : between)),
+    after: text(item.suffixDisplayParts),
+    at: item.isVariadic ? Math.min(help.argumentIndex, last) : help.argumentIndex,
+    documentation: text(parameter?.documentation ?? []),
   }
 }

@@ -1,0 +1,8 @@
+// Made of out-of-bounds.fixed.cu by cuda-streams. Changes here are lost.
+import type { DefinedKernel } from 'cuda-streams'
+
+/**
+ * Each thread squares one element, if there is one for it.
+ * out-of-bounds.fixed.cu, line 2
+ */
+export declare const square: DefinedKernel<readonly [values: 'inout i32*', n: 'i32']>
