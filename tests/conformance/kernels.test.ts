@@ -4,6 +4,7 @@ import { test } from 'node:test'
 import { Module, Program } from 'cuda-streams'
 import { lacksNvrtc } from '../helpers/nvrtc.js'
 import { onEveryBackend } from '../helpers/suite.js'
+import { ONE_DEVICE, refused, secondDevice } from './expect.js'
 
 const SOURCE = `
 extern "C" __global__ void axpy(float a, const float* x, float* y, int n) {
@@ -43,6 +44,20 @@ onEveryBackend('kernels', (bench) => {
   const { device } = bench
   const { pointer, bytes } = bench.mapped(1 << 16)
   const floats = new Float32Array(bytes)
+
+  test('K1 a launch on a stream of another device is refused, and says what to launch it on or load it with', (t) => {
+    const other = secondDevice(bench)
+    if (other === undefined) return t.skip(ONE_DEVICE)
+    using module = Module.load(PTX, { device })
+    using theirs = other.createStream()
+    const store = module.kernel('store', ['u64', 'u32'])
+    const says = [
+      /'store' is on Device\(0, /,
+      /Stream\(.* on Device\(1, /,
+      /a stream of its own device, or load its code on/,
+    ]
+    refused(() => theirs.launch(store, { grid: 1, block: 1 }, pointer, 1), 'ERR_DEVICE_MISMATCH', ...says)
+  })
 
   test('K1 CUDA C++ is compiled, and a kernel computes with its arguments', COMPILES, async () => {
     using module = await Program.compile(SOURCE, { device })

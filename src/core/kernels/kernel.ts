@@ -44,6 +44,7 @@ import {
   type Device,
   deviceForHandle,
   driverOf,
+  elsewhere,
   HandleImpl,
   HandleObject,
   resolveDevice,
@@ -381,7 +382,9 @@ export class KernelImpl implements LaunchedKernel {
     const { device } = this.code
     this.checkOpen()
     if (stream.device === device) return
-    throw stateError('ERR_DEVICE_MISMATCH', `The ${this.label} is on ${device}, and ${stream} on ${stream.device}`)
+    const what = `The ${this.label} is on ${device}, and ${stream} on ${elsewhere(stream.device, device)}`
+    const way = 'launch it on a stream of its own device, or load its code on that of the stream, too, by { device }'
+    throw stateError('ERR_DEVICE_MISMATCH', `${what}: ${way}`)
   }
 
   /** `kernel` is the object that the program launches, and `given` the arguments that it passes. */
