@@ -13,6 +13,7 @@ import { CUresult, cudaError } from '../foundation/driver/cuda-results.js'
 import type { Pointer } from '../foundation/driver/handle-types.js'
 import { checkParameterSizes, MOST_LOCAL, tooMuchLocalMemory } from '../foundation/driver/kernel-checks.js'
 import {
+  type DescribeParameter,
   type HostKernel,
   type HostModule,
   type LaunchArgument,
@@ -212,9 +213,9 @@ export class PtxKernel implements KernelCode {
   }
 
   /** Throws ERR_INVALID_ARG_VALUE if these are not the types of the kernel's parameters. */
-  checkParameters(types: readonly PassedType[]): void {
+  checkParameters(types: readonly PassedType[], describe?: DescribeParameter): void {
     const sizes = this.facts.parameters.map(({ byteLength }) => byteLength)
-    checkParameterSizes(this.name, types, sizes)
+    checkParameterSizes(this.name, types, sizes, describe)
   }
 
   /**

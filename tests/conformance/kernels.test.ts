@@ -1,7 +1,7 @@
 /** Kernels: GPU code is loaded, its signature is its own, and what does not fit is refused before it is queued. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { Module, Program } from 'cuda-streams'
+import { defineKernel, Module, type ParameterType, Program } from 'cuda-streams'
 import { lacksNvrtc } from '../helpers/nvrtc.js'
 import { onEveryBackend } from '../helpers/suite.js'
 import { ONE_DEVICE, refused, secondDevice } from './expect.js'
@@ -98,6 +98,28 @@ onEveryBackend('kernels', (bench) => {
       stream.synchronize()
       assert.equal(new Uint32Array(bytes)[0], 4_000_000_000)
     }
+  })
+
+  test('K2 the refusal of a signature names the first argument that differs, or says how many there are', () => {
+    using module = Module.load(PTX, { device })
+    const WRONG: readonly (readonly [signature: readonly ParameterType[], says: RegExp])[] = [
+      [['out u32*', 'f64'], /: argument 1, 'f64', has 8 bytes, and 4 in the code: give it the type .* in the source$/],
+      [['u32', 'f64'], /: argument 0, 'u32', has 4 bytes, and 8 in the code/],
+      [['out u32*'], /: there are 1, and 2 in the code: name the type of each/],
+      [[], /parameters of no bytes, but the kernel's have 8, 4: there are 0, and 2 in the code/],
+      [['out u32*', 'u32', 'u32'], /: there are 3, and 2 in the code/],
+    ]
+    for (const [signature, says] of WRONG)
+      refused(() => module.kernel('store', signature), 'ERR_INVALID_ARG_VALUE', /'store'/, says)
+    using stream = bench.stream()
+    const named = defineKernel({
+      name: 'store',
+      ptx: PTX,
+      signature: ['out u32*', 'u8'],
+      parameterNames: ['where', 'what'],
+    })
+    const launch = (): unknown => stream.launch(named, { grid: 1, block: 1 }, pointer, 1)
+    refused(launch, 'ERR_INVALID_ARG_VALUE', /: `what`, 'u8', has 1 bytes, and 4 in the code/)
   })
 
   test('K2 a signature that is not the kernel’s own is refused, by the sizes of its parameters', COMPILES, async () => {
