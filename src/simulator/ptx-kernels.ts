@@ -485,7 +485,7 @@ function ofKernel<R>(kernel: string, look: () => R): R {
 function textOf({ message, line, source }: Ptx.KernelFault): string {
   const lacksSource = source === undefined && line > 0
   return lacksSource
-    ? `${message} (the option '-lineinfo' of the compiler adds the line of the source)`
+    ? `${message} (compiled with options: ['-lineinfo'], the code has the line of the source)`
     : message
 }
 
