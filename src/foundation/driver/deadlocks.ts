@@ -11,7 +11,7 @@ import { seconds, warnAfter, warnOnce } from '../base/warnings.js'
 export const MOST_NESTED = 200
 
 /** Why a wait never ends, and the way out for most calls. */
-export interface Endless {
+interface Endless {
   readonly why: string
   readonly way: string
 }
