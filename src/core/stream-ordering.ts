@@ -48,7 +48,8 @@ type GivenRecordOptions = Given<RecordOptions, (typeof RECORD_OPTIONS)[number]>
 
 function recordGiven(impl: StreamImpl, event: EventImpl, settings: GivenRecordOptions | undefined): void {
   const external = externalFlag(settings)
-  if (event.device !== impl.device) throw mismatch(event, impl)
+  if (event.device !== impl.device)
+    throw mismatch(event, impl, "record() without an event makes one of the stream's device")
   if (settings !== undefined) event.checkAgainst(settings)
   impl.reserve(event.entries)
   impl.recordIn(event, external)
@@ -89,7 +90,7 @@ const isPromise = (value: unknown): value is PromiseLike<unknown> => isThenable(
 export function openAwaited(impl: StreamImpl, from: StreamImpl): StreamImpl {
   impl.reserve(0)
   from.checkOpen()
-  if (from.driver !== impl.driver) throw mismatch(from, impl)
+  if (from.driver !== impl.driver) throw mismatch(from, impl, 'await its finished() instead')
   return from
 }
 
@@ -149,7 +150,7 @@ function externalFlag(options: Given<WaitEventOptions, 'external'> | undefined):
   return checkBoolean(options.external, 'options.external', false) ? ExternalFlag.EXTERNAL : ExternalFlag.NONE
 }
 
-function mismatch(given: EventImpl | StreamImpl, stream: StreamImpl): Error {
+function mismatch(given: EventImpl | StreamImpl, stream: StreamImpl, way: string): Error {
   const where = elsewhere(stream.device, given.device)
-  return stateError('ERR_DEVICE_MISMATCH', `${given} cannot be used here: ${stream} is on ${where}`)
+  return stateError('ERR_DEVICE_MISMATCH', `${given} cannot be used here: ${stream} is on ${where}; ${way}`)
 }

@@ -14,6 +14,7 @@ import {
 } from '../foundation/driver/handle-types.js'
 import { bytesOfPassed, checkParameterSizes, tooMuchLocalMemory } from '../foundation/driver/kernel-checks.js'
 import {
+  type DescribeParameter,
   type KernelDriver,
   type KernelLimits,
   type KernelSource,
@@ -290,7 +291,12 @@ export class CudaKernels implements KernelDriver {
     return { module, name: layer().text(memory.pointerAt(0)), function: found }
   }
 
-  kernel(module: ModuleHandle, name: string, parameters: readonly PassedType[]): KernelHandle {
+  kernel(
+    module: ModuleHandle,
+    name: string,
+    parameters: readonly PassedType[],
+    describe?: DescribeParameter,
+  ): KernelHandle {
     const loaded = this.#loaded.get(module)
     if (loaded === undefined) throw cudaError('cuModuleGetFunction', CUresult.INVALID_HANDLE)
     const { context, functions, kernels } = loaded
@@ -298,7 +304,7 @@ export class CudaKernels implements KernelDriver {
     const key = `${name}(${parameters})`
     const known = kernels.get(key)
     if (known !== undefined) return known
-    this.#checkParameters(found, parameters)
+    this.#checkParameters(found, parameters, describe)
     this.#makeLocalMemory(found, context)
     const kernel = this.#kernels.length as KernelHandle
     functions.set(name, found)
@@ -391,13 +397,17 @@ export class CudaKernels implements KernelDriver {
   }
 
   /** Compares the signature with the sizes of the kernel's parameters, which the driver has. */
-  #checkParameters({ handle, name }: CudaFunction, parameters: readonly PassedType[]): void {
+  #checkParameters(
+    { handle, name }: CudaFunction,
+    parameters: readonly PassedType[],
+    describe?: DescribeParameter,
+  ): void {
     const sizes: number[] = []
     const { address } = this.parts.memory
     while (this.parts.library.cuFuncGetParamInfo(handle, sizes.length, address, address + 8) === 0) {
       sizes.push(this.parts.memory.pointerAt(8))
     }
-    checkParameterSizes(name, parameters, sizes)
+    checkParameterSizes(name, parameters, sizes, describe)
   }
 
   /**

@@ -8,6 +8,7 @@ import { surfacing } from '../foundation/base/uncaught.js'
 import { CUresult, cudaError } from '../foundation/driver/cuda-results.js'
 import type { Pointer } from '../foundation/driver/handle-types.js'
 import {
+  type DescribeParameter,
   type HostKernel,
   type HostModule,
   isMemoryArgument,
@@ -121,7 +122,7 @@ export interface KernelCode {
     readonly maxClusterBlocks: number | undefined
   }
   /** Throws ERR_INVALID_ARG_VALUE if these are not the types of the kernel's parameters. */
-  checkParameters(types: readonly PassedType[]): void
+  checkParameters(types: readonly PassedType[], describe?: DescribeParameter): void
   /** The work of a launch, and the virtual nanoseconds that it takes. */
   queued(work: KernelWork, types: readonly PassedType[], multiprocessors: number | undefined): Queued
 }

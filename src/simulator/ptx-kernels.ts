@@ -13,6 +13,7 @@ import { CUresult, cudaError } from '../foundation/driver/cuda-results.js'
 import type { Pointer } from '../foundation/driver/handle-types.js'
 import { checkParameterSizes, MOST_LOCAL, tooMuchLocalMemory } from '../foundation/driver/kernel-checks.js'
 import {
+  type DescribeParameter,
   type HostKernel,
   type HostModule,
   type LaunchArgument,
@@ -146,10 +147,10 @@ export class PtxModule implements ModuleCode {
     if (known !== undefined) return known
     if (!this.#module.kernels.includes(name)) throw cudaError('cuModuleGetFunction', CUresult.NOT_FOUND)
     if (!this.#module.isWhole) this.#check(name)
-    const { localBytes } = refusedByLoader(() => this.#module.facts(name))
+    const { localBytes } = ofKernel(name, () => refusedByLoader(() => this.#module.facts(name)))
     if (localBytes > MOST_LOCAL) throw tooMuchLocalMemory(name, localBytes)
     // The kernel is compiled here and not at the first launch, so that a form that does not run is reported at once.
-    this.#module.code(name, codeOptions(this.parts))
+    ofKernel(name, () => this.#module.code(name, codeOptions(this.parts)))
     const kernel = new PtxKernel(name, this.#module, this.#image.text, this.host?.get(name), this.parts)
     this.#kernels.set(name, kernel)
     return kernel
@@ -212,9 +213,9 @@ export class PtxKernel implements KernelCode {
   }
 
   /** Throws ERR_INVALID_ARG_VALUE if these are not the types of the kernel's parameters. */
-  checkParameters(types: readonly PassedType[]): void {
+  checkParameters(types: readonly PassedType[], describe?: DescribeParameter): void {
     const sizes = this.facts.parameters.map(({ byteLength }) => byteLength)
-    checkParameterSizes(this.name, types, sizes)
+    checkParameterSizes(this.name, types, sizes, describe)
   }
 
   /**
@@ -468,10 +469,25 @@ function refusedByLoader<R>(load: () => R): R {
   }
 }
 
+/** Looks at the code of a kernel. The error of an instruction that is not simulated says which kernel has it, and what can run in its place. */
+function ofKernel<R>(kernel: string, look: () => R): R {
+  try {
+    return look()
+  } catch (error) {
+    if (codeOf(error) !== 'ERR_UNSUPPORTED' || !(error instanceof Error && 'line' in error && 'source' in error))
+      throw error
+    const { message, line, source } = error
+    const way = 'Or let the simulator run JavaScript in its place: simulate in defineKernel()'
+    throw Object.assign(stateError('ERR_UNSUPPORTED', `Kernel '${kernel}': ${message}. ${way}`), { line, source })
+  }
+}
+
 /** The text of a fault. If only the line of the PTX is known, it says how to get that of the source. */
 function textOf({ message, line, source }: Ptx.KernelFault): string {
   const lacksSource = source === undefined && line > 0
-  return lacksSource ? `${message} (the option '-lineinfo' of the compiler adds the line of the source)` : message
+  return lacksSource
+    ? `${message} (compiled with options: ['-lineinfo'], the code has the line of the source)`
+    : message
 }
 
 const tooLarge = (why: string): Error => explained(cudaError(LOAD, CUresult.INVALID_PTX), why)

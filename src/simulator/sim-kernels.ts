@@ -13,6 +13,7 @@ import { LIMITS_OF_ANY } from '../foundation/driver/driver-constants.js'
 import { refusedHandle } from '../foundation/driver/handle-errors.js'
 import type { ContextHandle, KernelHandle, ModuleHandle, Pointer } from '../foundation/driver/handle-types.js'
 import type {
+  DescribeParameter,
   KernelDriver,
   KernelLimits,
   KernelSource,
@@ -140,14 +141,14 @@ export class SimKernels implements KernelDriver {
     this.registry.handles.giveBack('module', module)
   }
 
-  kernel(module: ModuleHandle, name: string, types: readonly PassedType[]): KernelHandle {
+  kernel(module: ModuleHandle, name: string, types: readonly PassedType[], describe?: DescribeParameter): KernelHandle {
     const { code, kernels } = this.#loaded(module, 'cuModuleGetFunction')
     if (name === '') throw cudaError('cuModuleGetFunction', CUresult.INVALID_VALUE)
     const key = `${name}(${types})`
     const known = kernels.get(key)
     if (known !== undefined) return known
     const found = code.kernel(name)
-    found.checkParameters(types)
+    found.checkParameters(types, describe)
     const kernel = this.#kernels.length as KernelHandle
     this.#kernels.push({ module, name, code: found, types })
     kernels.set(key, kernel)

@@ -377,6 +377,21 @@ onEveryBackend('inside a host function', (bench) => {
     })
   })
 
+  test('H2 ERR_DEADLOCK of a full queue names the stream and how much it takes, and begins at the call', async () => {
+    using stream = bench.stream({ name: 'full' })
+    const error = await inside(stream, function fills() {
+      for (let left = 3000; left > 0; left -= 1) bench.busy(stream, 0)
+    })
+    const { stack = '' } = checkError(
+      error,
+      'ERR_DEADLOCK',
+      /Stream\([^)]*full/,
+      /\(.*\d+ operations\)/,
+      /queue the rest after/,
+    )
+    assert.doesNotMatch(stack.split('\n    at ')[1] ?? '', /dist\/src\//)
+  })
+
   test('H2 that ERR_DEADLOCK comes at once, too', async () => {
     using stream = bench.stream()
     using other = bench.stream()

@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import { type DeviceAttribute, defineKernel, type LaunchConfig, Stream } from 'cuda-streams'
 import { simulate } from 'cuda-streams/sim'
 import { onEveryBackend } from '../helpers/suite.js'
-import { ONE_DEVICE, refused, refusedByDriver, secondDevice } from './expect.js'
+import { checkError, ONE_DEVICE, refused, refusedByDriver, secondDevice } from './expect.js'
 
 const axpy = defineKernel({
   name: 'axpy',
@@ -58,6 +58,39 @@ const threads = defineKernel({
 
 onEveryBackend('kernels with a host implementation', (bench) => {
   const { device } = bench
+
+  test('H2 the first launch inside a host function is ERR_DEADLOCK, which names the kernel and what to await before', async () => {
+    const late = defineKernel({
+      name: 'late',
+      source: 'extern "C" __global__ void late(unsigned* count) { *count = 1; }',
+      signature: ['out u32*'],
+      simulate(_at, count) {
+        count[0] = 1
+      },
+    })
+    using stream = bench.stream()
+    using count = device.alloc(4, { stream })
+    const launch = (): unknown => stream.launch(late, { grid: 1, block: 1 }, count)
+    let thrown: unknown
+    stream.launchHostFunc(function theHostFunction() {
+      try {
+        launch()
+      } catch (error) {
+        thrown = error
+      }
+    })
+    await stream.finished()
+    const says = [
+      /^Kernel 'late' is not loaded on Device\(0, .*host function/,
+      /Await its prepare\(device\) beforehand$/,
+    ]
+    const { stack = '' } = checkError(thrown, 'ERR_DEADLOCK', ...says)
+    assert.match(stack.split('\n    at ')[1] ?? '', /launch .*defined-kernels\.test/)
+    await late.prepare(device)
+    stream.launchHostFunc(() => void launch())
+    await stream.finished()
+    assert.deepEqual([...new Uint32Array((await stream.download(count)).buffer)], [1])
+  })
   const n = 1000
   const config = { grid: Math.ceil(n / 256), block: 256 }
 

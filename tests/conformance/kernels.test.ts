@@ -1,9 +1,10 @@
 /** Kernels: GPU code is loaded, its signature is its own, and what does not fit is refused before it is queued. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { Module, Program } from 'cuda-streams'
+import { defineKernel, Module, type ParameterType, Program } from 'cuda-streams'
 import { lacksNvrtc } from '../helpers/nvrtc.js'
 import { onEveryBackend } from '../helpers/suite.js'
+import { ONE_DEVICE, refused, secondDevice } from './expect.js'
 
 const SOURCE = `
 extern "C" __global__ void axpy(float a, const float* x, float* y, int n) {
@@ -44,6 +45,20 @@ onEveryBackend('kernels', (bench) => {
   const { pointer, bytes } = bench.mapped(1 << 16)
   const floats = new Float32Array(bytes)
 
+  test('K1 a launch on a stream of another device is refused, and says what to launch it on or load it with', (t) => {
+    const other = secondDevice(bench)
+    if (other === undefined) return t.skip(ONE_DEVICE)
+    using module = Module.load(PTX, { device })
+    using theirs = other.createStream()
+    const store = module.kernel('store', ['u64', 'u32'])
+    const says = [
+      /'store' is on Device\(0, /,
+      /Stream\(.* on Device\(1, /,
+      /a stream of its own device, or load its code on/,
+    ]
+    refused(() => theirs.launch(store, { grid: 1, block: 1 }, pointer, 1), 'ERR_DEVICE_MISMATCH', ...says)
+  })
+
   test('K1 CUDA C++ is compiled, and a kernel computes with its arguments', COMPILES, async () => {
     using module = await Program.compile(SOURCE, { device })
     using stream = bench.stream()
@@ -83,6 +98,28 @@ onEveryBackend('kernels', (bench) => {
       stream.synchronize()
       assert.equal(new Uint32Array(bytes)[0], 4_000_000_000)
     }
+  })
+
+  test('K2 the refusal of a signature names the first argument that differs, or says how many there are', () => {
+    using module = Module.load(PTX, { device })
+    const WRONG: readonly (readonly [signature: readonly ParameterType[], says: RegExp])[] = [
+      [['out u32*', 'f64'], /: argument 1, 'f64', has 8 bytes, and 4 in the code: give it the type .* in the source$/],
+      [['u32', 'f64'], /: argument 0, 'u32', has 4 bytes, and 8 in the code/],
+      [['out u32*'], /: there are 1, and 2 in the code: name the type of each/],
+      [[], /parameters of no bytes, but the kernel's have 8, 4: there are 0, and 2 in the code/],
+      [['out u32*', 'u32', 'u32'], /: there are 3, and 2 in the code/],
+    ]
+    for (const [signature, says] of WRONG)
+      refused(() => module.kernel('store', signature), 'ERR_INVALID_ARG_VALUE', /'store'/, says)
+    using stream = bench.stream()
+    const named = defineKernel({
+      name: 'store',
+      ptx: PTX,
+      signature: ['out u32*', 'u8'],
+      parameterNames: ['where', 'what'],
+    })
+    const launch = (): unknown => stream.launch(named, { grid: 1, block: 1 }, pointer, 1)
+    refused(launch, 'ERR_INVALID_ARG_VALUE', /: `what`, 'u8', has 1 bytes, and 4 in the code/)
   })
 
   test('K2 a signature that is not the kernel’s own is refused, by the sizes of its parameters', COMPILES, async () => {

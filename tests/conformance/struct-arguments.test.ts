@@ -117,7 +117,11 @@ onEveryBackend('struct arguments', (bench) => {
     using module = Module.load(PTX, { device })
     const Other = struct({ scale: 'f32', size: 'i32x2' })
     const take = (second: typeof Other) => module.kernel('shade', ['out f32x4*', second, 'f32x4', 'f16'])
-    refused(() => take(Other), 'ERR_INVALID_ARG_VALUE', /8, 16, 16, 2 bytes, but the kernel's have 8, 32, 16, 2/)
+    refused(
+      () => take(Other),
+      'ERR_INVALID_ARG_VALUE',
+      /8, 16, 16, 2 bytes, but the kernel's have 8, 32, 16, 2: argument 1, 'struct', has 16 bytes, and 32 in the code/,
+    )
     refused(
       () => module.kernel('shade', ['out f32x4*', Params, 'f32x2', 'f16']),
       'ERR_INVALID_ARG_VALUE',

@@ -26,6 +26,7 @@ import {
 import { invalidType, invalidValue } from '../../foundation/base/errors.js'
 import { implementation, LibraryObject, notCloneable } from '../../foundation/base/library-object.js'
 import { printable } from '../../foundation/base/printable.js'
+import { deadlockIn } from '../../foundation/driver/deadlocks.js'
 import type {
   HostKernel,
   KernelSource,
@@ -348,7 +349,15 @@ export class DefinedKernel<out S extends readonly ParameterType[] = readonly Par
     const known = kernel.#kernels.get(device)
     if (known !== undefined) return known
     const source = kernel.#sourceFor(device)
-    return kernel.#addKernel(device, source, driverOf(device).kernels.compileNow(source))
+    try {
+      return kernel.#addKernel(device, source, driverOf(device).kernels.compileNow(source))
+    } catch (error) {
+      throw deadlockIn(error, ({ endless }) => {
+        const loading = 'loading it here, for which CUDA waits for the whole device, would wait forever'
+        const way = 'Await its prepare(device) beforehand'
+        return `Kernel '${printable(kernel.name)}' is not loaded on ${device} yet, and ${loading}: ${endless.why}. ${way}`
+      })
+    }
   }
 
   #addKernel(device: Device, source: KernelSource, image: ModuleImage): KernelImpl {

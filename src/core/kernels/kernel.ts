@@ -44,6 +44,7 @@ import {
   type Device,
   deviceForHandle,
   driverOf,
+  elsewhere,
   HandleImpl,
   HandleObject,
   resolveDevice,
@@ -55,7 +56,14 @@ import { capturesUnderWay, recordOf } from '../streams/capture-record.js'
 import { checkMemorySyncDomain, checkPriority, needsHopper, type StreamImpl } from '../streams/stream-impl.js'
 import { type ConditionImpl, conditionImplOf } from './condition.js'
 import type { ArgumentsOf, Parameter, ParameterType } from './kernel-signature.js'
-import { checkArguments, checkMemoryOpen, memoryIn, parseSignature, passedAs } from './kernel-signature.js'
+import {
+  checkArguments,
+  checkMemoryOpen,
+  describeParameter,
+  memoryIn,
+  parseSignature,
+  passedAs,
+} from './kernel-signature.js'
 import { checkUpdate, type LaunchNode, launchOn, updateNode } from './launchable.js'
 
 /**
@@ -317,7 +325,10 @@ const loadCode = (image: ModuleImage, device: Device): ModuleImpl =>
 function kernelIn(code: ModuleImpl, { name, inModule = name, parameters, nanoseconds }: WantedKernel): KernelImpl {
   let handle: KernelHandle
   try {
-    handle = code.driver.kernels.kernel(code.handle, inModule, parameters.map(passedAs))
+    handle = code.driver.kernels.kernel(code.handle, inModule, parameters.map(passedAs), (index) => {
+      const parameter = parameters[index]
+      return parameter === undefined ? `argument ${index}` : describeParameter(parameter, index)
+    })
   } catch (error) {
     throw missing(error, () => notFound(inModule, code.driver.kernels.names(code.handle)))
   }
@@ -381,7 +392,9 @@ export class KernelImpl implements LaunchedKernel {
     const { device } = this.code
     this.checkOpen()
     if (stream.device === device) return
-    throw stateError('ERR_DEVICE_MISMATCH', `The ${this.label} is on ${device}, and ${stream} on ${stream.device}`)
+    const what = `The ${this.label} is on ${device}, and ${stream} on ${elsewhere(stream.device, device)}`
+    const way = 'launch it on a stream of its own device, or load its code on that of the stream, too, by { device }'
+    throw stateError('ERR_DEVICE_MISMATCH', `${what}: ${way}`)
   }
 
   /** `kernel` is the object that the program launches, and `given` the arguments that it passes. */

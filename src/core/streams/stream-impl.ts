@@ -9,6 +9,7 @@ import { destroyWhenUnreachable, NativeResource } from '../../foundation/base/fi
 import { ClosableObject, implementation, nextSerial } from '../../foundation/base/library-object.js'
 import { memoize } from '../../foundation/base/memoize.js'
 import { cudaError, waitRefused } from '../../foundation/driver/cuda-results.js'
+import { comesAfterItself, deadlockIn } from '../../foundation/driver/deadlocks.js'
 import type { Driver } from '../../foundation/driver/driver.js'
 import type { ExternalFlag } from '../../foundation/driver/driver-constants.js'
 import { StreamFlag } from '../../foundation/driver/driver-constants.js'
@@ -58,6 +59,10 @@ import { type ExternalStreamOptions, handleOf, type StreamOptions, type StreamSo
 
 /** The names of `StreamOptions`, except the device and the name, which a stream of another library is not made with. */
 export const STREAM_OPTIONS = ['priority', 'nonBlocking', 'context', 'memorySyncDomain'] as const
+
+/** The way out of a host function that queues more than its stream has room for. */
+const QUEUE_FEWER =
+  'Queue fewer operations in it. Return from the host function first, and queue the rest after await stream.finished()'
 /** The names of `StreamOptions`, except the device. */
 export const NAMED_STREAM_OPTIONS = [...STREAM_OPTIONS, 'name'] as const
 const WRAP_OPTIONS = ['device', 'owner', 'name'] as const
@@ -415,8 +420,19 @@ export class StreamImpl extends NativeResource {
   reserve(entries: number): void {
     this.queuedCalls += 1
     // CUDA crashes for the handle of a destroyed stream.
-    if (entries > 0 && !this.isClosed) this.driver.work.reserve(this.handle, entries)
+    if (entries > 0 && !this.isClosed) this.#waitForRoom(entries)
     this.checkOpen()
+  }
+
+  #waitForRoom(entries: number): void {
+    try {
+      this.driver.work.reserve(this.handle, entries)
+    } catch (error) {
+      throw deadlockIn(error, ({ what, endless }) => {
+        const way = endless === comesAfterItself ? QUEUE_FEWER : endless.way
+        return `${this}: ${what} would wait forever: ${endless.why}. ${way}`
+      })
+    }
   }
 
   /** Records an event by the short way. Returns false where that is closed, for one of the two or for all. */

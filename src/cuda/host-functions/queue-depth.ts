@@ -9,7 +9,7 @@ import type { StreamRecord } from '../handles/stream-records.js'
 import { type ProcessRegistry, singleThread } from './process-registry.js'
 import type { Semaphores } from './semaphores.js'
 
-const QUEUE_ENTRIES = 1000
+export const QUEUE_ENTRIES = 1000
 /** The number of counted entries from which on a query which of them have completed is worth its cost. */
 const WORTH_A_QUERY = 200
 

@@ -12,11 +12,13 @@ import {
   drained,
   LIBRARY_CALL,
   MOST_NESTED,
+  queuing,
   tooDeep,
 } from '../../foundation/driver/deadlocks.js'
 import type { ContextHandle, EventHandle, StreamHandle } from '../../foundation/driver/handle-types.js'
 import type { ComesAfter } from '../host-functions/dependencies.js'
 import type { PendingHostFunctions } from '../host-functions/pending-host-functions.js'
+import { QUEUE_ENTRIES } from '../host-functions/queue-depth.js'
 import type { PendingCall } from '../host-functions/semaphores.js'
 import type { InternalRecord } from './event-pool.js'
 import type { WaitingParts } from './promises.js'
@@ -38,6 +40,9 @@ const CHECKS = 8
 const CHECKS_FOR = 1
 /** `PATIENCE` is at most this part of the time after which the wait is given up. */
 const SHARE_OF_DEADLOCK = 1 / 4
+
+/** Streams may share a hardware queue, and have fewer entries of it then. */
+const QUEUING = queuing(`at most ${QUEUE_ENTRIES} operations`)
 
 /** Returns which host functions a wait needs at present: it cannot end before they have run. */
 type Needs = () => ComesAfter
@@ -168,7 +173,7 @@ export class Blocking {
     const neverRun: Needs = () => (call) => call.stream === of
     // The same is true of the work before a wait for a promise, until the stream is blocked by it.
     const neverSettle: Needs = () => (call) => call.stream === of && call.semaphore.isWaitingFor(call)
-    this.#block(hasCapacity, needs, 'queuing more work', { neverRun, neverSettle })
+    this.#block(hasCapacity, needs, QUEUING, { neverRun, neverSettle })
   }
 
   /** Runs host functions until none of this thread is pending. Those dropped because the GPU faulted are not pending. */

@@ -369,7 +369,9 @@ export interface MisspeltVariable {
 export function misspeltVariables(): readonly MisspeltVariable[] {
   const set = Object.keys(process.env).filter((name) => OURS.test(name) && !NAMES.includes(name))
   return set.map((name) => {
-    const meant = nearest(name.replace(PREFIX, ''), ENDINGS)
+    const ending = name.replace(PREFIX, '')
+    // Only the prefix may be misspelt.
+    const meant = ENDINGS.includes(ending) ? ending : nearest(ending, ENDINGS)
     const wayOut =
       meant === undefined
         ? 'docs/reference/environment.md has those that there are'

@@ -117,7 +117,13 @@ function coded<E extends Error>(type: new (message: string) => E, code: string, 
 }
 
 /** What is wrong is said of the program's own call. The stack of other errors begins where they are made. */
-const ABOUT_THE_CALL: readonly StateCode[] = ['ERR_CLOSED', 'ERR_DEVICE_MISMATCH', 'ERR_UNSUPPORTED', 'ERR_COMPILATION']
+const ABOUT_THE_CALL: readonly StateCode[] = [
+  'ERR_CLOSED',
+  'ERR_DEVICE_MISMATCH',
+  'ERR_DEADLOCK',
+  'ERR_UNSUPPORTED',
+  'ERR_COMPILATION',
+]
 
 /** The arguments have the right form, but the call cannot be made in the present state. */
 export function stateError(code: StateCode, message: string, cause?: unknown): Error & { code: string } {

@@ -2,17 +2,26 @@
 import { ELEMENT_TYPES } from '../base/element-types.js'
 import { explained, invalidValue } from '../base/errors.js'
 import { CUresult, cudaError } from './cuda-results.js'
-import type { PassedType } from './kernel-driver.js'
+import type { DescribeParameter, PassedType } from './kernel-driver.js'
 
 export const bytesOfPassed = (type: PassedType): number => (typeof type === 'number' ? type : ELEMENT_TYPES[type].bytes)
 
 /** Throws ERR_INVALID_ARG_VALUE unless the types have the sizes of the kernel's parameters. */
-export function checkParameterSizes(kernel: string, types: readonly PassedType[], sizes: readonly number[]): void {
+export function checkParameterSizes(
+  kernel: string,
+  types: readonly PassedType[],
+  sizes: readonly number[],
+  describe: DescribeParameter = (index) => `argument ${index}`,
+): void {
   const given = types.map(bytesOfPassed)
   if (String(sizes) === String(given)) return
-  throw invalidValue(
-    `The signature of kernel '${kernel}' has parameters of ${given.join(', ') || 'no'} bytes, but the kernel's have ${sizes.join(', ') || 'no'}`,
-  )
+  const what = `The signature of kernel '${kernel}' has parameters of ${given.join(', ') || 'no'} bytes, but the kernel's have ${sizes.join(', ') || 'no'}`
+  const first = given.findIndex((bytes, index) => bytes !== sizes[index])
+  const differs =
+    given.length === sizes.length
+      ? `${describe(first)}, has ${given[first]} bytes, and ${sizes[first]} in the code: give it the type that it has in the source`
+      : `there are ${given.length}, and ${sizes.length} in the code: name the type of each that the source has, in its order`
+  throw invalidValue(`${what}: ${differs}`)
 }
 
 /** 512 KiB less what the driver has for itself (H200, 580.159). */

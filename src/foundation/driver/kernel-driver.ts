@@ -59,6 +59,9 @@ export interface ComparedModule {
   readonly host: HostModule
 }
 
+/** Returns how error messages name a parameter, by its index. */
+export type DescribeParameter = (index: number) => string
+
 /** Kernels before they are compiled. */
 export interface KernelSource {
   /** CUDA C++; empty where there is PTX. */
@@ -100,7 +103,12 @@ export interface KernelDriver {
   /** `cuModuleUnload` */
   unload(module: ModuleHandle, context: ContextHandle): void
   /** `cuModuleGetFunction`. Throws ERR_INVALID_ARG_VALUE where these are not the kernel's parameters. */
-  kernel(module: ModuleHandle, name: string, parameters: readonly PassedType[]): KernelHandle
+  kernel(
+    module: ModuleHandle,
+    name: string,
+    parameters: readonly PassedType[],
+    describe?: DescribeParameter,
+  ): KernelHandle
   /** The names of the kernels of a module (`cuModuleEnumerateFunctions`); none if the driver does not tell. */
   names(module: ModuleHandle): readonly string[]
   /** `cuModuleGetGlobal`: where a variable of the module lies. */

@@ -10,6 +10,7 @@ import {
   deadlock,
   drained,
   MOST_NESTED,
+  queuing,
   tooDeep,
 } from '../../foundation/driver/deadlocks.js'
 import { type BackOff, EventLoopPoller, type TurnResult } from '../../foundation/driver/event-loop-poller.js'
@@ -20,6 +21,7 @@ import { OtherThreadsWork, SimOperationKind } from './work.js'
 
 /** The launches that a stream accepts before the driver blocks the caller: measured on an H200. */
 const QUEUE_ENTRIES = 1020
+const QUEUING = queuing(`${QUEUE_ENTRIES} operations`)
 /** The milliseconds between two checks of values for which streams wait. */
 const LOOK_FOR_VALUES = 1
 const LONGEST_TIMEOUT = 2 ** 31 - 1
@@ -66,7 +68,7 @@ export class HostWaits {
 
   /** Waits as a driver does until the stream's hardware queue has room. */
   reserve(stream: SimStream, entries: number): void {
-    if (!hasCapacity(stream, entries)) this.#block(waitForCapacity(stream, entries), 'queuing more work')
+    if (!hasCapacity(stream, entries)) this.#block(waitForCapacity(stream, entries), QUEUING)
   }
 
   blockFor(last: SimOperation, what: string): void {

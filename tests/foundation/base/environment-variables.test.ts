@@ -119,6 +119,13 @@ describe('a misspelt variable', () => {
     ])
   })
 
+  test('that has a wrong prefix alone, or one and a wrong letter, is told the name that was meant', () => {
+    for (const name of ['CUDA_STREAM_SANITIZER', 'CUDA_STREAMSANITIZER', 'CUDA_STREAM_SANITISER']) {
+      const text = warnings({ [name]: '1' })
+      assert.match(text, new RegExp(`variable ${name}: did you mean CUDA_STREAMS_SANITIZER\\?`))
+    }
+  })
+
   test('that is like no other one gives a warning that says where they are listed', () => {
     assert.match(
       warnings({ CUDA_STREAM_POOL: '1' }),
