@@ -12,9 +12,11 @@ const MOST_ATTEMPTS = 12
 const LAUNCH_WITHIN = /kernel launch/
 const IS_UNKNOWN =
   /^(?:identifier "[^"]+" is undefined|namespace "[^"]+" has no (?:tag )?member|class "[^"]+" has no member|name followed by "::" must be a class|[^\n]* is not a template|qualified name is not allowed)/
+/** What the compiler says of what a name that it does not know is given to. */
+const IS_GIVEN_UNKNOWN = /<error-type>/
 /** What the compiler says behind a name that it does not know, because of that. */
 const FOLLOWS =
-  /<error-type>|^attribute "__global__" does not apply here|^A namespace scope variable without|^incomplete type "void" is not allowed|^expected a ";"|^expected a "\)"|^this declaration has no storage class|^expected a declaration/
+  /^attribute "__global__" does not apply here|^A namespace scope variable without|^incomplete type "void" is not allowed|^expected a ";"|^expected a "\)"|^this declaration has no storage class|^expected a declaration/
 
 /** A mistake with its place in the source. */
 interface Located {
@@ -129,6 +131,9 @@ function withoutFollowing(all: readonly Located[], sources: DeviceSources): read
     if (unknown === undefined) return group
     // A kernel whose head is not understood is taken for a variable, and its parameters are unknown.
     if (group.some(({ said }) => said.message.startsWith('attribute "__global__" does not apply'))) return [unknown]
-    return group.filter(({ offset, said }) => offset < unknown.offset || !FOLLOWS.test(said.message))
+    return group.filter(
+      ({ offset, said: { message } }) =>
+        !IS_GIVEN_UNKNOWN.test(message) && (offset < unknown.offset || !FOLLOWS.test(message)),
+    )
   })
 }

@@ -379,8 +379,9 @@ onEveryBackend('inside a host function', (bench) => {
 
   test('H2 ERR_DEADLOCK of a full queue names the stream and how much it takes, and begins at the call', async () => {
     using stream = bench.stream({ name: 'full' })
+    using data = bench.device.alloc(4, { stream })
     const error = await inside(stream, function fills() {
-      for (let left = 3000; left > 0; left -= 1) bench.busy(stream, 0)
+      for (let left = 3000; left > 0; left -= 1) stream.fill(data, 0)
     })
     const { stack = '' } = checkError(
       error,
