@@ -115,7 +115,7 @@ function changeFor(trace: Trace, predictor: Predictor, group: Group, steps: Rows
       return { hostTime: 0 }
     case 'slowCall':
     case 'fullQueue':
-      return { instant: steps((row) => !isHostOnly(kind[row] ?? 0) && name[row] === name[group.by]), hostTime: 0 }
+      return { instant: steps((row) => !isHostOnly(kind[row] ?? 0) && name[row] === name[group.by]) }
     case 'hostFunctionDue': {
       const due = new Map<number, number>()
       for (let row = 0; row < trace.length; row += 1) {

@@ -451,6 +451,23 @@ describe('what held a stream up', () => {
   }
 })
 
+describe('the gain of calls that take long', () => {
+  it('is their own time, and not that which the program takes between its calls', () => {
+    const { summary } = analyse(
+      traceOf([
+        { kind: EventKind.KERNEL, track: 1, called: 0, returned: 5, start: 6, end: 10 },
+        { kind: EventKind.COPY, track: 0, called: 5, returned: 205, start: 10, end: 200, site: 'app.js:12:3' },
+        { kind: EventKind.KERNEL, track: 1, called: 206, returned: 209, start: 210, end: 300 },
+        { kind: EventKind.KERNEL, track: 1, called: 1100, returned: 1103, start: 1104, end: 1200 },
+      ]),
+    )
+    const slow = summary.stalls.find((stall) => stall.kind === 'slowCall')
+    assert.ok(slow !== undefined, summary.stalls.map(({ kind }) => kind).join())
+    const { gain = 0 } = slow
+    assert.ok(gain <= 200_000, `${gain} ns of calls that took 200 µs`)
+  })
+})
+
 interface MadeRow {
   readonly kind: EventKind
   readonly track: number
