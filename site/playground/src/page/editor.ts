@@ -10,7 +10,7 @@ import { defaultKeymap, history, historyKeymap } from '@codemirror/commands'
 import { javascript } from '@codemirror/lang-javascript'
 import { bracketMatching, indentOnInput, syntaxHighlighting } from '@codemirror/language'
 import { lintGutter, lintKeymap, setDiagnostics } from '@codemirror/lint'
-import { EditorState, type Extension, StateEffect, StateField } from '@codemirror/state'
+import { EditorState, type Extension, Prec, StateEffect, StateField } from '@codemirror/state'
 import {
   Decoration,
   type DecorationSet,
@@ -225,7 +225,8 @@ export function typeScript(types: Types): Extension {
   }
   return [
     signature,
-    keymap.of([{ key: 'Escape', run: hideHelp }]),
+    // Before the completions, which keep the key to themselves while an answer of theirs is on its way.
+    Prec.highest(keymap.of([{ key: 'Escape', run: hideHelp }])),
     javascript({ typescript: true }),
     syntaxHighlighting(classHighlighter),
     lintGutter(),
