@@ -1,8 +1,9 @@
 /** Programs of which each can be changed as a prediction says, so that what is predicted can be compared with what is measured. */
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
-import { type DefinedKernel, type Device, type DeviceBuffer, defineKernel, type Event, Stream } from 'cuda-streams'
+import { type Device, type DeviceBuffer, type Event, Stream } from 'cuda-streams'
 import type { Proposal } from '../src/tools/recording/what-if.js'
+import { type Busy, busy } from './busy-kernel.js'
 
 export interface TruthProgram {
   readonly title: string
@@ -18,34 +19,6 @@ const ROUNDS = 24
 const BYTES = 8 * 2 ** 20
 /** Bytes of a copy within a device, which takes about as long. */
 const MANY = 256 * 2 ** 20
-
-type Busy = DefinedKernel<readonly ['inout u8*']>
-
-/** A kernel that takes so many microseconds, on a GPU by its clock. */
-function busy(name: string, microseconds: number): Busy {
-  const nanoseconds = 1000 * microseconds
-  return defineKernel({
-    name,
-    ptx: `.version 7.0
-.target sm_70
-.address_size 64
-.visible .entry ${name}(.param .u64 memory) {
-  .reg .u64 %start, %now, %passed;
-  .reg .pred %more;
-  mov.u64 %start, %globaltimer;
-again:
-  mov.u64 %now, %globaltimer;
-  sub.u64 %passed, %now, %start;
-  setp.lt.u64 %more, %passed, ${nanoseconds};
-  @%more bra again;
-  ret;
-}
-`,
-    signature: ['inout u8*'],
-    nanoseconds,
-    simulateGrid() {},
-  })
-}
 
 const ONE = { grid: 1, block: 1 }
 

@@ -77,7 +77,7 @@ interface Violation {
   readonly nodes: readonly { readonly html: string; readonly failureSummary?: string }[]
 }
 
-describe('the site, in Chromium', { skip: missing ?? false, timeout: 300_000 }, () => {
+describe('the site, in Chromium', { skip: missing ?? false, timeout: 1_800_000 }, () => {
   const problems: string[] = []
   let browser: Browser
   let server: Server

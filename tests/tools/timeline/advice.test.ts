@@ -1,292 +1,13 @@
 /** Advice is true: programs that are slow in ten ways, what is advised, and the same programs changed as the advice says, in the simulator's time. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { type DefinedKernel, type Device, defineKernel, Stream } from 'cuda-streams'
+import { type Device, defineKernel } from 'cuda-streams'
 import { fault, type Simulation, simulate } from 'cuda-streams/sim'
-import { nameStream, type Stall, type StallKind, Timeline, type TimelineSummary } from 'cuda-streams/timeline'
+import { type Stall, Timeline, type TimelineSummary } from 'cuda-streams/timeline'
+import { type AdviceProgram, named, ONE, programs, ROUNDS, times } from '../../../bench/advice-programs.js'
+import { busy } from '../../../bench/busy-kernel.js'
 
-interface Case {
-  readonly title: string
-  /** The kind of the stall with the largest gain. */
-  readonly kind: StallKind
-  readonly advises: RegExp
-  /** The end of the verdict. */
-  readonly verdict: RegExp
-  /** Allocates what it needs. The result runs the program once, as it is or as advised, until all of its work is done. */
-  readonly prepare: (device: Device) => (changed: boolean) => Promise<unknown>
-}
-
-const ROUNDS = 16
-/** Bytes of a copy, which takes 168 µs at 50 bytes a nanosecond. */
-const BYTES = 8 * 2 ** 20
-const ONE = { grid: 1, block: 1 }
-
-type Busy = DefinedKernel<readonly ['inout u8*']>
-
-function busy(name: string, microseconds: number): Busy {
-  return defineKernel({
-    name,
-    source: `extern "C" __global__ void ${name}(unsigned char* memory) {}`,
-    signature: ['inout u8*'],
-    nanoseconds: 1000 * microseconds,
-    simulate() {},
-  })
-}
-
-const reading = defineKernel({
-  name: 'reading',
-  source: 'extern "C" __global__ void reading(const unsigned char* memory) {}',
-  signature: ['in u8*'],
-  nanoseconds: 200_000,
-  simulate() {},
-})
-const both = defineKernel({
-  name: 'both',
-  source: 'extern "C" __global__ void both(unsigned char* one, unsigned char* two) {}',
-  signature: ['inout u8*', 'inout u8*'],
-  nanoseconds: 100_000,
-  simulate() {},
-})
-const [compute, slow, faster, late, beside] = [
-  busy('compute', 150),
-  busy('slow', 400),
-  busy('slow', 320),
-  busy('late', 250),
-  busy('beside', 220),
-]
-
-const named = (device: Device, name: string, nonBlocking = true): Stream =>
-  nameStream(new Stream({ device, nonBlocking }), name)
-
-/** Time of JavaScript, as calls of the driver take it. */
-function callFor(nanoseconds: number, stream: Stream): void {
-  for (let spent = 0; spent < nanoseconds; spent += 200) stream.record()
-}
-
-const times = <T>(count: number, make: (index: number) => T): readonly T[] =>
-  Array.from({ length: count }, (_, at) => make(at))
-function at<T>(items: readonly T[], index: number): T {
-  const item = items[index % items.length]
-  assert.ok(item !== undefined)
-  return item
-}
-
-const cases: readonly Case[] = [
-  {
-    title: 'synchronize() between stages',
-    kind: 'blockingCall',
-    advises: /`stream\.wait\(other\)`/,
-    verdict: /up to −61 % without `stream\.synchronize\(\)`$/,
-    prepare(device) {
-      const [upload, work, download] = ['upload', 'work', 'download'].map((name) => named(device, name))
-      assert.ok(upload && work && download)
-      const buffers = times(ROUNDS, () => device.alloc(BYTES))
-      const [source, results] = [device.allocPinned(BYTES), times(ROUNDS, () => device.allocPinned(BYTES))]
-      return async (changed) => {
-        for (let round = 0; round < ROUNDS; round += 1) {
-          const buffer = at(buffers, round)
-          upload.copy(buffer, source)
-          if (changed) work.wait(upload)
-          else upload.synchronize()
-          work.launch(compute, ONE, buffer)
-          if (changed) download.wait(work)
-          else work.synchronize()
-          download.copy(at(results, round), buffer)
-          if (!changed) download.synchronize()
-        }
-        await download.finished()
-      }
-    },
-  },
-  {
-    title: 'an await of each item',
-    kind: 'await',
-    advises: /two are under way at a time/,
-    verdict: /up to −48 % by two items under way at a time$/,
-    prepare(device) {
-      const streams = times(2, (index) => named(device, `item ${index}`))
-      const buffers = times(2, () => device.alloc(BYTES))
-      const pinned = times(2, () => device.allocPinned(BYTES))
-      const results = times(2, () => device.allocPinned(BYTES))
-      return async (changed) => {
-        for (let round = 0; round < ROUNDS; round += 1) {
-          const stream = at(streams, round)
-          stream.copy(at(buffers, round), at(pinned, round))
-          stream.launch(compute, ONE, at(buffers, round))
-          stream.copy(at(results, round), at(buffers, round))
-          if (!changed) await stream.finished()
-          else if (round > 0) await at(streams, round - 1).finished()
-        }
-        await Promise.all(streams.map((stream) => stream.finished()))
-      }
-    },
-  },
-  {
-    title: 'a missing second buffer',
-    kind: 'wait',
-    advises: /one more buffer/,
-    verdict: /−44 % by one more buffer$/,
-    prepare(device) {
-      const [upload, work] = [named(device, 'upload'), named(device, 'work')]
-      const buffers = times(2, () => device.alloc(BYTES))
-      const source = device.allocPinned(BYTES)
-      const free = times(2, () => device.createEvent())
-      return async (changed) => {
-        for (let round = 0; round < ROUNDS; round += 1) {
-          const place = changed ? round : 0
-          if (round > (changed ? 1 : 0)) upload.wait(at(free, place))
-          upload.copy(at(buffers, place), source)
-          work.wait(upload)
-          work.launch(compute, ONE, at(buffers, place))
-          work.record(at(free, place))
-        }
-        await work.finished()
-      }
-    },
-  },
-  {
-    title: 'copies and kernels on one stream',
-    kind: 'oneStream',
-    advises: /Copy on a second stream/,
-    verdict: /−44 % by copies on a second stream$/,
-    prepare(device) {
-      const [stream, copies] = [named(device, 'one'), named(device, 'copies')]
-      const buffers = times(2, () => device.alloc(BYTES))
-      const source = device.allocPinned(BYTES)
-      const [ready, free] = [times(2, () => device.createEvent()), times(2, () => device.createEvent())]
-      return async (changed) => {
-        const upload = changed ? copies : stream
-        for (let round = 0; round < ROUNDS; round += 1) {
-          if (changed && round > 1) upload.wait(at(free, round))
-          upload.copy(at(buffers, round), source)
-          if (changed) {
-            upload.record(at(ready, round))
-            stream.wait(at(ready, round))
-          }
-          stream.launch(compute, ONE, at(buffers, round))
-          if (changed) stream.record(at(free, round))
-        }
-        await stream.finished()
-      }
-    },
-  },
-  {
-    title: 'the null stream among blocking streams',
-    kind: 'nullStreamAwaited',
-    advises: /in place of the null stream/,
-    verdict: /−48 % by a stream of its own in place of the null stream$/,
-    prepare(device) {
-      const [a, b] = [named(device, 'a', false), named(device, 'b', false)]
-      const own = named(device, 'own')
-      const [one, two, three] = times(3, () => device.alloc(64))
-      assert.ok(one && two && three)
-      return async (changed) => {
-        for (let round = 0; round < ROUNDS; round += 1) {
-          a.launch(compute, ONE, one)
-          ;(changed ? own : device.defaultStream).launch(late, ONE, two)
-          b.launch(beside, ONE, three)
-        }
-        await device.finished()
-      }
-    },
-  },
-  {
-    title: 'a graph that is launched again on one instance',
-    kind: 'sameInstance',
-    advises: /an instance for each stream/,
-    verdict: /up to −50 % by an instance of the graph for each stream$/,
-    prepare(device) {
-      const streams = times(2, (index) => named(device, `launches ${index}`))
-      const memory = device.alloc(64)
-      const graph = at(streams, 0).capture(() => at(streams, 0).launch(reading, ONE, memory))
-      const instances = times(2, () => graph.instantiate())
-      return async (changed) => {
-        for (let round = 0; round < ROUNDS; round += 1) at(instances, changed ? round : 0).launch(at(streams, round))
-        await device.finished()
-      }
-    },
-  },
-  {
-    title: 'a slow kernel',
-    kind: 'slowKernel',
-    advises: /20 % less time/,
-    verdict: /was busy \d+ %: nothing that waits can gain 1 %; −15 % by 'slow' in 20 % less time$/,
-    prepare(device) {
-      const [stream, other] = [named(device, 'one'), named(device, 'other')]
-      const [one, two] = [device.alloc(64), device.alloc(64)]
-      return async (changed) => {
-        for (let round = 0; round < ROUNDS; round += 1) {
-          stream.launch(changed ? faster : slow, ONE, one)
-          other.launch(beside, ONE, two)
-          stream.launch(compute, ONE, one)
-        }
-        await device.finished()
-      }
-    },
-  },
-  {
-    title: 'a host function in the way',
-    kind: 'hostFunction',
-    advises: /no GPU work come behind JavaScript/,
-    verdict: /up to −27 % by no work of the GPU behind host functions$/,
-    prepare(device) {
-      const [stream, told, calls] = [named(device, 'one'), named(device, 'told'), named(device, 'calls')]
-      const memory = device.alloc(64)
-      return async (changed) => {
-        for (let round = 0; round < ROUNDS; round += 1) {
-          stream.launch(compute, ONE, memory)
-          if (changed) told.wait(stream)
-          ;(changed ? told : stream).launchHostFunc(() => callFor(60_000, calls))
-        }
-        await Promise.all([stream.finished(), told.finished()])
-      }
-    },
-  },
-  {
-    title: 'an event that is recorded too late',
-    kind: 'wait',
-    advises: /as soon as what is needed is done/,
-    verdict: /−39 % by a wait for no more than what is needed$/,
-    prepare(device) {
-      const [a, b] = [named(device, 'a'), named(device, 'b')]
-      const [one, two] = [device.alloc(64), device.alloc(64)]
-      const [made, used] = [device.createEvent(), device.createEvent()]
-      return async (changed) => {
-        for (let round = 0; round < ROUNDS; round += 1) {
-          if (round > 0) a.wait(used)
-          a.launch(both, ONE, one, two)
-          if (changed) a.record(made)
-          a.launch(late, ONE, two)
-          if (!changed) a.record(made)
-          b.wait(made)
-          b.launch(beside, ONE, one)
-          b.record(used)
-        }
-        await device.finished()
-      }
-    },
-  },
-  {
-    title: 'bytes that are not pinned',
-    kind: 'staging',
-    advises: /`device\.allocPinned\(byteLength\)`/,
-    verdict: /up to −\d+ % by bytes that are kept in pinned memory$/,
-    prepare(device) {
-      const [stream, calls] = [named(device, 'one'), named(device, 'calls')]
-      const bytes = 24 * 2 ** 20
-      const memory = device.alloc(bytes)
-      const [array, pinned] = [new Uint8Array(bytes), device.allocPinned(bytes)]
-      return async (changed) => {
-        for (let round = 0; round < 4; round += 1) {
-          if (changed) stream.copy(memory, pinned)
-          const uploaded = changed ? stream : stream.upload(memory, array)
-          callFor(1_000_000, calls)
-          await (changed ? stream.finished() : uploaded)
-        }
-      }
-    },
-  },
-]
+const [compute, late] = [busy('compute', 150), busy('late', 250)]
 
 async function timed(simulation: Simulation, run: () => unknown): Promise<number> {
   const began = simulation.now
@@ -301,7 +22,7 @@ interface Outcome {
   readonly after: number
 }
 
-async function followed({ prepare }: Case): Promise<Outcome> {
+async function followed({ prepare }: AdviceProgram): Promise<Outcome> {
   using simulation = simulate()
   const [device] = simulation.devices
   assert.ok(device)
@@ -321,8 +42,8 @@ async function followed({ prepare }: Case): Promise<Outcome> {
 }
 
 describe('advice is true', () => {
-  const outcomes = new Map<Case, Outcome>()
-  for (const one of cases) {
+  const outcomes = new Map<AdviceProgram, Outcome>()
+  for (const one of programs) {
     it(`${one.title}: it is advised, and does not lose`, async (context) => {
       const outcome = await followed(one)
       outcomes.set(one, outcome)
@@ -338,7 +59,7 @@ describe('advice is true', () => {
   }
 
   it('the gain is within a third of what was said in at least eight of the ten', () => {
-    assert.equal(outcomes.size, cases.length)
+    assert.equal(outcomes.size, programs.length)
     const near = [...outcomes].filter(([, { stall, before, after }]) => {
       const gain = stall.gain ?? Number.NaN
       return Math.abs(before - after - gain) <= gain / 3

@@ -89,7 +89,7 @@ async function launch(): Promise<Browser> {
   return playwright.chromium.launch({ executablePath: chromium, args: ['--no-sandbox'] })
 }
 
-describe('the page, in Chromium', { skip: missing, timeout: 120_000 }, () => {
+describe('the page, in Chromium', { skip: missing, timeout: 1_800_000 }, () => {
   const directory = mkdtempSync(join(tmpdir(), 'cuda-streams-page-'))
   const problems: string[] = []
   let browser: Browser
@@ -306,7 +306,7 @@ interface Drawn {
   readonly y: number
 }
 
-describe('what the page says and draws, in Chromium', { skip: missing, timeout: 120_000 }, () => {
+describe('what the page says and draws, in Chromium', { skip: missing, timeout: 1_800_000 }, () => {
   const directory = mkdtempSync(join(tmpdir(), 'cuda-streams-page-'))
   const problems: string[] = []
   let browser: Browser
