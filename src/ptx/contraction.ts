@@ -48,6 +48,16 @@ function isContractable({ form, modifiers, instruction }: Decoded, ...opcodes: r
   return form.opcode !== 'mul' || (instruction.guard === undefined && modifiers['sat'] === undefined)
 }
 
+/** Whether ptxas 13.0 fuses no product before an instruction with a sum behind it: of most it makes branches or a call. */
+function endsBlock({ form: { opcode }, modifiers }: Decoded): boolean {
+  const type = modifiers['T'] ?? ''
+  if (/^(call|membar|fence)$/.test(opcode)) return true
+  if (opcode === 'rsqrt') return type === 'f64' && modifiers['ftz'] === undefined
+  if (!/^(div|rem|rcp|sqrt)$/.test(opcode)) return false
+  if (type.startsWith('f')) return modifiers['rnd'] !== undefined && modifiers['rnd'] !== 'approx'
+  return type !== 'u32'
+}
+
 function registerOf(operand: Operand | undefined): Register | undefined {
   return operand?.kind === 'register' ? operand.register : undefined
 }
@@ -64,7 +74,7 @@ function findIn(code: readonly Decoded[], starts: ReadonlySet<number>) {
   for (const [index, decoded] of code.entries()) {
     const accesses = accessesOf(decoded)
     for (const register of accesses.reads) reads.set(register, (reads.get(register) ?? 0) + 1)
-    if (starts.has(index) || /^(call|membar|fence)$/.test(decoded.form.opcode)) current.clear()
+    if (starts.has(index) || endsBlock(decoded)) current.clear()
     if (isContractable(decoded, 'add', 'sub')) {
       const sum: Sum = { index, decoded, products: [] }
       const [a, b] = [registerOf(decoded.operands['a']), registerOf(decoded.operands['b'])]

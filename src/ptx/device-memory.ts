@@ -3,6 +3,7 @@
  * that compiled code searches. Pointers stay what the host chose; each access is translated.
  */
 import { align, CELLS_END, TABLE_COUNT, TABLE_POINTER, TABLE_ROW } from './layout.js'
+import { writeSpecialFunctions } from './special-functions.js'
 import { newMemory, PAGE_BYTES, type WasmMemory } from './web-assembly.js'
 
 /** Pointers from here to 2^47 belong to the compiler: memory that kernels allocate, and the workspace of grid barriers. */
@@ -109,6 +110,7 @@ export class DeviceMemory {
   constructor(maximumBytes = 2 ** 32) {
     this.maximumPages = Math.min(65536, Math.max(64, Math.floor(maximumBytes / PAGE_BYTES)))
     this.memory = newMemory(16, this.maximumPages)
+    writeSpecialFunctions(this.memory.buffer)
     this.#end = HEAP_BEGIN
     this.#bytes = new Uint8Array(this.memory.buffer)
     this.#words = new Int32Array(this.memory.buffer)

@@ -2,6 +2,7 @@
  * Functions that instructions call: those in WebAssembly as formulas, which stand in each module that uses them, and the
  * signatures of those in JavaScript (numbers.ts), which are imported.
  */
+import { SPECIAL_FUNCTION_FORMULAS } from './special-functions.js'
 import type { Signature, ValueType } from './wasm-encoder.js'
 
 export interface Helper {
@@ -85,41 +86,6 @@ const FUSED = `(let s (f64.add p c) (let t ${TWO_SUM('p', 'c', 's')} (let e ${PR
       (f64.eq (f64.add s (f64.mul w d:1.0000000000000009)) (f64.add s (f64.mul w d:0.9999999999999991))))
     (f64.add s w) ($fma64_exact a b c))))))`
 
-/** The constant 1.5 * 2^23: an f32 of less than 2^22 that is added to it is rounded to an integer, which its lowest bits contain. */
-const NEAREST = 'f:12582912'
-
-/**
- * The polynomial 2^g for |g| <= 1/2, to 28 bits, with its terms in pairs so that they do not wait for each other. A product and the sum with it may be
- * fused: over all numbers, `exp2` has the same bits then.
- */
-function exp2Series(isFused: boolean): string {
-  const factors = Array.from({ length: 8 }, (_, degree) => {
-    let factor = 1
-    for (let index = 1; index <= degree; index++) factor *= Math.LN2 / index
-    return `d:${factor}`
-  })
-  const sum = (a: string, x: string, y: string): string =>
-    isFused ? `(f64.fma ${x} ${y} ${a})` : `(f64.add ${a} (f64.mul ${x} ${y}))`
-  const pair = (at: number): string => sum(factors[at] ?? '', 'g', factors[at + 1] ?? '')
-  const four = (at: number): string => sum(pair(at), 'h', pair(at + 2))
-  return `(let h (f64.mul g g) ${sum(four(0), '(f64.mul h h)', four(4))})`
-}
-
-/**
- * The formula of 2^x. An exponent beyond 200 gives infinity or zero. A GPU reads 23 bits behind the point, so that anything smaller counts as exponent 0.
- */
-const exp2 = (isFused: boolean): string =>
-  `(let u (select x f:200 (f32.lt x f:200)) (let v (select u f:-200 (f32.gt u f:-200))
-    (let k (f32.add v ${NEAREST}) (let g (f64.promote_f32 (f32.sub v (f32.sub k ${NEAREST})))
-      (let r (f32.demote_f64 (f64.reinterpret_i64 (i64.add (i64.reinterpret_f64 ${exp2Series(isFused)})
-        (i64.shl (i64.extend_i32_u (i32.reinterpret_f32 k)) 52L))))
-          (select (select f:1 r (f32.lt (f32.abs x) f:1.1920928955078125e-7)) x (f32.eq x x)))))))`
-
-/** The helpers whose formulas stand in place in code for lanes, for processors that fuse a product and a sum, and for others. */
-export const INLINE_HELPERS: Readonly<Record<string, { readonly fused: string; readonly plain: string }>> = {
-  exp2: { fused: exp2(true), plain: exp2(false) },
-}
-
 /**
  * Steps f32 `d`, the nearest to the sum s of p and q, down if it lies above; if it equals s, the rest of s decides. The direction of rounding cannot
  * be predicted, so the code has no branch.
@@ -200,7 +166,9 @@ export const HELPERS: Readonly<Record<string, Helper>> = {
       (if f32 (f64.eq s d:0) ($fma32_mode a b c 2)
         (let d (f32.demote_f64 s) ${DOWN})))))`,
   ),
-  exp2: helper('x:f32', 'f32', exp2(false)),
+  ...Object.fromEntries(
+    Object.entries(SPECIAL_FUNCTION_FORMULAS).map(([name, formula]) => [name, helper('a:f32', 'f32', formula)]),
+  ),
   // Functions on bits.
   bfe_u32: helper('a:i32 pos:i32 len:i32', 'i32', extract(32, false)),
   bfe_s32: helper('a:i32 pos:i32 len:i32', 'i32', extract(32, true)),
@@ -273,8 +241,4 @@ export const HELPERS: Readonly<Record<string, Helper>> = {
   f32_to_small: helper('a:f32 format:i32 relu:i32', 'i32'),
   small_to_half: helper('a:i32 format:i32', 'i32'),
   rsqrt64: helper('a:f64', 'f64'),
-  sin: helper('a:f32', 'f32'),
-  cos: helper('a:f32', 'f32'),
-  lg2: helper('a:f32', 'f32'),
-  tanh: helper('a:f32', 'f32'),
 }

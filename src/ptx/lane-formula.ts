@@ -28,8 +28,6 @@ export interface LaneEnvironment {
   helper(name: string): { readonly index: number; readonly signature: Signature<ValueType> }
   /** The function that computes a helper for lanes, all of whose values have the same width; undefined if there is none. */
   laneHelper(name: string): number | undefined
-  /** The formula of a helper whose values have 32 bits, if it is written in place. */
-  inline(name: string): { readonly parameters: readonly string[]; readonly formula: Formula } | undefined
   /** Pushes a constant that all threads share. */
   pushConstant(low: bigint, high: bigint): void
 }
@@ -73,9 +71,7 @@ export function isSafeForLanes(text: string): boolean {
 }
 
 export class LaneFormulaWriter {
-  #names = new Map<string, Binding>()
-  /** Whether code is written that lanes need rarely: it is called, not written in place. */
-  #isRare = false
+  readonly #names = new Map<string, Binding>()
   readonly #scalar: FormulaWriter
 
   constructor(private readonly environment: LaneEnvironment) {
@@ -234,7 +230,7 @@ export class LaneFormulaWriter {
     } else if (head === 'f64.fma') {
       for (const each of [a, b, c]) this.half(each, half)
       body.op('f64x2.relaxed_madd')
-    } else this.#laneByLane(formula.slice(1), this.typeOf(formula), () => body.op(head), half)
+    } else this.#laneByLane(formula.slice(1), this.typeOf(formula), () => this.#plain(head), half)
   }
 
   /** Pushes the mask of a condition, with lanes of 32 bits, or of 64 bits for one half of the threads. */
@@ -436,11 +432,9 @@ export class LaneFormulaWriter {
     const results = masks.map(() => body.temporary('v128'))
     const side = (formula: Formula, isNeeded: () => void, take: (local: number, half: number) => void): void => {
       const isShort = this.#areShort(formula)
-      const outer = this.#isRare
       if (!isShort) {
         isNeeded()
         body.if()
-        this.#isRare = true
       }
       const locals = compute(formula)
       for (const [half, local] of locals.entries()) {
@@ -448,7 +442,6 @@ export class LaneFormulaWriter {
         body.set(results[half] ?? 0)
         body.release('v128', local)
       }
-      this.#isRare = outer
       if (!isShort) body.end()
     }
     const joined = (operation: string): void => {
@@ -588,16 +581,17 @@ export class LaneFormulaWriter {
     } else if (head === 'f32.fma') {
       for (const each of [a, b, c]) this.write(each)
       body.op('f32x4.relaxed_madd')
-    } else this.#laneByLane(formula.slice(1), this.typeOf(formula), () => body.op(head))
+    } else this.#laneByLane(formula.slice(1), this.typeOf(formula), () => this.#plain(head))
+  }
+
+  /** Writes an instruction for one lane. */
+  #plain(head: string): void {
+    if (head.includes('.load')) this.environment.body.memory(head)
+    else this.environment.body.op(head)
   }
 
   #call(formula: readonly Formula[], name: string): void {
     const given = formula.slice(1)
-    const inline = this.#isRare ? undefined : this.environment.inline(name)
-    if (inline !== undefined) {
-      this.#writeInline(given, inline.parameters, inline.formula)
-      return
-    }
     const { body } = this.environment
     const areNarrow = given.every((each) => !isWide(this.typeOf(each)))
     const index = areNarrow ? this.environment.laneHelper(name) : undefined
@@ -608,24 +602,6 @@ export class LaneFormulaWriter {
     }
     for (const each of given) this.write(each)
     body.call(index)
-  }
-
-  /** Writes the formula of a helper, in which its parameters are the only names. */
-  #writeInline(given: readonly Formula[], parameters: readonly string[], formula: Formula): void {
-    const { body } = this.environment
-    const locals = given.map((each) => {
-      this.write(each)
-      const local = body.temporary('v128')
-      body.set(local)
-      return local
-    })
-    const types = given.map((each) => this.typeOf(each))
-    const outer = this.#names
-    this.#names = new Map()
-    for (const [at, name] of parameters.entries()) this.bind(name, types[at] ?? 'i32', [locals[at] ?? 0])
-    this.write(formula)
-    this.#names = outer
-    for (const each of locals) body.release('v128', each)
   }
 
   #callHalf(formula: readonly Formula[], name: string, half: number): void {

@@ -248,7 +248,7 @@ export class LaneShapes {
     if (/\.(?:div|rem)_[su]/.test(text)) return { lanes: LANES * (scalar + 3), scalar }
     const type = wasmTypeOf(decoded.modifiers['T'] ?? 'b32')
     const isWide = type === 'i64' || type === 'f64' || /[if]64\./.test(text)
-    const isCalled = /\$(?:sin|cos|lg2|tanh|rsqrt64|\w+_mode)/.test(text)
+    const isCalled = /\$(?:rsqrt64|\w+_mode)/.test(text)
     return { lanes: isCalled ? LANES * (scalar + 3) : operations * (isWide ? 2 : 1) + 30 * calls, scalar }
   }
 

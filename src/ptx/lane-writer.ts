@@ -7,7 +7,6 @@ import { lop3Formula } from './arithmetic-writer.js'
 import { accessesOf, type Decoded, operandOf } from './decoding.js'
 import { parseFormula } from './expression.js'
 import { conditionOf, softwareFma } from './forms.js'
-import { HELPERS, INLINE_HELPERS } from './helpers.js'
 import type { InstructionWriter } from './instruction-writer.js'
 import { isSafeForLanes, LaneFormulaWriter, shapeOf } from './lane-formula.js'
 import { LANES, type LaneShapes } from './lane-shapes.js'
@@ -568,12 +567,6 @@ export class LaneWriter {
       },
       helper: (name) => context.helper(name),
       laneHelper: (name) => context.laneHelper(name),
-      inline: (name) => {
-        const [helper, formulas] = [HELPERS[name], INLINE_HELPERS[name]]
-        if (helper === undefined || formulas === undefined) return undefined
-        const formula = parseFormula(context.hardwareFma ? formulas.fused : formulas.plain)
-        return { parameters: helper.parameters.map((each) => each.name), formula }
-      },
       pushConstant: (low, high) => this.#constant(low, high),
     })
   }

@@ -26,7 +26,9 @@ export const TEXTURE_CELLS = {
   values: AFTER_OPERANDS + 16,
   results: AFTER_OPERANDS + 48,
 } as const
-export const CELLS_END = TEXTURE_CELLS.results + 32
+/** The table of special-functions.ts. */
+export const SPECIAL_FUNCTIONS = { begin: TEXTURE_CELLS.results + 32, bytes: 15_136 } as const
+export const CELLS_END = SPECIAL_FUNCTIONS.begin + SPECIAL_FUNCTIONS.bytes
 /** The bytes of a row in the table of blocks: begin (i64), length (i64), location (i32), shadow (i32), whether all of it counts as written (i32). */
 export const TABLE_ROW = 32
 /**

@@ -201,46 +201,6 @@ function toFormat(value: number, format: Format, mode: number): number {
   return finite(value) ? rounded(exact(value), format, mode) : value
 }
 
-// Approximations ------------------------------------------------------------------------------------------------------
-// NVIDIA says how far they may be off, not what they are. These are the rules that were found in what an H100 gives: its
-// tables are not known, so most results have its bits, and the others lie next to it.
-
-/** Cuts off the bits that an f32 does not have, from a value in the range of normal f32. */
-function cut32(value: number): number {
-  scratch.setFloat64(0, value)
-  scratch.setUint32(4, scratch.getUint32(4) & 0xe0000000)
-  return scratch.getFloat64(0)
-}
-
-/** The f32 next to 1 / 2π. */
-const TURNS_PER_RADIAN = 0.15915493667125702
-
-/** The position of an angle within its turn, in quarters: the angle is multiplied in f32, and the product has 25 bits behind the point. */
-function quarters(angle: number): number {
-  const turns = Math.floor(cut32(Math.abs(angle) * TURNS_PER_RADIAN) * 2 ** 25) / 2 ** 25
-  return 4 * (turns - Math.floor(turns))
-}
-
-/** The sine of an angle in quarters of a turn. */
-function wave(angle: number): number {
-  const quarter = Math.floor(angle)
-  const rest = ((angle - quarter) * Math.PI) / 2
-  const value = quarter % 2 === 0 ? Math.sin(rest) : Math.cos(rest)
-  return quarter % 4 < 2 ? value : -value
-}
-
-/** The base-2 logarithm, a little too large, and cut off to f32; that of a denormal number is computed from the normal one 2^24 times as large. */
-function logarithm(value: number): number {
-  if (value > 0 && value < 2 ** -126) return logarithm(value * 2 ** 24) - 24
-  const result = Math.log2(value)
-  return result === 0 || !finite(result) ? result : cut32(result + 1.25 * 2 ** -24)
-}
-
-function tangent(value: number): number {
-  const size = Math.abs(value)
-  return size <= 2 ** -8 ? value : size >= 8 ? Math.sign(value) : Math.tanh(value)
-}
-
 /** Computes 1 / √value of a positive finite number, rounded to the nearest, by a step with the exact error. */
 function reciprocalRoot(value: number): number {
   const scale = value < 2 ** -500 ? 2 ** 300 : value > 2 ** 500 ? 2 ** -300 : 1
@@ -444,8 +404,4 @@ export const NUMBERS: Readonly<Record<string, (...args: number[]) => number>> = 
   f32_to_small: (a = 0, format = 0, relu = 0) => smallBits(relu !== 0 && a <= 0 ? 0 : a, smallFormat(format)),
   small_to_half: (a = 0, format = 0) => halfBits(smallValue(a & 255, smallFormat(format))),
   rsqrt64: (a = 1) => reciprocalRoot(a),
-  sin: (a = 0) => (a < 0 || Object.is(a, -0) ? -wave(quarters(a)) : wave(quarters(a))),
-  cos: (a = 0) => wave(quarters(a) + 1),
-  lg2: (a = 0) => logarithm(a),
-  tanh: (a = 0) => tangent(a),
 }

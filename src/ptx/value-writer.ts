@@ -711,7 +711,6 @@ export function writeLaneHelper(name: string, context: Pick<ModuleContext, 'help
     constant: () => undefined,
     helper: (other) => context.helper(other),
     laneHelper: (other) => context.laneHelper(other),
-    inline: () => undefined,
     pushConstant: (low, high) => body.v128(low, high),
   })
   for (const [index, parameter] of helper.parameters.entries()) writer.bind(parameter.name, parameter.type, [index])

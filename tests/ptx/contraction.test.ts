@@ -84,6 +84,29 @@ const CASES: readonly Case[] = [
   { title: 'a guarded product', code: 'mov.T p, zero; @%yes mul.T p, a, b; add.T x, p, n;', fused: [false] },
   { title: 'beyond a barrier', code: 'mul.T p, a, b; bar.sync 0; add.T x, p, n;', fused: [true] },
   { title: 'beyond a fence', code: 'mul.T p, a, b; membar.gl; add.T x, p, n;', fused: [false] },
+  ...['div.rn.T z, a, s', 'rcp.rn.T z, s', 'sqrt.rn.T z, s'].map(
+    (code): Case => ({
+      title: `beyond ${code}`,
+      code: `mul.T p, a, b; ${code}; add.T x, p, n; st.global.T [%out+24], z;`,
+      fused: [false],
+      types: ['f32', 'f64'],
+    }),
+  ),
+  ...['div.approx.T z, a, s', 'rcp.approx.T z, s', 'sqrt.approx.T z, s', 'rsqrt.approx.T z, s'].map(
+    (code): Case => ({
+      title: `beyond ${code}`,
+      code: `mul.T p, a, b; ${code}; add.T x, p, n; st.global.T [%out+24], z;`,
+      fused: [true],
+      types: ['f32'],
+    }),
+  ),
+  ...(['u32', 's32'] as const).map(
+    (type): Case => ({
+      title: `beyond a division of ${type}`,
+      code: `mul.T p, a, b; div.${type} %r1, %r1, %r0; add.T x, p, n; st.global.u32 [%out+24], %r1;`,
+      fused: [type === 'u32'],
+    }),
+  ),
   {
     title: 'beyond an atomic operation',
     code: 'mul.T p, a, b; atom.global.add.u32 %r1, [%out+32], 1; add.T x, p, n;',
@@ -119,7 +142,7 @@ function textOf({ code, fused }: Case, type: Type): string {
 .visible .entry run(.param .u64 out, .param .u32 yes) {
   .reg .b64 %out; .reg .b32 %r<2>; .reg .pred %yes;
   .reg .${suffix} a, b, s, n, one, zero, p, q, x, y, z;
-  ld.param.u64 %out, [out]; ld.param.u32 %r0, [yes]; setp.ne.u32 %yes, %r0, 0;
+  ld.param.u64 %out, [out]; ld.param.u32 %r0, [yes]; mov.u32 %r1, %clock; setp.ne.u32 %yes, %r0, 0;
   ${loaded.join('\n  ')}
   ${written}
   ${stored.join(' ')}

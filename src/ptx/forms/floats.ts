@@ -71,26 +71,28 @@ float(`div.rnd=rn|rz|rm|rp.?ftz.T=f32`, 'd:T a:T b:T', (m) => {
   const quotient = mode(m) === 0 ? `(f32.div ${a} ${b})` : `($div32_mode ${a} ${b} ${mode(m)})`
   return finished(quotient, m, `($div32_ftz ${a} ${b} ${mode(m)})`)
 })
-/** The approximations .approx and .full both multiply by a reciprocal of 24 bits. The one of .approx is an f32, so it is never 2^-126 or less. */
+const isSmall = (x: string): string => `(f32.lt (f32.abs ${x}) f:1.1754943508222875e-38)`
+const LEAST_LARGE = 'f:8.507059173023462e+37'
+/** The approximations .approx and .full multiply by the reciprocal; a divisor of which that would be denormal or infinite is scaled before, with the dividend. */
 float('div.M=approx|full.?ftz.T=f32', 'd:T a:T b:T', (m) => {
   const [a, b] = [operand('a', m), operand('b', m)]
-  if (m['M'] === 'approx') {
-    // A divisor below 2^-126 is scaled up before the division, and the quotient afterwards.
-    const product = (divisor: string): string => `(f32.mul ${a} ${flushed(`(f32.div f:1 ${divisor})`)})`
-    if (m['ftz'])
-      return `(let q ${flushed(`(f32.div f:1 ${b})`)} ${finished(`(f32.mul ${a} q)`, m, `($mul32_ftz ${a} q 0)`)})`
-    const scale = '(select f:16777216 f:1 (f32.lt (f32.abs v) f:1.1754943508222875e-38))'
-    return `(let v ${b} (let s ${scale} (f32.mul ${product('(f32.mul v s)')} s)))`
-  }
-  const reciprocal = `(let q (f64.div d:1 (f64.promote_f32 ${b}))
-    (f64.reinterpret_i64 (i64.and (i64.add (i64.reinterpret_f64 q) 0x10000000L) -536870912L)))`
-  const product = `(f64.mul (f64.promote_f32 ${a}) ${reciprocal})`
-  return `(let p ${product} ${finished('(f32.demote_f64 p)', m, '($f64_to_f32_ftz p 0)')})`
+  const small = m['ftz'] ? 'f:1' : `(select f:16777216 f:1 ${isSmall('q')})`
+  const factor = m['M'] === 'full' ? `(select f:0.25 ${small} (f32.gt (f32.abs q) ${LEAST_LARGE}))` : small
+  const scaled = (x: string): string => `(f32.mul ${x} s)`
+  const divided = (dividend: string, divisor: string): string =>
+    `(let p ${m['ftz'] ? flushed(dividend) : dividend} (let r ($rcp ${divisor}) ${finished('(f32.mul p r)', m, '($mul32_ftz p r 0)')}))`
+  return factor === 'f:1' ? divided(a, b) : `(let q ${b} (let s ${factor} ${divided(scaled(a), scaled('q'))}))`
 })
 float('div.rnd=rn|rz|rm|rp.T=f64', 'd:T a:T b:T', (m) =>
   mode(m) === 0 ? '(f64.div a b)' : `($div64_mode a b ${mode(m)})`,
 )
-float('rcp.rnd=approx|rn|rz|rm|rp.?ftz.T=f32', 'd:T a:T', (m) => {
+float('rcp.approx.?ftz.T=f32', 'd:T a:T', (m) =>
+  m['ftz']
+    ? '($rcp a)'
+    : `(let s (select f:16777216 (select f:0.25 f:1 (f32.gt (f32.abs a) ${LEAST_LARGE})) ${isSmall('a')})
+        (f32.mul s ($rcp (f32.mul a s))))`,
+)
+float('rcp.rnd=rn|rz|rm|rp.?ftz.T=f32', 'd:T a:T', (m) => {
   const a = operand('a', m)
   const reciprocal = mode(m) === 0 ? `(f32.div f:1 ${a})` : `($div32_mode f:1 ${a} ${mode(m)})`
   return finished(reciprocal, m, `($div32_ftz f:1 ${a} ${mode(m)})`)
@@ -108,24 +110,34 @@ function upperHalf(value: string): string {
 }
 float('rcp.approx.ftz.T=f64', 'd:T a:T', upperHalf('(f64.div d:1 x)'))
 float('rsqrt.approx.ftz.T=f64', 'd:T a:T', upperHalf('(f64.div d:1 (f64.sqrt x))'))
-float('sqrt.rnd=approx|rn|rz|rm|rp.?ftz.T=f32', 'd:T a:T', (m) => {
+/** A function of the special function unit, which reads denormal numbers as zeros: without .ftz they are scaled before, and the result afterwards. */
+const unit = (name: string, result: (r: string) => string): void =>
+  float(`${name}.approx.?ftz.T=f32`, 'd:T a:T', (m) =>
+    m['ftz']
+      ? `($${name} a)`
+      : `(let s ${isSmall('a')} (let r ($${name} (f32.mul a (select f:16777216 f:1 s))) (select ${result('r')} r s)))`,
+  )
+unit('sqrt', (r) => `(f32.mul ${r} f:0.000244140625)`)
+unit('rsqrt', (r) => `(f32.mul ${r} f:4096)`)
+unit('lg2', (r) => `(f32.sub ${r} f:24)`)
+float('sqrt.rnd=rn|rz|rm|rp.?ftz.T=f32', 'd:T a:T', (m) => {
   const a = operand('a', m)
   return finished(mode(m) === 0 ? `(f32.sqrt ${a})` : `($sqrt32_mode ${a} ${mode(m)})`, m)
 })
 float('sqrt.rnd=rn|rz|rm|rp.T=f64', 'd:T a:T', (m) => (mode(m) === 0 ? '(f64.sqrt a)' : `($sqrt64_mode a ${mode(m)})`))
-float('rsqrt.approx.?ftz.T=f32', 'd:T a:T', (m) =>
-  finished(`(f32.demote_f64 (f64.div d:1 (f64.sqrt (f64.promote_f32 ${operand('a', m)}))))`, m),
-)
 float(
   'rsqrt.approx.T=f64',
   'd:T a:T',
   `(let r (f64.div d:1 (f64.sqrt a))
   (if f64 (i32.and (f64.gt r d:0) (f64.lt r d:Infinity)) ($rsqrt64 a) r))`,
 )
-for (const opcode of ['sin', 'cos', 'lg2']) {
-  float(`${opcode}.approx.?ftz.T=f32`, 'd:T a:T', (m) => finished(`($${opcode} ${operand('a', m)})`, m))
-}
-float('ex2.approx.?ftz.T=f32', 'd:T a:T', (m) => finished(`($exp2 ${operand('a', m)})`, m))
+for (const opcode of ['sin', 'cos']) float(`${opcode}.approx.?ftz.T=f32`, 'd:T a:T', () => `($${opcode} a)`)
+/** What would be denormal is the square of the power of half the number. */
+float('ex2.approx.?ftz.T=f32', 'd:T a:T', (m) =>
+  m['ftz']
+    ? '($ex2 a)'
+    : `(let s (f32.ge a f:-126) (let r ($ex2 (select a (f32.mul a f:0.5) s)) (select r (f32.mul r r) s)))`,
+)
 float('tanh.approx.T=f32', 'd:T a:T', '($tanh a)')
 float('neg.?ftz.T=f32', 'd:T a:T', (m) => `(f32.neg ${operand('a', m)})`)
 float('abs.?ftz.T=f32', 'd:T a:T', (m) => `(f32.abs ${operand('a', m)})`)

@@ -78,5 +78,5 @@ function packedSign(operation: 'xor' | 'and', m: Modifiers): string {
 /** The approximations of halves are those of f32, cut off to the bits of a half. */
 const cutOff = (m: Modifiers, value: string): string =>
   `($f32_to_${m['T']?.startsWith('bf16') ? 'bf16' : 'half'}_cut ${m['ftz'] ? flushed(value) : value})`
-halves('ex2.approx.?ftz', 'a', (m, [a]) => cutOff(m, `($exp2 ${a})`))
+halves('ex2.approx.?ftz', 'a', (m, [a]) => cutOff(m, `($ex2 ${a})`))
 halves('tanh.approx', 'a', (m, [a]) => cutOff(m, `($tanh ${a})`))

@@ -186,27 +186,8 @@ const UNRECORDED: readonly string[] = []
  * A better rule makes a number smaller.
  */
 const DIFFERENT: Readonly<Record<string, number>> = {
-  'div.approx.f32 2': 2,
-  'div.approx.ftz.f32 2': 3,
-  'div.full.f32 2': 5,
-  'div.full.ftz.f32 2': 4,
-  'rcp.approx.f32 1': 8,
-  'rcp.approx.ftz.f32 1': 8,
   'rcp.approx.ftz.f64 1': 3,
   'rsqrt.approx.ftz.f64 1': 1,
-  'sqrt.approx.f32 1': 3,
-  'sqrt.approx.ftz.f32 1': 5,
-  'rsqrt.approx.f32 1': 16,
-  'rsqrt.approx.ftz.f32 1': 12,
-  'sin.approx.f32 1': 26,
-  'sin.approx.ftz.f32 1': 20,
-  'cos.approx.f32 1': 23,
-  'cos.approx.ftz.f32 1': 22,
-  'lg2.approx.f32 1': 3,
-  'lg2.approx.ftz.f32 1': 1,
-  'ex2.approx.f32 1': 3,
-  'ex2.approx.ftz.f32 1': 4,
-  'tanh.approx.f32 1': 9,
 }
 /**
  * Generated NaN of f64 are the processor's own: those of x86 under V8 are the GPU's. Of two NaN operands a GPU takes one that is signalling,
