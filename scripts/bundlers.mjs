@@ -1,4 +1,4 @@
-// Bundles a small program with each of the common bundlers, and runs it: the table of docs/guides/requirements.md. It imports a kernel in CUDA C++,
+// Bundles a small program with each of the common bundlers, and runs it: the list of docs/guides/requirements.md. It imports a kernel in CUDA C++,
 // by the configuration of docs/guides/cu.md, so NVRTC has to be here. After `npm run build`. It installs the bundlers into a temporary folder.
 import { spawnSync } from 'node:child_process'
 import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'

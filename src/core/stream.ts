@@ -1122,7 +1122,7 @@ export class ExternalStream extends Stream {
 }
 
 /**
- * Gives a stream a name, or another than the one of its options: `new Stream({ name })` is shorter. Other wrappers of the stream have the name too.
+ * Gives a stream a name: `new Stream({ name })` is shorter. Other wrappers of the stream have the name too.
  * @param stream The stream.
  * @param name Any text that is not empty. Characters that are special to terminals or XML are shown as escapes, such as `\u001b`.
  * @returns the stream

@@ -109,7 +109,7 @@ async function compileAsItIs(file: string, options: CuPluginOptions): Promise<Co
 const timeOf = (file: string): bigint | undefined => statSync(file, { bigint: true, throwIfNoEntry: false })?.mtimeNs
 
 /**
- * A plug-in for Vite, Rollup and Rolldown, by which modules import files of CUDA C++, and those of Python that have Triton kernels. They are built again when a file or one of its
+ * A plug-in for Vite, Rollup and Rolldown: modules import files of CUDA C++, and those of Python that have Triton kernels. They are built again when a file or one of its
  * headers changes, and mistakes have their places.
  * @param options `arch`, `cubins` and `options` as for `compileCu()`; `python` as for `compileTriton()`; `declarations`: whether they are written beside the files (default: true)
  * @throws {Error} ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE
@@ -139,7 +139,7 @@ export function cuRollup(options?: CuPluginOptions): CuRollupPlugin {
 }
 
 /**
- * A plug-in for esbuild and Bun, by which modules import files of CUDA C++, and those of Python that have Triton kernels. When a file or one of its headers changes, esbuild builds them
+ * A plug-in for esbuild and Bun: modules import files of CUDA C++, and those of Python that have Triton kernels. When a file or one of its headers changes, esbuild builds them
  * again; mistakes have their places.
  * @param options `arch`, `cubins` and `options` as for `compileCu()`; `python` as for `compileTriton()`; `declarations`: whether they are written beside the files (default: true)
  * @throws {Error} ERR_INVALID_ARG_TYPE, ERR_INVALID_ARG_VALUE

@@ -16,7 +16,7 @@ export interface CuLoaderContext {
 }
 
 /**
- * A loader for webpack and Rspack, by which modules import files of CUDA C++, and those of Python that have Triton kernels. They are built again when a file or one of its headers
+ * A loader for webpack and Rspack: modules import files of CUDA C++, and those of Python that have Triton kernels. They are built again when a file or one of its headers
  * changes. The rule's options are those of `cuRollup()`.
  * @param this What webpack gives.
  * @returns a promise of the module's JavaScript

@@ -14,7 +14,7 @@ import { allocateOnHost } from './out-of-memory.js'
 const buffersOfViews = new WeakMap<ArrayBuffer, PinnedBuffer>()
 
 /**
- * Page-locked memory of the host, which GPUs copy from and to without help of the processor. Slices and views keep the
+ * Page-locked memory of the host: GPUs copy from and to it without help of the processor. Slices and views keep the
  * whole reachable, but views of registered memory do not; a buffer that the program cannot reach any more is closed.
  *
  * A closed buffer, or a slice of one, is ERR_CLOSED for every call that uses it; only `pointer`, `byteLength`,

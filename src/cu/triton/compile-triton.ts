@@ -27,7 +27,7 @@ export const hasTritonKernels = (text: string): boolean =>
   /\btriton\b/.test(text) && /^[ \t]*@(?:\w+\.)*jit\b/m.test(text)
 
 /**
- * Compiles the Triton kernels of a file by Triton's own compiler, in a process of Python, without a GPU: or not at all if the file was compiled before
+ * Compiles the Triton kernels of a file: by Triton's own compiler, in a process of Python, without a GPU, or not at all if the file was compiled before
  * with the same options. Of the file only those statements are run that its kernels need; PyTorch is not needed.
  * @param file The path of the file.
  * @param options `arch`, the architecture (default: 'compute_80'), and `python`, the Python that has Triton

@@ -378,7 +378,7 @@ function elementsBy<V>(layout: ElementLayout): Elements<V> {
 }
 
 /**
- * Elements of a number or vector type as bytes, for the types that JavaScript has no arrays of, such as 'bf16'.
+ * Elements of a number or vector type as bytes: for the types that JavaScript has no arrays of, such as 'bf16'.
  * @param type A type such as 'f16' or 'i8x4'.
  * @throws {Error} ERR_INVALID_ARG_VALUE for a type that does not exist
  * @example

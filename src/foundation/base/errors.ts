@@ -70,7 +70,7 @@ export function explained(error: CudaError, explanation: string): CudaError {
   return shortened.has(error) ? cudaErrorFromCaller(make) : make()
 }
 
-/** A refusal of a library such as cuBLAS or NCCL. Match on `code` or `number`; the message is for people. */
+/** A refusal of a library: cuBLAS, NCCL or another. Match on `code` or `number`; the message is for people. */
 export class LibraryError extends Error {
   /** The library's own name of the result, such as 'CUBLAS_STATUS_NOT_SUPPORTED' or 'ncclRemoteError'. */
   readonly code: string

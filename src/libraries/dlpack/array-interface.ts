@@ -76,7 +76,7 @@ type Unchecked = { readonly [K in keyof CudaArrayInterface]?: unknown }
 const TO_OPTIONS = ['dtype', 'shape', 'strides', 'readOnly', 'stream'] as const
 
 /**
- * Describes a buffer as `__cuda_array_interface__` does, for libraries that do not support DLPack. Keep the buffer as long as
+ * Describes a buffer as `__cuda_array_interface__` does: for libraries that do not support DLPack. Keep the buffer as long as
  * they use it: the protocol has no call by which they release it.
  * @param buffer Memory of a device.
  * @param options `dtype` and `shape` of its elements, `strides` in elements; `readOnly`; the `stream` to wait for

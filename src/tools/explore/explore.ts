@@ -83,8 +83,7 @@ interface Settings extends Conditions {
 }
 
 /**
- * Runs a program on simulations of its own, each time in another of the orders that CUDA's rules allow, and compares what comes of
- * it: its results or errors, the errors of its host functions, and which of these run. Orders that differ only in
+ * Runs a program in the orders that CUDA's rules allow, on simulations of its own, and compares: its results or errors, the errors of its host functions, and which of these run. Orders that differ only in
  * operations that do not touch each other's memory count once. Stops at the first order that disagrees with the default
  * one. No time passes: how long operations take says nothing of their order.
  *

@@ -70,7 +70,7 @@ whenDeclared({
 })
 
 /**
- * Writes a recording of all that is queued on a driver's streams, with when it ran, until it is stopped. `npx cuda-streams check`,
+ * Writes a recording of a driver's streams: all that is queued, with when it ran, until it is stopped. `npx cuda-streams check`,
  * `timeline`, `why` and `what-if` read the file, without a GPU.
  * @example
  * ```ts

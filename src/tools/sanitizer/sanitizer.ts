@@ -423,7 +423,7 @@ export interface DeclaredAccess {
 }
 
 /**
- * Declares the work that another library has just queued on a stream, which no call of this library shows. Has no
+ * Declares the work that another library has just queued on a stream: no call of this library shows it. Has no
  * effect while no sanitizer runs.
  * @param stream The stream of the work.
  * @param access `reads` and `writes`: the buffers that it uses
@@ -448,7 +448,7 @@ export function declareAccess(stream: Stream, access: DeclaredAccess, what = 'wo
 }
 
 /**
- * Declares that another library has just made a stream wait for an event, or for all queued work of another stream.
+ * Declares that another library has just made a stream wait: for an event, or for all queued work of another stream.
  * Has no effect while no sanitizer runs.
  * @param stream The stream that waits.
  * @param target The event or stream that it waits for.

@@ -4,7 +4,7 @@ import { invalidType } from '../../foundation/base/errors.js'
 import type { TraceEvent, TraceFile } from './trace-events.js'
 
 /**
- * One trace of the traces of several threads of a process, which each have recorded their own work. Each thread keeps its rows, with
+ * One trace of those of several threads: each has recorded its own work. Each thread keeps its rows, with
  * its name behind theirs, and all have one clock: on a GPU that of the machine. On the simulator each thread has virtual times of its own,
  * which say nothing of the order of two threads.
  * @param traces By the names of the threads, what `timeline.toTraceEvents()` returned there: plain objects, which can be posted.
