@@ -58,13 +58,14 @@ export function patternsByOpcode(): ReadonlyMap<string, readonly Pattern[]> {
   return new Map(Array.from(patterns, ([opcode, all]) => [opcode, joinedPatterns(all)]))
 }
 
-/** Words that each such instruction has stand together, as in its name. */
+/** As in NVIDIA's manual modifiers stand together, `{.ftz}{.sat}.f32`, but for a choice without braces, which a space shows the ends of. */
 function written(pattern: Pattern): string {
-  const isFixed = (slot: Pattern[number] | undefined): boolean => slot?.options.length === 1 && !slot.optional
+  const isBareChoice = (slot: Pattern[number] | undefined): boolean =>
+    slot !== undefined && slot.options.length > 1 && !slot.optional
   const words = pattern.map((slot, at) => {
     const text = `.${inShort(slot.options).join('/')}`
-    const between = at === 0 || (isFixed(slot) && isFixed(pattern[at - 1])) ? '' : ' '
-    return between + (slot.optional ? `{${text}}` : text)
+    const isApart = at > 0 && (isBareChoice(slot) || isBareChoice(pattern[at - 1]))
+    return (isApart ? ' ' : '') + (slot.optional ? `{${text}}` : text)
   })
   return words.join('')
 }
