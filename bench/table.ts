@@ -69,7 +69,7 @@ function ratiosOf(result: Result): readonly Ratio[] {
 
 /**
  * Medians; ±, half the width of the middle half (of the slices beside C, else of the rounds); and the ratios with that half. A table for each
- * group of rows with the same unit, without the columns that none of its rows has.
+ * group of rows with the same unit, without the columns that none of its rows has; what a row lacks is empty.
  */
 export function resultTables(result: Result): string {
   const names = [...new Set(result.contestants.map(({ name }) => name))]
@@ -98,7 +98,7 @@ export function resultTables(result: Result): string {
       column === 0 || lines.some((line) => line[column] !== undefined)
     return table(
       [group, ...titles].filter(isThere),
-      lines.map((line) => line.filter(isThere)),
+      lines.map((line) => line.map((cell) => cell ?? '').filter((_, column) => isThere(line[column], column))),
     )
   }).join('\n\n')
 }
