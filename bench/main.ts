@@ -17,7 +17,7 @@ import { withoutOperation } from './no-op.js'
 import { picture } from './picture.js'
 import { type Result, type ResultContestant, writeResult } from './result.js'
 import { root } from './root.js'
-import { headOf, resultTable } from './table.js'
+import { headOf, resultTables } from './table.js'
 import { folderOf, nodeOf } from './versions.js'
 
 const HELP = `npm run bench -- [options]
@@ -137,7 +137,7 @@ async function main(): Promise<void> {
       failures: [...failures, ...notEnded],
       rows,
     }
-    console.log(`${headOf(result)}\n\n${resultTable(result)}`)
+    console.log(`${headOf(result)}\n\n${resultTables(result)}`)
     writeResult(options.json, result)
     if (options.svg !== undefined) writeFileSync(options.svg, picture(result))
   } finally {

@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url'
 import { picture } from './picture.js'
 import { type Result, readResult } from './result.js'
 import { root } from './root.js'
-import { medianTable, resultTable } from './table.js'
+import { medianTable, resultTables } from './table.js'
 
 export const STORED = 'docs/bench/run.json'
 const PICTURE = STORED.replace('.json', '')
@@ -42,7 +42,7 @@ ${versions.filter(Boolean).join(', ')}. [Every sample](${STORED.replace('docs/',
 <img alt="Ratios to C and to the fastest Python library" src="${PICTURE.replace('docs/', '../')}.svg">
 </picture>
 
-${resultTable(result)}`
+${resultTables(result)}`
 }
 
 function shortOf(result: Result): string {

@@ -19,7 +19,7 @@ import { type Result, type ResultContestant, type ResultRow, writeResult } from 
 import { root } from './root.js'
 import type { Load } from './server-load.js'
 import type { RequestProfile } from './server-profile.js'
-import { headOf, resultTable, table } from './table.js'
+import { headOf, resultTables, table } from './table.js'
 import { nodeOf } from './versions.js'
 
 const HELP = `node dist/bench/server.js [options]
@@ -245,7 +245,7 @@ async function main(): Promise<void> {
       failures: [...failures].map(([label, reason]) => `${label}: ${reason}`),
       rows: rowsOf(all),
     }
-    console.log(`${headOf(result)}\n\n${resultTable(result)}`)
+    console.log(`${headOf(result)}\n\n${resultTables(result)}`)
     if (options.json !== undefined) writeResult(options.json, result)
   } finally {
     await Promise.all(children.map((child) => child.leave()))

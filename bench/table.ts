@@ -1,4 +1,4 @@
-/** Markdown tables that also line up on a terminal; and the one that shows a run of the bench. */
+/** Markdown tables that also line up on a terminal; and those that show a run of the bench. */
 
 import type { Unit } from './catalogue.js'
 import { fastestPython, type Result, type ResultRow, ratio, ratioToC, taken } from './result.js'
@@ -67,19 +67,22 @@ function ratiosOf(result: Result): readonly Ratio[] {
   ]
 }
 
-/** Medians, each with its unit; ±, half the width of the middle half (of the slices beside C, else of the rounds); and the ratios with that half. */
-export function resultTable(result: Result): string {
+/**
+ * Medians; ±, half the width of the middle half (of the slices beside C, else of the rounds); and the ratios with that half. A table for each
+ * group of rows with the same unit, without the columns that none of its rows has; what a row lacks is empty.
+ */
+export function resultTables(result: Result): string {
   const names = [...new Set(result.contestants.map(({ name }) => name))]
   const ratios = ratiosOf(result)
-  const header = ['', ...names, '±', ...ratios.map(({ title }) => title)]
-  const lines: Cell[][] = []
-  let group: string | undefined
+  const titles = [...names, '±', ...ratios.map(({ title }) => title)]
+  const groups = new Map<string, Cell[][]>()
   for (const row of result.rows) {
-    if (row.group !== group) lines.push([`**${row.group}, ${row.unit}**`, ...header.slice(1).map(() => '')])
-    group = row.group
     const [ours = ''] = names
     const summaries = ratios.map((one) => one.of(row))
     const own = row.besideC?.[ours] === undefined ? taken(row, ours) : summaryOf(row.besideC[ours])
+    const title = `${row.group}, ${row.unit}`
+    const lines = groups.get(title) ?? []
+    groups.set(title, lines)
     lines.push([
       row.title,
       ...names.map((name) => {
@@ -90,7 +93,14 @@ export function resultTable(result: Result): string {
       ...summaries.map(shownRatio),
     ])
   }
-  return table(header, lines)
+  return Array.from(groups, ([group, lines]) => {
+    const isThere = (_: Cell, column: number): boolean =>
+      column === 0 || lines.some((line) => line[column] !== undefined)
+    return table(
+      [group, ...titles].filter(isThere),
+      lines.map((line) => line.map((cell) => cell ?? '').filter((_, column) => isThere(line[column], column))),
+    )
+  }).join('\n\n')
 }
 
 /** The medians of some rows and contestants. */

@@ -9,8 +9,8 @@ const root = dirname(dirname(fileURLToPath(import.meta.url)))
 const page = join(root, 'docs', 'internals', 'cuda-facts.md')
 const NOT_MEASURED = 'not measured'
 /** A longer list in one cell is left to the tables below it. */
-const LONGEST_LIST = 240
-const MOST_HELD = 8
+const LONGEST_LIST = 120
+const MOST_HELD = 3
 
 /** Which column tells of which place of the semaphore, and of the call's stream. */
 const COLUMNS = [
@@ -95,6 +95,12 @@ function lockCell(locks, name, waits) {
   return held.length > MOST_HELD ? `${held.length} of ${all} calls, see below` : `yes: ${held.join('; ')}`
 }
 
+/** Functions of which the same was seen share a row, which stands where the first of them does. */
+function callRows(rows) {
+  const same = groupBy(rows, ([, ...cells]) => cells.join(' | ')).values()
+  return [...same].map((alike) => [alike.map(([name]) => `\`${name}\``).join(', '), ...alike[0].slice(1)])
+}
+
 /** Of the functions that were measured, now or before. */
 function callsTable(names, rows, before) {
   const head = ['function', ...COLUMNS.map(([title]) => title), 'holds up other threads']
@@ -109,20 +115,21 @@ function callsTable(names, rows, before) {
     })
     const waits = measured.some((text) => /waits|never/.test(text))
     const cells = own.length > 0 ? [...measured, lockCell(locks, name, waits)] : before.get(name)
-    return cells === undefined ? [] : [[`\`${name}\``, ...cells]]
+    return cells === undefined ? [] : [[name, ...cells]]
   })
-  return markdown(head, lines)
+  return markdown(head, callRows(lines))
 }
 
-/** Lengths for which the same was seen share a row; at some places of the semaphore not every length is tried. */
+/** Lengths for which the same was seen share a row, and so do copies; at some places of the semaphore not every length is tried. */
 function copiesTable(rows) {
-  const head = ['copy', ...COLUMNS.map(([title]) => title), 'bytes']
   const copies = rows.filter(({ table, variant }) => table === 'copies' && !FULL_QUEUE.test(variant))
+  const inOrder = (sizes) => sizes.sort((one, other) => bytesOf(one) - bytesOf(other)).join(', ')
+  const all = inOrder(unique(copies.map(({ variant }) => sizeOf(variant))))
   const lines = []
   for (const tests of groupBy(copies, (row) => `${row.function}\t${row.variant.replace(SIZE, 'SIZE')}`).values()) {
     const [{ function: name, variant }] = tests
     const found = []
-    for (const [size, same] of groupBy(tests, (row) => SIZE.exec(row.variant)?.[0] ?? '')) {
+    for (const [size, same] of groupBy(tests, (row) => sizeOf(row.variant))) {
       const cells = COLUMNS.map(([, places]) =>
         outcomes(
           same.filter((row) => places.test(row.semaphore)),
@@ -141,23 +148,48 @@ function copiesTable(rows) {
       }
     }
     for (const { sizes, cells, notes } of found) {
-      const bytes = sizes.sort((one, other) => bytesOf(one) - bytesOf(other)).join(', ')
-      lines.push([`\`${name}\`: ${variant.replace(SIZE, bytes)}`, ...cells.map((text) => text ?? NOT_MEASURED), notes])
+      const lengths = inOrder(sizes)
+      const title = `\`${name}\`${lengths === all ? '' : `, ${lengths}`}`
+      lines.push({ title, variant, cells: [...cells.map((text) => text ?? NOT_MEASURED), notes] })
     }
   }
-  return markdown(head, lines)
+  const head = [`copy, of ${all} where no length stands`, ...COLUMNS.map(([title]) => title), 'bytes']
+  const same = groupBy(lines, ({ title, cells }) => [title, ...cells].join(' | ')).values()
+  return markdown(
+    head,
+    [...same].map((alike) => [`${alike[0].title}: ${endsOf(alike.map(({ variant }) => variant))}`, ...alike[0].cells]),
+  )
+}
+
+/** "A to B, SIZE, how" of many copies in short: what goes to the same places stands together, and so do places to which the same goes. */
+function endsOf(variants) {
+  const copies = variants.map((variant) => {
+    const [ends, ...how] = variant.split(', ').filter((part) => !SIZE.test(part))
+    const [from, to] = ends.split(' to ')
+    return { from, to, how: how.length === 0 ? '' : ` (${how.join(', ')})` }
+  })
+  const sources = [...groupBy(copies, ({ to, how }) => `${to}\t${how}`).values()].map((same) => ({
+    ...same[0],
+    from: same.map(({ from }) => from).join(', '),
+  }))
+  return [...groupBy(sources, ({ from, how }) => `${from}\t${how}`).values()]
+    .map((same) => `${same[0].from} to ${same.map(({ to }) => to).join(', ')}${same[0].how}`)
+    .join('; ')
 }
 
 /** What else was seen, and at which places of the semaphore where it was not at all of them. */
 function notesOf(tests) {
-  const notes = groupBy(tests, ({ result, note }) => (/^(CUDA_SUCCESS|-)$/.test(result) ? note : result))
+  const notes = groupBy(tests, ({ result, note }) =>
+    /^(CUDA_SUCCESS|-)$/.test(result) ? note.replace('bytes ', '') : result,
+  )
   const told = [...notes].filter(([note]) => note !== '')
   const placed = ([note, such]) =>
     note === RIGHT ? note : `${note} (${such.map(({ semaphore }) => semaphore).join(' ')})`
   return told.map(notes.size === 1 ? ([note]) => note : placed).join('; ')
 }
 
-const RIGHT = 'bytes right'
+const RIGHT = 'right'
+const sizeOf = (variant) => SIZE.exec(variant)?.[0] ?? ''
 const UNITS = ['B', 'KiB', 'MiB', 'GiB']
 function bytesOf(size) {
   const [count, unit] = size.split(' ')
@@ -180,19 +212,24 @@ function locksTable(rows) {
       `${tried.length - held.length} of ${tried.length}`,
     ])
   }
-  return markdown(['while a thread is inside', 'these calls of another thread are held up', 'return'], lines)
+  const same = groupBy(lines, ([, ...cells]) => cells.join(' | ')).values()
+  return markdown(
+    ['while a thread is inside', 'these calls of another thread are held up', 'return'],
+    [...same].map((alike) => [alike.map(([inside]) => inside).join('; '), ...alike[0].slice(1)]),
+  )
 }
 
 const markdown = (head, lines) =>
   [head, head.map(() => '---'), ...lines].map((cells) => `| ${cells.join(' | ')} |`).join('\n')
 
-/** The cells that were measured before: all but the name. */
+/** The cells that were measured before, of each function: all but the names. */
 function cellsBefore(table) {
   const before = new Map()
   for (const line of table.split('\n')) {
-    const [, name, ...cells] = line.split('|').map((text) => text.trim())
+    const [, names = '', ...cells] = line.split('|').map((text) => text.trim())
     // What stands behind the last bar is a cell too.
-    if (name?.startsWith('`') && cells.length === COLUMNS.length + 2) before.set(name.slice(1, -1), cells.slice(0, -1))
+    if (cells.length !== COLUMNS.length + 2) continue
+    for (const [, name] of names.matchAll(/`(\w+)`/g)) before.set(name, cells.slice(0, -1))
   }
   return before
 }

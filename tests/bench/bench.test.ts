@@ -8,7 +8,7 @@ import { after, describe, it } from 'node:test'
 import { groups } from '../../bench/catalogue.js'
 import { Child } from '../../bench/line-process.js'
 import { type Result, readResult } from '../../bench/result.js'
-import { resultTable } from '../../bench/table.js'
+import { resultTables } from '../../bench/table.js'
 import { root } from '../helpers/root.js'
 
 const scratch = mkdtempSync(join(tmpdir(), 'cuda-streams-bench-test-'))
@@ -54,7 +54,7 @@ describe('npm run bench', () => {
     )
     assert.deepEqual(result.failures, [])
     for (const { samples, key } of result.rows) assert.equal(samples['cuda-streams']?.length, 1, key)
-    assert.ok(text.trimEnd().endsWith(resultTable(result)))
+    assert.ok(text.trimEnd().endsWith(resultTables(result)))
     for (const fact of ['GPU', 'driver', 'CPU', 'load']) assert.ok(result.machine[fact], fact)
     assert.match(result.commit, /^[0-9a-f]{7}/)
     assert.match(readFileSync(join(scratch, 'sim.svg'), 'utf8'), /^<svg .*<\/svg>\n$/s)

@@ -52,6 +52,15 @@ const played: Result = {
   ],
 }
 
+/** The lines that the page of all rows has of it. */
+const wholePage = (): readonly string[] =>
+  benchOf(pageWith('docs/internals/benchmarks.md', pageOf('docs/internals/benchmarks.md'), played)).split('\n')
+const cellsIn = (line: string): readonly string[] =>
+  line
+    .split('|')
+    .map((cell) => cell.trim())
+    .slice(1, -1)
+
 describe('the bench in the README and in docs/internals/benchmarks.md', () => {
   it('is the run that is stored', () => {
     const stored = join(root, STORED)
@@ -65,24 +74,25 @@ describe('the bench in the README and in docs/internals/benchmarks.md', () => {
   })
 
   it('has medians, the ratios of the rounds with the half in the middle, and no round that one of the two did not play', () => {
-    const lines = benchOf(
-      pageWith('docs/internals/benchmarks.md', pageOf('docs/internals/benchmarks.md'), played),
-    ).split('\n')
-    const cellsOf = (start: string): string[] =>
-      (lines.find((line) => line.startsWith(start)) ?? '')
-        .split('|')
-        .map((cell) => cell.trim())
-        .slice(1, -1)
-    assert.deepEqual(cellsOf('|  '), [
-      ...['', 'cuda-streams', 'Node 24', '0.9.0', 'C', 'CuPy', 'PyTorch', '±'],
+    const cellsOf = (start: string): readonly string[] =>
+      cellsIn(wholePage().find((line) => line.startsWith(start)) ?? '')
+    assert.deepEqual(cellsOf('| calls'), [
+      ...['calls, ns', 'cuda-streams', 'Node 24', '0.9.0', 'C', 'CuPy', 'PyTorch', '±'],
       ...['ours / C', 'ours / 0.9.0', '0.9.0 / C', 'Node 24 / C', 'ours / fastest of Python'],
     ])
     assert.deepEqual(cellsOf('| record(event)'), [
       ...['record(event)', '120', '95.0', '100', '100', '300', '200', '8 %'],
       ...['1.20 (1.10–1.25)', '1.20 (1.10–1.30)', '1.00 (1.00–1.00)', '0.95 (0.88–1.03)', '0.53 (0.50–0.58)'],
     ])
-    assert.deepEqual(cellsOf('| copy').slice(0, 5), ['copy', '20.0', '-', '-', '40.0'])
-    assert.equal(cellsOf('| copy')[8], '2.00 (2.00–2.00)')
+  })
+
+  it('has a table for each group, without the columns that are empty there', () => {
+    const [head = '', rule = '', copy = ''] = wholePage().slice(
+      wholePage().findIndex((line) => line.startsWith('| 1 MB')),
+    )
+    assert.deepEqual(cellsIn(head), ['1 MB, GB/s', 'cuda-streams', 'C', '±', 'ours / C'])
+    assert.match(rule, /^\|-+\|(-+:\|){4}$/)
+    assert.deepEqual(cellsIn(copy), ['copy', '20.0', '40.0', '0 %', '2.00 (2.00–2.00)'])
   })
 
   it('has the medians of few rows in the README', () => {

@@ -23,12 +23,18 @@ function printed(...file: readonly string[]): string {
   return stdout
 }
 
-const rowsOf = (table: string): readonly string[] => table.split('\n').filter((line) => /^\| `\w+` \|/.test(line))
-const cellsOf = (row: string): readonly string[] =>
-  row
-    .split('|')
-    .slice(1, -1)
-    .map((cell) => cell.trim())
+/** The cells of each function, by its name; functions with the same cells share a row. */
+const rowsOf = (table: string): ReadonlyMap<string, readonly string[]> =>
+  new Map(
+    table.split('\n').flatMap((line) => {
+      const [names = '', ...cells] = line
+        .split('|')
+        .slice(1, -1)
+        .map((cell) => cell.trim())
+      if (!/^`\w+`(, `\w+`)*$/.test(names)) return []
+      return names.split(', ').map((name) => [name.slice(1, -1), cells] as const)
+    }),
+  )
 
 /** The comments above the rows of signatures.ts. */
 const source = readFileSync(join(root, 'src', 'cuda', 'libcuda', 'signatures.ts'), 'utf8')
@@ -56,19 +62,38 @@ calls	cuLaunchKernelEx	warm, full queue	own>nb	waits	CUDA_SUCCESS	300000	accepte
 copies	cuMemcpyAsync	pinned to pinned, 64 B	own>nb	waits	CUDA_SUCCESS	300000	bytes right
 copies	cuMemcpyAsync	pinned to pinned, 1 MiB	own>nb	waits	CUDA_SUCCESS	300000	bytes right
 copies	cuMemcpyAsync	pinned to pinned, 64 MiB	own>nb	returns	CUDA_SUCCESS	4	bytes wrong
+calls	cuEventCreate		nb>-	returns	CUDA_SUCCESS	1	
+calls	cuEventElapsedTime		nb>-	returns	CUDA_SUCCESS	1	
+copies	cuMemcpy3DAsync_v2	device to device, 64 B, in eight rows	own>nb	returns	CUDA_SUCCESS	4	bytes right
+copies	cuMemcpy3DAsync_v2	device to device, 1 MiB, in eight rows	own>nb	returns	CUDA_SUCCESS	4	bytes right
+copies	cuMemcpy3DAsync_v2	device to device, 64 MiB, in eight rows	own>nb	returns	CUDA_SUCCESS	4	bytes right
+copies	cuMemcpy3DAsync_v2	pinned to device, 64 B, in eight rows	own>nb	returns	CUDA_SUCCESS	4	bytes right
+copies	cuMemcpy3DAsync_v2	pinned to device, 1 MiB, in eight rows	own>nb	returns	CUDA_SUCCESS	4	bytes right
+copies	cuMemcpy3DAsync_v2	pinned to device, 64 MiB, in eight rows	own>nb	returns	CUDA_SUCCESS	4	bytes right
+copies	cuMemcpy3DAsync_v2	device to peer, 64 B, in eight rows	own>nb	returns	CUDA_SUCCESS	4	bytes right
+copies	cuMemcpy3DAsync_v2	device to peer, 1 MiB, in eight rows	own>nb	returns	CUDA_SUCCESS	4	bytes right
+copies	cuMemcpy3DAsync_v2	device to peer, 64 MiB, in eight rows	own>nb	returns	CUDA_SUCCESS	4	bytes right
+copies	cuMemcpy3DAsync_v2	pinned to peer, 64 B, in eight rows	own>nb	returns	CUDA_SUCCESS	4	bytes right
+copies	cuMemcpy3DAsync_v2	pinned to peer, 1 MiB, in eight rows	own>nb	returns	CUDA_SUCCESS	4	bytes right
+copies	cuMemcpy3DAsync_v2	pinned to peer, 64 MiB, in eight rows	own>nb	returns	CUDA_SUCCESS	4	bytes right
+copies	cuMemcpy3DAsync_v2	device to pinned, 64 B, in eight rows	own>nb	returns	CUDA_SUCCESS	4	bytes right
+copies	cuMemcpy3DAsync_v2	device to pinned, 1 MiB, in eight rows	own>nb	returns	CUDA_SUCCESS	4	bytes right
+copies	cuMemcpy3DAsync_v2	device to pinned, 64 MiB, in eight rows	own>nb	returns	CUDA_SUCCESS	4	bytes right
 locks	(nothing)	only the semaphore stands	cuModuleLoadData	held	CUDA_SUCCESS	200000	
 locks	(nothing)	only the semaphore stands	cuEventQuery	returns	CUDA_SUCCESS	1	
 locks	cuModuleLoadData	PTX	cuModuleLoadData	held	CUDA_SUCCESS	200000	
 locks	cuModuleLoadData	PTX	cuEventQuery	held	CUDA_SUCCESS	200000	
 locks	cuModuleLoadData	PTX	cuStreamQuery	returns	CUDA_SUCCESS	1	
+locks	cuModuleUnload		cuEventQuery	returns	CUDA_SUCCESS	1	
+locks	cuMemFree_v2		cuEventQuery	returns	CUDA_SUCCESS	1	
 `
 
 describe('what the driver waits for', () => {
   const table = /<!-- calls: .*?-->(.*)<!-- end of calls -->/s.exec(page)?.[1] ?? ''
-  const rows = new Map(rowsOf(table).map((row) => [cellsOf(row)[0]?.slice(1, -1) ?? '', row]))
+  const rows = rowsOf(table)
 
   it('is in docs/internals/cuda-facts.md for each function but those whose signatures say "Not measured"', () => {
-    assert.deepEqual([...rows.keys()], ledger.filter(isMeasured), AGAIN)
+    assert.deepEqual([...rows.keys()].sort(), ledger.filter(isMeasured).sort(), AGAIN)
   })
 
   it('stands there as the script writes it', () => {
@@ -91,7 +116,8 @@ describe('what the driver waits for', () => {
   })
 
   it('leaves no function that was seen to wait without what the library does about that', () => {
-    const waiting = [...rows].filter(([, row]) => /waits|never returns|held/.test(row)).map(([name]) => name)
+    const waits = (cell: string): boolean => /waits|never returns|held/.test(cell)
+    const waiting = [...rows].filter(([, cells]) => cells.some(waits)).map(([name]) => name)
     assert.ok(waiting.includes('cuModuleLoadData'))
     assert.deepEqual(
       waiting.filter((name) => !comments.has(name)),
@@ -106,10 +132,7 @@ describe('the table of what was measured', () => {
   writeFileSync(file, MEASURED)
   const text = printed(file)
   rmSync(folder, { recursive: true })
-  const cells = (name: string): readonly string[] => {
-    const row = rowsOf(text).find((line) => line.startsWith(`| \`${name}\` |`))
-    return cellsOf(row ?? '').slice(1)
-  }
+  const cells = (name: string): readonly string[] => rowsOf(text).get(name) ?? []
 
   it('says of each place of the semaphore whether the call returns, and what has no test', () => {
     assert.deepEqual(cells('cuStreamQuery'), ['returns', 'returns', 'returns', 'not measured', '–'])
@@ -128,8 +151,19 @@ describe('the table of what was measured', () => {
     assert.equal(cells('cuModuleLoadData')[4], 'yes: cuEventQuery')
   })
 
-  it('joins lengths of a copy for which the same was seen', () => {
-    assert.ok(text.includes('| `cuMemcpyAsync`: pinned to pinned, 64 B, 1 MiB | waits |'), text)
-    assert.ok(text.includes('| `cuMemcpyAsync`: pinned to pinned, 64 MiB | returns |'), text)
+  it('joins functions for which the same was seen', () => {
+    assert.ok(text.includes('| `cuEventCreate`, `cuEventElapsedTime` | – | returns |'), text)
+  })
+
+  it('joins lengths and ends of a copy for which the same was seen', () => {
+    assert.ok(text.includes('| copy, of 64 B, 1 MiB, 64 MiB where no length stands |'), text)
+    assert.ok(text.includes('| `cuMemcpyAsync`, 64 B, 1 MiB: pinned to pinned | waits |'), text)
+    assert.ok(text.includes('| `cuMemcpyAsync`, 64 MiB: pinned to pinned | returns |'), text)
+    const ends = 'device, pinned to device, peer (in eight rows); device to pinned (in eight rows)'
+    assert.ok(text.includes(`| \`cuMemcpy3DAsync_v2\`: ${ends} | returns |`), text)
+  })
+
+  it('joins calls that hold up the same', () => {
+    assert.ok(text.includes('| `cuMemFree_v2`; `cuModuleUnload` | none | 1 of 1 |'), text)
   })
 })

@@ -100,16 +100,38 @@ float('rcp.rnd=rn|rz|rm|rp.?ftz.T=f32', 'd:T a:T', (m) => {
 float('rcp.rnd=rn|rz|rm|rp.T=f64', 'd:T a:T', (m) =>
   mode(m) === 0 ? '(f64.div d:1 a)' : `($div64_mode d:1 a ${mode(m)})`,
 )
-/** The upper 32 bits of an f64: its approximations read only these of an operand, and give only these of a result. `.ftz` applies to both. */
-function upperHalf(value: string): string {
-  const flat = (x: string): string =>
-    `(let v ${x} (select (f64.copysign d:0 v) v (f64.lt (f64.abs v) d:2.2250738585072014e-308)))`
-  const upper = (x: string): string => `(i64.and (i64.reinterpret_f64 ${x}) -4294967296L)`
-  const result = `(let r ${flat(value)} (select ${upper('r')} 0x7fffffff00000000L (f64.eq r r)))`
-  return `(let x ${flat(`(f64.reinterpret_i64 ${upper('a')})`)} (f64.reinterpret_i64 ${result}))`
+/**
+ * The approximations of f64 read the upper 32 bits and give those of the result. The mantissa's 20 bits are the first of an f32's, whose reciprocal, or
+ * that of its root, is cut off to 20 bits.
+ */
+function approximated64(f32: string, exponent: string, isNumber: string): string {
+  const fields = (body: string): string => `(let h (i32.wrap_i64 (i64.shr_u (i64.reinterpret_f64 a) 32L))
+    (let k (i32.and (i32.shr_u h 20) 2047) ${body}))`
+  const mantissa = '(i32.shl (i32.and h 0xfffff) 3)'
+  const sign = '(i32.and h 0x80000000)'
+  const value = `(let r (i32.reinterpret_f32 ${f32.replace('MANTISSA', mantissa)}) (let e ${exponent}
+    (select (i32.or (i32.shl e 20) (i32.shr_u (i32.and r 0x7fffff) 3)) 0 (i32.gt_s e 0))))`
+  const upper = `(let z (select ${value} 0 (i32.lt_u k 2047)) (let z (i32.or ${sign} (select z 0x7ff00000 k)) (select z 0x7fffffff ${isNumber})))`
+  return `(f64.reinterpret_i64 (i64.shl (i64.extend_i32_u ${fields(upper)}) 32L))`
 }
-float('rcp.approx.ftz.T=f64', 'd:T a:T', upperHalf('(f64.div d:1 x)'))
-float('rsqrt.approx.ftz.T=f64', 'd:T a:T', upperHalf('(f64.div d:1 (f64.sqrt x))'))
+float(
+  'rcp.approx.ftz.T=f64',
+  'd:T a:T',
+  approximated64(
+    '($rcp (f32.reinterpret_i32 (i32.or MANTISSA 0x3f800000)))',
+    '(i32.sub (i32.add (i32.shr_u r 23) 1919) k)',
+    '(i32.le_u (i32.and h 0x7fffffff) 0x7ff00000)',
+  ),
+)
+float(
+  'rsqrt.approx.ftz.T=f64',
+  'd:T a:T',
+  approximated64(
+    '($rsqrt (f32.reinterpret_i32 (i32.or MANTISSA (select 0x3f800000 0x40000000 (i32.and k 1)))))',
+    '(i32.sub (i32.add (i32.shr_u r 23) 896) (i32.shr_s (i32.sub k 1023) 1))',
+    '(i32.or (i32.eqz k) (i32.le_u h 0x7ff00000))',
+  ),
+)
 /** A function of the special function unit, which reads denormal numbers as zeros: without .ftz they are scaled before, and the result afterwards. */
 const unit = (name: string, result: (r: string) => string): void =>
   float(`${name}.approx.?ftz.T=f32`, 'd:T a:T', (m) =>
