@@ -4,11 +4,16 @@
  * CUDA_STREAMS_TEST_SCREENSHOTS names a directory for pictures of each page.
  */
 import assert from 'node:assert/strict'
-import { existsSync } from 'node:fs'
+import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import type { Server } from 'node:http'
 import { createRequire } from 'node:module'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
+import { pathToFileURL } from 'node:url'
+import { Stream } from 'cuda-streams'
+import { simulate } from 'cuda-streams/sim'
+import { Timeline } from 'cuda-streams/timeline'
 import type { Browser, Frame, Page } from 'playwright-core'
 import { findChromium, NO_CHROMIUM } from '../helpers/chromium.js'
 import { byEffort } from '../helpers/effort.js'
@@ -336,6 +341,38 @@ describe('the site, in Chromium', { skip: missing ?? false, timeout: 1_800_000 }
       await page.waitForURL('**/graphs.html')
       assert.equal(await overhang(page), 0)
     }))
+
+  it("a timeline's page has nothing that axe finds", async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'cuda-streams-axe-'))
+    try {
+      using simulation = simulate()
+      const [device] = simulation.devices
+      assert.ok(device)
+      const [copies, work] = [new Stream({ device }), new Stream({ device })]
+      const [memory, bytes] = [device.alloc(2 ** 20), device.allocPinned(2 ** 20)]
+      const timeline = await Timeline.record(async () => {
+        for (let round = 0; round < 4; round += 1) {
+          copies.copy(memory, bytes)
+          work.wait(copies)
+          work.fill(memory, round)
+          copies.wait(work)
+        }
+        await device.finished()
+      })
+      const path = join(folder, 'timeline.html')
+      await timeline.save(path)
+      for (const width of WIDTHS) {
+        for (const colorScheme of SCHEMES) {
+          const page = await browser.newPage({ viewport: { width, height: 860 }, colorScheme })
+          await page.goto(pathToFileURL(path).href)
+          assert.deepEqual(await violationsOf(page), [], `${width} ${colorScheme}`)
+          await page.close()
+        }
+      }
+    } finally {
+      rmSync(folder, { recursive: true, force: true })
+    }
+  })
 
   it('an address that is no page says so', async () => {
     const page = await open('no-such-page.html', 390, 'dark')
