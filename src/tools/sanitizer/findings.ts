@@ -24,7 +24,7 @@ export class SanitizerError extends Error {
   /** The code by which a program recognises this error. */
   readonly code = 'ERR_RACE'
   /** The findings; the message has all of their texts. */
-  readonly reports: readonly SanitizerReport[]
+  declare readonly reports: readonly SanitizerReport[]
 
   /**
    * Makes the error of these findings, which only a sanitizer has to do.
@@ -34,7 +34,8 @@ export class SanitizerError extends Error {
   constructor(reports: readonly SanitizerReport[], options: { readonly cause?: unknown } = {}) {
     const threw = 'cause' in options ? [`The function also threw: ${messageOf(options.cause)}`] : []
     super([...reports.map(({ message }) => message), ...threw].join('\n\n'), options)
-    this.reports = reports
+    // Not enumerable: where nothing catches the error, Node prints the properties of an error behind its stack, which has all of this as text.
+    Object.defineProperty(this, 'reports', { value: reports })
     const lines = reports[0]?.second.stack ?? []
     if (lines.length === 0) return
     // Test runners take the first line that looks like a frame for the place of the error, so that places in the message must not look like one.
