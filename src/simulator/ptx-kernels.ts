@@ -24,6 +24,7 @@ import {
   type SetConditional,
 } from '../foundation/driver/kernel-driver.js'
 import type { KernelProfile } from '../foundation/driver/kernel-profile.js'
+import { checkParameterKinds, contradicts, ptxParameterTypes } from '../foundation/driver/ptx-parameters.js'
 import type { KernelWork } from '../foundation/driver/queued-work.js'
 import type * as Ptx from '../ptx/ptx.js'
 import { type ComputeCapability, NEWEST_PTX, whyTargetIsRefused } from './compute-capability.js'
@@ -187,7 +188,7 @@ export class PtxKernel implements KernelCode {
   constructor(
     readonly name: string,
     private readonly module: Ptx.PtxModule,
-    text: string,
+    private readonly text: string,
     /** The host implementation to compare with. */
     private readonly host: HostKernel | undefined,
     private readonly parts: PtxParts,
@@ -214,8 +215,15 @@ export class PtxKernel implements KernelCode {
 
   /** Throws ERR_INVALID_ARG_VALUE if these are not the types of the kernel's parameters. */
   checkParameters(types: readonly PassedType[], describe?: DescribeParameter): void {
-    const sizes = this.facts.parameters.map(({ byteLength }) => byteLength)
-    checkParameterSizes(this.name, types, sizes, describe)
+    const { parameters } = this.facts
+    checkParameterSizes(
+      this.name,
+      types,
+      parameters.map(({ byteLength }) => byteLength),
+      describe,
+    )
+    if (parameters.every(({ type }, index) => !contradicts(types[index], type))) return
+    checkParameterKinds(this.name, types, ptxParameterTypes(this.text).get(this.name) ?? [], describe)
   }
 
   /**
