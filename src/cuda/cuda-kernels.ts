@@ -1,6 +1,6 @@
 /** Modules and kernels on a real GPU. */
 import { CudaError, stateError } from '../foundation/base/errors.js'
-import { CUresult, cudaError } from '../foundation/driver/cuda-results.js'
+import { CUresult, cudaError, noteLaunch } from '../foundation/driver/cuda-results.js'
 import { LOADING } from '../foundation/driver/deadlocks.js'
 import { LIMITS_OF_ANY } from '../foundation/driver/driver-constants.js'
 import { refusedHandle } from '../foundation/driver/handle-errors.js'
@@ -331,7 +331,8 @@ export class CudaKernels implements KernelDriver {
   launch({ kernel, stream, shape, args }: QueuedKernel): void {
     const callable = this.#kernels[kernel.handle]
     if (callable === undefined) throw cudaError(LAUNCH, CUresult.INVALID_HANDLE)
-    const { handle } = callable.function
+    const { handle, name } = callable.function
+    noteLaunch(name)
     allowSharedMemory(this.parts.library, callable.function, shape)
     this.parts.hostFunctions.countEntries(stream, 1)
     const parameters = callable.parameters.write(args)

@@ -227,7 +227,7 @@ export class PtxKernel implements KernelCode {
   }
 
   /**
-   * The work of a launch, and the virtual nanoseconds that it takes.
+   * The work of a launch, and the virtual nanoseconds that it takes where the program says so: else the work has its duration.
    * @throws ERR_UNSUPPORTED for a kernel that is loaded, and has instructions that the simulator does not run
    */
   queued(work: KernelWork, types: readonly PassedType[], multiprocessors = MULTIPROCESSORS): Queued {
@@ -243,9 +243,9 @@ export class PtxKernel implements KernelCode {
     const parameters = this.#parametersOf(args, types)
     const compare = this.host === undefined ? undefined : compareWithHost(this.host, work, this.parts.memory)
     const begin = (): Computation => asFaults(() => this.#begin(shape, parameters, observer, touches))
+    const { nanoseconds = 0 } = kernel
     const duration = kernel.nanoseconds === undefined ? () => this.#durationOf(shape, multiprocessors) : undefined
-    const effect = new PtxWork(kernel.name, touches, held, begin, compare, duration)
-    return { nanoseconds: kernel.nanoseconds ?? this.#durationOf(shape, multiprocessors), work: effect }
+    return { nanoseconds, work: new PtxWork(kernel.name, touches, held, begin, compare, duration) }
   }
 
   #begin(
@@ -461,7 +461,7 @@ function asFaults<R>(run: () => R): R {
     return run()
   } catch (error) {
     const { KernelFault, OutOfMachineMemory } = loadPtx()
-    if (error instanceof KernelFault) throw new LaunchFault(error.number, textOf(error))
+    if (error instanceof KernelFault) throw new LaunchFault(error.number, textOf(error), `Kernel '${error.kernel}'`)
     if (error instanceof OutOfMachineMemory) throw tooMuchMemory(error.message)
     throw error
   }

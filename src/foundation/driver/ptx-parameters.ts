@@ -1,5 +1,5 @@
 /**
- * Which parameters of kernels are floats in a text of PTX, and which are integers. A signature that says the other compiles, loads and launches, and
+ * Tells which parameters of kernels are floats in a text of PTX, and which are integers. A signature that says the other compiles, loads and launches, and
  * the kernel computes with bits that mean another number: only the text shows it.
  */
 import { invalidValue } from '../base/errors.js'
