@@ -22,7 +22,7 @@ const TOOLS = [
 
 const PNPM = '12.21.0'
 /** Bytes of the tarball of a release, and what the native layers that a build for one machine lacks take of them. */
-const LIMIT = 1_983_000
+const LIMIT = 1_980_000
 const OTHER_LAYERS = 210_000
 
 // `--all`: as a release has it.
