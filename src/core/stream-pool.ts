@@ -1,5 +1,7 @@
 /** Pools of streams: a bound on how much a server has on the GPU at once, with a queue of those who wait for a stream. */
+
 import { checkFunction, checkInteger, checkSignal, type Given, readOptions } from '../foundation/base/arguments.js'
+import { closedAt, noteClosed } from '../foundation/base/closing-places.js'
 import { CudaError, refuseReceiver, reportedWhileWaiting, stateError } from '../foundation/base/errors.js'
 import { destroyWhenUnreachable, NativeResource } from '../foundation/base/finalization.js'
 import { ClosableObject, checkMade, construct, implementation, nextSerial } from '../foundation/base/library-object.js'
@@ -64,7 +66,7 @@ class StreamPoolImpl {
   }
 
   checkOpen(): void {
-    if (this.isClosed) throw stateError('ERR_CLOSED', `${this} cannot be used any more`)
+    if (this.isClosed) throw stateError('ERR_CLOSED', `${this} cannot be used any more${closedAt(this)}`)
   }
 
   tryTake(): StreamLane | undefined {
@@ -108,6 +110,7 @@ class StreamPoolImpl {
 
   close(): void {
     if (this.isClosed) return
+    noteClosed(this)
     this.isClosed = true
     this.#dropIdle()
     const way = 'await pool.drain() before close(), or take no lane any more'

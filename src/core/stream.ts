@@ -221,7 +221,8 @@ export class Stream extends StreamBase implements CudaStreamLike, AsyncDisposabl
 
   /**
    * The CUstream, for calls of other libraries: 0 is the null stream, 2 the per-thread one. It keeps nothing alive:
-   * hold the stream as long as they use it. It can still be read after `close()`, when it is no stream any more.
+   * hold the stream as long as they use it. It can still be read after `close()`, when it is no stream any more. On the
+   * simulator it is a number for this library alone: another one wraps it without an error, and cannot use it.
    */
   get handle(): bigint {
     const impl = implOf(this)

@@ -1,6 +1,6 @@
 /** Modules and kernels on a real GPU. */
 import { CudaError, stateError } from '../foundation/base/errors.js'
-import { CUresult, cudaError } from '../foundation/driver/cuda-results.js'
+import { CUresult, cudaError, noteLaunch } from '../foundation/driver/cuda-results.js'
 import { LOADING } from '../foundation/driver/deadlocks.js'
 import { LIMITS_OF_ANY } from '../foundation/driver/driver-constants.js'
 import { refusedHandle } from '../foundation/driver/handle-errors.js'
@@ -25,6 +25,12 @@ import {
   passedFor,
   type WrappedFunction,
 } from '../foundation/driver/kernel-driver.js'
+import {
+  checkParameterKinds,
+  mayBePtx,
+  type PtxParameterTypes,
+  ptxParameterTypes,
+} from '../foundation/driver/ptx-parameters.js'
 import type { QueuedKernel } from '../foundation/driver/queued-work.js'
 import type { TensorMapSpec } from '../foundation/driver/tensor-maps.js'
 import type { CFunction } from '../foundation/native/c-functions.js'
@@ -134,7 +140,11 @@ interface Loaded {
   readonly functions: Map<string, CudaFunction>
   /** The kernels by name and signature. */
   readonly kernels: Map<string, KernelHandle>
+  /** The types of parameters, as far as the module was loaded from text. Machine code has sizes only. */
+  readonly types: PtxParameterTypes
 }
+
+const NO_TYPES: PtxParameterTypes = new Map()
 
 export interface CudaKernelsParts extends LibcudaParts {
   readonly hostFunctions: Pick<PendingHostFunctions, 'countEntries'>
@@ -210,7 +220,8 @@ export class CudaKernels implements KernelDriver {
     const module = this.parts.memory.pointerAt(0) as ModuleHandle
     // A module that other code has unloaded may have been there.
     this.#forget(module)
-    this.#loaded.set(module, { context, wrappers: undefined, functions: new Map(), kernels: new Map() })
+    const types = mayBePtx(image) ? ptxParameterTypes(new TextDecoder().decode(image)) : NO_TYPES
+    this.#loaded.set(module, { context, wrappers: undefined, functions: new Map(), kernels: new Map(), types })
     return module
   }
 
@@ -257,7 +268,10 @@ export class CudaKernels implements KernelDriver {
     const known = before?.functions.get(name)?.handle
     // The module that was wrapped here before is unloaded, and its memory that of another.
     if (before?.wrappers !== undefined && known !== undefined && known !== given) this.#forget(module)
-    const loaded = this.#loaded.get(module) ?? { context, wrappers: 0, functions: new Map(), kernels: new Map() }
+    const loaded = this.#loaded.get(module) ?? {
+      ...{ context, wrappers: 0, functions: new Map(), kernels: new Map() },
+      types: NO_TYPES,
+    }
     this.#loaded.set(module, loaded)
     if (loaded.wrappers !== undefined) loaded.wrappers += 1
     if (!loaded.functions.has(name)) loaded.functions.set(name, this.#describe(given, name))
@@ -299,12 +313,13 @@ export class CudaKernels implements KernelDriver {
   ): KernelHandle {
     const loaded = this.#loaded.get(module)
     if (loaded === undefined) throw cudaError('cuModuleGetFunction', CUresult.INVALID_HANDLE)
-    const { context, functions, kernels } = loaded
+    const { context, functions, kernels, types } = loaded
     const found = functions.get(name) ?? this.#functionOf(module, name)
     const key = `${name}(${parameters})`
     const known = kernels.get(key)
     if (known !== undefined) return known
     this.#checkParameters(found, parameters, describe)
+    checkParameterKinds(name, parameters, types.get(name) ?? [], describe)
     this.#makeLocalMemory(found, context)
     const kernel = this.#kernels.length as KernelHandle
     functions.set(name, found)
@@ -316,7 +331,8 @@ export class CudaKernels implements KernelDriver {
   launch({ kernel, stream, shape, args }: QueuedKernel): void {
     const callable = this.#kernels[kernel.handle]
     if (callable === undefined) throw cudaError(LAUNCH, CUresult.INVALID_HANDLE)
-    const { handle } = callable.function
+    const { handle, name } = callable.function
+    noteLaunch(name)
     allowSharedMemory(this.parts.library, callable.function, shape)
     this.parts.hostFunctions.countEntries(stream, 1)
     const parameters = callable.parameters.write(args)

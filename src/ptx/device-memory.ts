@@ -2,7 +2,7 @@
  * The memory of a simulated machine: one WebAssembly memory, in which the blocks lie that kernels use, and a table of them
  * that compiled code searches. Pointers stay what the host chose; each access is translated.
  */
-import { align, CELLS_END, TABLE_COUNT, TABLE_POINTER, TABLE_ROW } from './layout.js'
+import { align, CELLS_END, SHADOW, TABLE_COUNT, TABLE_POINTER, TABLE_ROW } from './layout.js'
 import { writeSpecialFunctions } from './special-functions.js'
 import { newMemory, PAGE_BYTES, type WasmMemory } from './web-assembly.js'
 
@@ -450,6 +450,13 @@ export class DeviceMemory {
     const from = block.shadow + begin - block.begin
     const shadow = this.bytes
     for (let at = from; at < from + byteLength; at++) shadow[at] = (shadow[at] ?? 0) | 4
+  }
+
+  /** Whether nothing has written this byte; false where there is no record of that. */
+  isUnwritten(address: number): boolean {
+    const block = this.find(address)
+    if (block?.shadow === undefined || block.initialised) return false
+    return ((this.bytes[block.shadow + address - block.begin] ?? 0) & SHADOW.initialised) === 0
   }
 
   // The table that compiled code searches -------------------------------------------------------------------------------

@@ -83,4 +83,6 @@ export interface KernelFinding {
   readonly threads: readonly number[]
   readonly line: number
   readonly source: SourceLine | undefined
+  /** The bytes of global memory that a read found unwritten. */
+  readonly memory?: { readonly address: number; readonly bytes: number }
 }

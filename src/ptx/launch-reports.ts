@@ -64,6 +64,7 @@ export class LaunchReports {
     at: Decoded | undefined,
     resident: Resident | undefined,
     wayOut = '',
+    memory?: KernelFinding['memory'],
   ): void {
     const { report } = this.options
     const line = at?.instruction.line ?? 0
@@ -79,6 +80,7 @@ export class LaunchReports {
       threads,
       line,
       source: at?.instruction.source,
+      ...(memory === undefined ? {} : { memory }),
     })
   }
 

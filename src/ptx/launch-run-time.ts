@@ -256,7 +256,7 @@ export class LaunchRunTime implements RunTime {
 
   foundUninitialised(at: Decoded | undefined, address: number, bytes: number, thread: number): void {
     const message = `${bytes} bytes at ${hex(address)} are read, and nothing wrote them`
-    this.reports.find('uninitialised-read', message, [thread], at, this.reports.current)
+    this.reports.find('uninitialised-read', message, [thread], at, this.reports.current, '', { address, bytes })
   }
 
   #participle(access: number): string {

@@ -96,12 +96,15 @@ export class MemoryRanges {
     const all = memory.bytes
     for (let from = offset; from < offset + byteLength; from += PAGE)
       memory.shadowTouched(shadow + from, Math.min(PAGE, offset + byteLength - from))
-    let unwritten = 0
+    let [unwritten, first] = [0, 0]
     for (let index = shadow + offset; index < shadow + offset + byteLength; index++) {
-      if (((all[index] ?? 0) & SHADOW.initialised) === 0) unwritten++
+      if (((all[index] ?? 0) & SHADOW.initialised) === 0) {
+        if (unwritten === 0) first = index - shadow
+        unwritten++
+      }
       all[index] = (all[index] ?? 0) | marks
     }
     if (unwritten > 0 && (access & SHADOW.read) !== 0)
-      this.runTime.foundUninitialised(at, block.begin + offset, unwritten, thread)
+      this.runTime.foundUninitialised(at, block.begin + first, unwritten, thread)
   }
 }

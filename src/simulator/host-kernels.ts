@@ -352,7 +352,11 @@ export class HostWork implements Work {
     const piece = pieces[at]
     if (piece === undefined) return
     const what = `The ${piece.byteLength} bytes of ${names[at]} of ${this.what} were freed before the launch ran`
-    throw new LaunchFault(CUresult.ILLEGAL_ADDRESS, `${what}, and other memory has their address`)
+    throw new LaunchFault(
+      CUresult.ILLEGAL_ADDRESS,
+      `${what}, and other memory has their address`,
+      this.what.replace(/^./, (first) => first.toUpperCase()),
+    )
   }
 
   #refuse(change: Change | undefined): void {

@@ -96,6 +96,11 @@ export abstract class MemoryBlock {
     this.#kernelMemory?.markInitialised(pointer, byteLength)
   }
 
+  /** Whether nothing has written this byte, as far as that is known: the accesses of kernels are recorded, and one has used the block. */
+  isUnwritten(address: number): boolean {
+    return this.#kernelMemory?.isUnwritten(address) === true
+  }
+
   fill(pointer: Pointer, value: number, width: FillWidth, count: number): void {
     const bytes = this.#view(pointer, count * width)
     if (bytes === undefined) return

@@ -2,7 +2,7 @@
 
 import type { Comparison } from '../foundation/driver/driver-constants.js'
 import type { Pointer } from '../foundation/driver/handle-types.js'
-import type { FillWork } from '../foundation/driver/queued-work.js'
+import type { FillWork, QueuedCopy } from '../foundation/driver/queued-work.js'
 import { bytesIn, extentOf, isMet, type MemoryRows, type MemoryValue } from '../foundation/driver/touched-memory.js'
 import { type Computation, InParts } from './machine/slice.js'
 import type { Touch, Work } from './machine/work.js'
@@ -56,6 +56,8 @@ export class CopyEffect extends Moving implements Work {
   readonly name = 'copy'
   /** Objects that stay reachable until the copy is done. */
   readonly held: readonly unknown[]
+  /** Called when the copy reads. */
+  reads: QueuedCopy['reads']
 
   constructor(
     private readonly to: MemoryBlock,
@@ -98,6 +100,7 @@ export class CopyEffect extends Moving implements Work {
   }
 
   protected move(_row: number, at: number, length: number): void {
+    if (at === 0) this.reads?.((address) => this.from.isUnwritten(address))
     this.to.write((this.destination + at) as Pointer, this.from.read((this.source + at) as Pointer, length))
   }
 }

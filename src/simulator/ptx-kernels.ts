@@ -24,6 +24,7 @@ import {
   type SetConditional,
 } from '../foundation/driver/kernel-driver.js'
 import type { KernelProfile } from '../foundation/driver/kernel-profile.js'
+import { checkParameterKinds, contradicts, ptxParameterTypes } from '../foundation/driver/ptx-parameters.js'
 import type { KernelWork } from '../foundation/driver/queued-work.js'
 import type * as Ptx from '../ptx/ptx.js'
 import { type ComputeCapability, NEWEST_PTX, whyTargetIsRefused } from './compute-capability.js'
@@ -187,7 +188,7 @@ export class PtxKernel implements KernelCode {
   constructor(
     readonly name: string,
     private readonly module: Ptx.PtxModule,
-    text: string,
+    private readonly text: string,
     /** The host implementation to compare with. */
     private readonly host: HostKernel | undefined,
     private readonly parts: PtxParts,
@@ -214,12 +215,19 @@ export class PtxKernel implements KernelCode {
 
   /** Throws ERR_INVALID_ARG_VALUE if these are not the types of the kernel's parameters. */
   checkParameters(types: readonly PassedType[], describe?: DescribeParameter): void {
-    const sizes = this.facts.parameters.map(({ byteLength }) => byteLength)
-    checkParameterSizes(this.name, types, sizes, describe)
+    const { parameters } = this.facts
+    checkParameterSizes(
+      this.name,
+      types,
+      parameters.map(({ byteLength }) => byteLength),
+      describe,
+    )
+    if (parameters.every(({ type }, index) => !contradicts(types[index], type))) return
+    checkParameterKinds(this.name, types, ptxParameterTypes(this.text).get(this.name) ?? [], describe)
   }
 
   /**
-   * The work of a launch, and the virtual nanoseconds that it takes.
+   * The work of a launch, and the virtual nanoseconds that it takes where the program says so: else the work has its duration.
    * @throws ERR_UNSUPPORTED for a kernel that is loaded, and has instructions that the simulator does not run
    */
   queued(work: KernelWork, types: readonly PassedType[], multiprocessors = MULTIPROCESSORS): Queued {
@@ -235,9 +243,9 @@ export class PtxKernel implements KernelCode {
     const parameters = this.#parametersOf(args, types)
     const compare = this.host === undefined ? undefined : compareWithHost(this.host, work, this.parts.memory)
     const begin = (): Computation => asFaults(() => this.#begin(shape, parameters, observer, touches))
+    const { nanoseconds = 0 } = kernel
     const duration = kernel.nanoseconds === undefined ? () => this.#durationOf(shape, multiprocessors) : undefined
-    const effect = new PtxWork(kernel.name, touches, held, begin, compare, duration)
-    return { nanoseconds: kernel.nanoseconds ?? this.#durationOf(shape, multiprocessors), work: effect }
+    return { nanoseconds, work: new PtxWork(kernel.name, touches, held, begin, compare, duration) }
   }
 
   #begin(
@@ -453,7 +461,7 @@ function asFaults<R>(run: () => R): R {
     return run()
   } catch (error) {
     const { KernelFault, OutOfMachineMemory } = loadPtx()
-    if (error instanceof KernelFault) throw new LaunchFault(error.number, textOf(error))
+    if (error instanceof KernelFault) throw new LaunchFault(error.number, textOf(error), `Kernel '${error.kernel}'`)
     if (error instanceof OutOfMachineMemory) throw tooMuchMemory(error.message)
     throw error
   }

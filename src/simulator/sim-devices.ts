@@ -4,7 +4,7 @@ import { process } from '../foundation/base/node-modules.js'
 import { CUresult, cudaError } from '../foundation/driver/cuda-results.js'
 import { SPLITTING } from '../foundation/driver/deadlocks.js'
 import { DEVICE_ATTRIBUTES as A } from '../foundation/driver/device-attributes.js'
-import type { DeviceDriver, DeviceUsage, GreenContextPart } from '../foundation/driver/device-driver.js'
+import type { DeviceDriver, DeviceUsage, FaultReason, GreenContextPart } from '../foundation/driver/device-driver.js'
 import type { Cancel, Settle } from '../foundation/driver/event-driver.js'
 import type { ContextHandle, EventHandle } from '../foundation/driver/handle-types.js'
 import type { CaptureRules } from './capture-rules.js'
@@ -111,7 +111,7 @@ export class SimDevices implements DeviceDriver {
     this.registry.alive(this.registry.contextDevice(context), 'cuEventQuery')
   }
 
-  contextFault(context: ContextHandle): string | undefined {
+  contextFault(context: ContextHandle): FaultReason | undefined {
     return this.registry.contextDevice(context).faultReason
   }
 

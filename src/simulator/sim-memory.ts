@@ -17,6 +17,7 @@ import type {
   FillWork,
   HostFunction,
   QueuedAllocation,
+  QueuedCopy,
   QueuedFill,
   QueuedFree,
   QueuedValueWait,
@@ -240,7 +241,7 @@ export class SimMemory implements MemoryDriver {
     return true
   }
 
-  copy(copied: CopiedBytes, stream: StreamHandle): void {
+  copy(copied: CopiedBytes & Partial<Pick<QueuedCopy, 'reads'>>, stream: StreamHandle): void {
     const call = copied.rows === undefined ? 'cuMemcpyAsync' : 'cuMemcpy3DAsync'
     const { nanoseconds, work } = this.copyWork(copied, call)
     const isCaptured = this.registry.peekStream(stream)?.capture !== undefined
@@ -250,12 +251,16 @@ export class SimMemory implements MemoryDriver {
   }
 
   /** The work of a copy, and the virtual nanoseconds that it takes. */
-  copyWork({ destination, source, byteLength, rows }: CopiedBytes, call: string): Queued {
+  copyWork(
+    { destination, source, byteLength, rows, reads }: CopiedBytes & Partial<Pick<QueuedCopy, 'reads'>>,
+    call: string,
+  ): Queued {
     const to = this.#live(destination, rows === undefined ? byteLength : extentOf(rows.to), call)
     const from = this.#live(source, rows === undefined ? byteLength : extentOf(rows.from), call)
     const { engine, bandwidth } = route(to, from)
     const work = orOutOfMemory(call, () => {
-      if (rows === undefined) return new CopyEffect(to, destination, from, source, byteLength, engine)
+      if (rows === undefined)
+        return Object.assign(new CopyEffect(to, destination, from, source, byteLength, engine), { reads })
       const there = { block: to, pointer: destination, rows: rows.to }
       return new RowsEffect(there, { block: from, pointer: source, rows: rows.from }, engine)
     })

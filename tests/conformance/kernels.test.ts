@@ -1,7 +1,7 @@
 /** Kernels: GPU code is loaded, its signature is its own, and what does not fit is refused before it is queued. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { defineKernel, Module, type ParameterType, Program } from 'cuda-streams'
+import { defineKernel, Module, type ParameterType, Program, struct } from 'cuda-streams'
 import { lacksNvrtc } from '../helpers/nvrtc.js'
 import { onEveryBackend } from '../helpers/suite.js'
 import { ONE_DEVICE, refused, secondDevice } from './expect.js'
@@ -32,6 +32,33 @@ const PTX = `
   ld.param.u64 %where, [where];
   ld.param.u32 %what, [what];
   st.global.u32 [%where], %what;
+  ret;
+}
+`
+/** `.b32` may be either, and so may what is declared as one and loaded as the other. */
+const FLOATS = `
+.version 7.0
+.target sm_70
+.address_size 64
+// .visible .entry floats(.param .u64 where, .param .u32 what)
+.visible .entry floats(
+  .param .u64 .ptr .global .align 4 floats_0, /* (the result) */
+  .param .f32 floats_1,
+  .param .f64 floats_2,
+  .param .b32 floats_3
+)
+{
+  .reg .u64 %where;
+  .reg .b32 %what;
+  ld.param.u64 %where, [floats_0];
+  ld.param.b32 %what, [floats_1];
+  st.global.b32 [%where], %what;
+  ret;
+}
+.visible .entry written(.param .u32 written_0)
+{
+  .reg .f32 %what;
+  ld.param.f32 %what, [written_0];
   ret;
 }
 `
@@ -111,6 +138,15 @@ onEveryBackend('kernels', (bench) => {
     ]
     for (const [signature, says] of WRONG)
       refused(() => module.kernel('store', signature), 'ERR_INVALID_ARG_VALUE', /'store'/, says)
+    const KINDS: readonly (readonly [signature: readonly ParameterType[], says: RegExp])[] = [
+      [
+        ['out u32*', 'f32'],
+        / has a float for what is .u32 in the code: argument 1, 'f32': give .* struct\(\{ bits: 'u32' \}\)$/,
+      ],
+      [['f64', 'u32'], / has a float for what is .u64 in the code: argument 0, 'f64': .* struct\(\{ bits: 'u64' \}\)$/],
+    ]
+    for (const [signature, says] of KINDS)
+      refused(() => module.kernel('store', signature), 'ERR_INVALID_ARG_VALUE', /'store'/, says)
     using stream = bench.stream()
     const named = defineKernel({
       name: 'store',
@@ -120,6 +156,29 @@ onEveryBackend('kernels', (bench) => {
     })
     const launch = (): unknown => stream.launch(named, { grid: 1, block: 1 }, pointer, 1)
     refused(launch, 'ERR_INVALID_ARG_VALUE', /: `what`, 'u8', has 1 bytes, and 4 in the code/)
+  })
+
+  test('K2 a signature with an integer for a float of the code is refused; the bits of one go there as a struct', () => {
+    using module = Module.load(FLOATS, { device })
+    using stream = bench.stream()
+    const WRONG: readonly (readonly [signature: readonly ParameterType[], says: RegExp])[] = [
+      [['out f32*', 'u32', 'f64', 'i32'], / an integer for what is .f32 in the code: argument 1, 'u32': .*'u32' \}\)$/],
+      [['out f32*', 'i32', 'f64', 'i32'], /argument 1, 'i32'/],
+      [['out f32*', 'f32', 'u64', 'i32'], / an integer for what is .f64 in the code: argument 2, 'u64': .*'u64' \}\)$/],
+      [['out f32*', 'f32', 'in f32*', 'i32'], /argument 2, 'in f32\*'/],
+    ]
+    for (const [signature, says] of WRONG)
+      refused(() => module.kernel('floats', signature), 'ERR_INVALID_ARG_VALUE', /'floats'/, says)
+    const one = { grid: 1, block: 1 }
+    const bits = new Uint32Array(Float32Array.of(1.5).buffer)[0] ?? 0
+    for (const untyped of ['f32', 'i32'] as const) {
+      const kernel = module.kernel('floats', ['out f32*', struct({ bits: 'u32' }), 'f64', untyped])
+      floats.fill(0)
+      stream.launch(kernel, one, pointer, { bits }, 0, 0)
+      stream.synchronize()
+      assert.equal(floats[0], 1.5, 'the bits are those of 1.5')
+    }
+    for (const type of ['f32', 'u32'] as const) assert.equal(module.kernel('written', [type]).name, 'written')
   })
 
   test('K2 a signature that is not the kernel’s own is refused, by the sizes of its parameters', COMPILES, async () => {

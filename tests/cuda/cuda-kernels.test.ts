@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { CudaKernels, type CudaKernelsParts } from '../../src/cuda/cuda-kernels.js'
+import { cudaError } from '../../src/foundation/driver/cuda-results.js'
 import type { ContextHandle, KernelHandle, StreamHandle } from '../../src/foundation/driver/handle-types.js'
 import type { LaunchShape } from '../../src/foundation/driver/kernel-driver.js'
 import type { QueuedKernel } from '../../src/foundation/driver/queued-work.js'
@@ -114,6 +115,33 @@ describe('kernels of the CUDA backend', () => {
       { function: FUNCTION, bits: 0x3fc00000 },
       { function: FUNCTION, bits: 3 },
     ])
+  })
+
+  it('of a module of text are held against its types, of a module of machine code against sizes alone', () => {
+    const { kernels } = fakeParts()
+    const text = new TextEncoder().encode('//\n.visible .entry k(.param .f32 k_0)\n{ ld.param.b32 %r1, [k_0]; ret; }')
+    const module = kernels.load(text, context)
+    kernels.kernel(module, 'k', ['f32'])
+    kernels.kernel(module, 'k', [4])
+    const refused = {
+      code: 'ERR_INVALID_ARG_VALUE',
+      message: /kernel 'k' has an integer for what is \.f32 in the code: argument 0: .* struct\(\{ bits: 'u32' \}\)$/,
+    }
+    assert.throws(() => kernels.kernel(module, 'k', ['i32']), refused)
+    const cubin = Uint8Array.of(0x7f, ...text)
+    assert.ok(kernels.kernel(kernels.load(cubin, context), 'k', ['i32']) >= 0)
+  })
+
+  it('are named, the latest first, where a GPU tells of a fault and not whose it is', () => {
+    const { kernels } = fakeParts()
+    const module = kernels.load(new Uint8Array(8), context)
+    const launch = (name: string): void => kernels.launch(launchOf(kernels.kernel(module, name, ['i32']), shape(), [1]))
+    for (const name of ['first', 'second', 'third', 'fourth', 'fifth', 'fifth']) launch(name)
+    assert.match(
+      cudaError('cuMemcpyAsync', 719).message,
+      /^Earlier work faulted: .*The latest launches of this thread: fifth, fourth, third$/,
+    )
+    assert.doesNotMatch(cudaError('cuMemcpyAsync', 1).message, /latest launches/)
   })
 
   it('is given the attributes of a launch as CUDA lays them out, and none that an earlier launch had', () => {

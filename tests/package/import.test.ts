@@ -95,8 +95,9 @@ describe('importing the package', () => {
     const bytes = [...files.values()].reduce((sum, text) => sum + text.length, 0)
     // Each file takes a third of a millisecond. `node scripts/import-time.mjs` measures the whole. Two of them, stream-ordering.js and
     // streams/completion.js, are what the methods of stream.js do. stream-pool.js, memory/opaque-array.js, memory/texture-object.js and
-    // tensor-map.js, with the rules of tensor-maps.js, are classes that index.js exports. The way out of a full queue needs deadlocks.js.
-    assert.ok(files.size <= 88 && bytes <= 661_000, `${files.size} files, ${bytes} characters`)
+    // tensor-map.js, with the rules of tensor-maps.js, are classes that index.js exports. The way out of a full queue needs deadlocks.js, and
+    // where an object was closed closing-places.js.
+    assert.ok(files.size <= 89 && bytes <= 665_000, `${files.size} files, ${bytes} characters`)
     assert.ok(files.size > 20, `only ${files.size} files: the reader of imports has missed some`)
   })
 

@@ -18,7 +18,7 @@ const BUDGETS = {
   'library/foundation/base/stack.js': 570,
   // From here on what is loaded when somebody begins to write, or asks for it.
   'types.js': 1100,
-  'declarations.json': 232,
+  'declarations.json': 234,
   'licences.txt': 10,
 }
 

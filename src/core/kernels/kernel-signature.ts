@@ -276,7 +276,7 @@ export function checkMemoryOpen(
 }
 
 const closedArgument = (name: string, argument: BufferImpl): Error =>
-  stateError('ERR_CLOSED', `${name}: ${argument} cannot be used any more`)
+  stateError('ERR_CLOSED', `${name}: ${argument} cannot be used any more${argument.closedAt}`)
 
 const misaligned = (name: string, what: string, { element }: Parameter): Error =>
   invalidValue(`${name}: ${what} does not begin at a multiple of ${element.alignment}, for ${element.text}`)

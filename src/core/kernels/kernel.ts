@@ -1,4 +1,5 @@
 /** Modules of GPU code, from binaries or from CUDA C++, and the kernels in them. */
+
 import type { Given } from '../../foundation/base/arguments.js'
 import {
   checkArray,
@@ -13,6 +14,7 @@ import {
   readOptions,
 } from '../../foundation/base/arguments.js'
 import { bytesOf } from '../../foundation/base/bytes.js'
+import { placeOfClosing } from '../../foundation/base/closing-places.js'
 import {
   CudaError,
   explained,
@@ -385,7 +387,9 @@ export class KernelImpl implements LaunchedKernel {
 
   checkOpen(): void {
     if (!this.code.isClosed) return
-    throw stateError('ERR_CLOSED', `The ${this.label} cannot be used any more: its module is closed`)
+    const site = placeOfClosing(this.code)
+    const since = site === undefined ? 'is closed' : `was closed at ${site}`
+    throw stateError('ERR_CLOSED', `The ${this.label} cannot be used any more: its module ${since}`)
   }
 
   #checkDevice(stream: StreamImpl): void {

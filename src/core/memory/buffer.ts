@@ -2,9 +2,11 @@
  * The common base of DeviceBuffer and PinnedBuffer: an address, a length, slices, and an end. The rest of the library works
  * with their implementation, which refers to a whole allocation or to a slice of one.
  */
+
 import { checkInteger } from '../../foundation/base/arguments.js'
 import type { OwnBytes } from '../../foundation/base/bytes.js'
 import { LONGEST_ARRAY } from '../../foundation/base/bytes.js'
+import { closedAt, noteClosed } from '../../foundation/base/closing-places.js'
 import { invalidType, invalidValue, outOfRange, refuseReceiver, stateError } from '../../foundation/base/errors.js'
 import { destroyWhenUnreachable } from '../../foundation/base/finalization.js'
 import { ClosableObject, checkMade, implementation, nextSerial } from '../../foundation/base/library-object.js'
@@ -69,8 +71,13 @@ export class BufferImpl implements OpenMemory {
     return this
   }
 
+  /** The end of an error that says where it was closed, if that is known. */
+  get closedAt(): string {
+    return closedAt(this, this.whole)
+  }
+
   #closedError(): Error {
-    return stateError('ERR_CLOSED', `${this} cannot be used any more`)
+    return stateError('ERR_CLOSED', `${this} cannot be used any more${this.closedAt}`)
   }
 
   /** This one, for use with a driver. Throws ERR_CLOSED, or ERR_DEVICE_MISMATCH if it belongs to another driver. */
@@ -141,6 +148,7 @@ export class BufferImpl implements OpenMemory {
 
   close(): void {
     if (this.#closed) return
+    noteClosed(this)
     this.#closed = true
     if (this.whole !== this) return
     const { allocation, bytes } = this

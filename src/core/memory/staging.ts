@@ -391,7 +391,7 @@ function queueHostFunction(stream: StreamImpl, pending: Pending, run: () => unkn
 function faultError({ driver, context }: StreamImpl, status: number): Error {
   const error = cudaError('cuMemcpyAsync', status)
   const reason = driver.devices.contextFault(context)
-  return reason === undefined ? error : explained(error, reason)
+  return reason === undefined ? error : explained(error, reason.text, reason.culprit)
 }
 
 /** Pending host functions of an upload or download. */

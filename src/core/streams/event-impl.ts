@@ -1,5 +1,7 @@
 /** The implementation of an event, which the rest of the library works with; the public class above it is `Event`. */
+
 import { checkBoolean, checkPointer, type Given } from '../../foundation/base/arguments.js'
+import { closedAt, noteClosed } from '../../foundation/base/closing-places.js'
 import { invalidValue, stateError } from '../../foundation/base/errors.js'
 import { NativeResource } from '../../foundation/base/finalization.js'
 import { nextSerial } from '../../foundation/base/library-object.js'
@@ -186,7 +188,9 @@ export class EventImpl extends NativeResource {
 
   override checkOpen(): this {
     if (!this.isClosed) return this
-    const why = this.closed ? '' : ': the Event that it wraps was closed. Keep that open as long as its handle is used'
+    const why = this.closed
+      ? closedAt(this)
+      : ': the Event that it wraps was closed. Keep that open as long as its handle is used'
     throw stateError('ERR_CLOSED', `${this} cannot be used any more${why}`)
   }
 
@@ -203,6 +207,7 @@ export class EventImpl extends NativeResource {
 
   close(): void {
     if (this.closed || this.ownership === 'kept') return
+    noteClosed(this)
     this.closed = true
     this.short = undefined
     unregister(this)

@@ -2,8 +2,10 @@
  * The implementation of a stream; the public class above it is `Stream`. Memory, kernels and graphs work with implementations,
  * and so do the streams that the library makes for itself.
  */
+
 import { Ambient } from '../../foundation/base/ambient.js'
 import { checkBoolean, checkOwner, type Given, oneOf, readOptions } from '../../foundation/base/arguments.js'
+import { closedAt, noteClosed } from '../../foundation/base/closing-places.js'
 import { invalidType, invalidValue, refuseReceiver, stateError } from '../../foundation/base/errors.js'
 import { destroyWhenUnreachable, NativeResource } from '../../foundation/base/finalization.js'
 import { ClosableObject, implementation, nextSerial } from '../../foundation/base/library-object.js'
@@ -59,13 +61,13 @@ import { type ExternalStreamOptions, handleOf, type StreamOptions, type StreamSo
 
 /** The names of `StreamOptions`, except the device and the name, which a stream of another library is not made with. */
 export const STREAM_OPTIONS = ['priority', 'nonBlocking', 'context', 'memorySyncDomain'] as const
+/** The names of `StreamOptions`, except the device. */
+export const NAMED_STREAM_OPTIONS = [...STREAM_OPTIONS, 'name'] as const
+const WRAP_OPTIONS = ['device', 'owner', 'name'] as const
 
 /** The way out of a host function that queues more than its stream has room for. */
 const QUEUE_FEWER =
   'Queue fewer operations in it. Return from the host function first, and queue the rest after await stream.finished()'
-/** The names of `StreamOptions`, except the device. */
-export const NAMED_STREAM_OPTIONS = [...STREAM_OPTIONS, 'name'] as const
-const WRAP_OPTIONS = ['device', 'owner', 'name'] as const
 
 const NOTHING: readonly undefined[] = []
 
@@ -406,7 +408,7 @@ export class StreamImpl extends NativeResource {
   /** Calls that name no stream use the current one, so that the program may not know whose fault it is. */
   #whyClosed(): string {
     if (!this.closed) return ': the Stream that it wraps was closed. Keep that open as long as its handle is used'
-    if (streamImplOf(currentOn(this.device).get()) !== this) return ''
+    if (streamImplOf(currentOn(this.device).get()) !== this) return closedAt(this)
     const what = `: it is closed and still the current stream of ${this.device}, which calls without a stream use`
     return `${what}. Close it after its run() or the scope of its enter(), or make another stream current`
   }
@@ -666,6 +668,7 @@ export class StreamImpl extends NativeResource {
   }
 
   #endLater(): void {
+    noteClosed(this)
     this.closed = true
     this.short = undefined
     if (!this.isOwned || !(this.#lifetime instanceof Lifetime)) return
@@ -687,6 +690,7 @@ export class StreamImpl extends NativeResource {
     this.#closingListeners = undefined
     for (const listener of listeners) listener()
     if (this.isOwned) captureEnded(this)
+    noteClosed(this)
     this.closed = true
     this.short = undefined
     if (this.isOwned && this.#lifetime instanceof Lifetime) lifetimeEnds(this.driver, this.handle, this.#lifetime)

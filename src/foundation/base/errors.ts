@@ -12,10 +12,25 @@ import { fromCaller } from './stack.js'
  */
 export let reportedWhileWaiting: (error: unknown, work: string) => unknown
 
+/** The results of kernels that faulted, which CUDA returns from whatever call comes next. */
+const FAULTS: readonly number[] = [700, 702, 710, 714, 715, 716, 717, 718, 719]
+
+export const isFault = (result: number): boolean => FAULTS.includes(result)
+
 /** The message for a result of the driver or a library. An explanation may quote text of the program. */
-function resultMessage(call: string, number: number, code: string, explanation: string | undefined): string {
-  return printableLines(`${call} failed: ${code} (${number})${explanation === undefined ? '' : `. ${explanation}`}`)
+function resultMessage(failure: string, explanation: string | undefined): string {
+  return printableLines(explanation === undefined ? failure : `${failure}. ${explanation}`)
 }
+
+/** The call that returned the result of a fault has not failed: it tells of one. */
+function driverFailure(call: string, number: number, code: string, culprit = 'Earlier work'): string {
+  return isFault(number)
+    ? `${culprit} faulted: ${code} (${number}), which ${call} reports`
+    : `${call} failed: ${code} (${number})`
+}
+
+/** The work that a CudaError says has faulted; undefined where that is not known. */
+let culpritOf: (error: CudaError) => string | undefined
 
 /** A refusal of the CUDA driver. Match on `code` or `number`; the message is for people. */
 export class CudaError extends Error {
@@ -27,6 +42,7 @@ export class CudaError extends Error {
   readonly call: string
 
   readonly #explanation: string | undefined
+  readonly #culprit: string | undefined
 
   /**
    * Made by the library.
@@ -34,17 +50,20 @@ export class CudaError extends Error {
    * @param number The CUresult.
    * @param code The name of the CUresult.
    * @param explanation Added to the message.
+   * @param culprit Of a fault: what has faulted, such as "Kernel 'axpy'". Default: earlier work.
    */
-  constructor(call: string, number: number, code: string, explanation?: string) {
-    super(resultMessage(call, number, code, explanation))
+  constructor(call: string, number: number, code: string, explanation?: string, culprit?: string) {
+    super(resultMessage(driverFailure(call, number, code, culprit), explanation))
     this.code = code
     this.number = number
     this.call = call
     this.#explanation = explanation
+    this.#culprit = culprit
   }
 
   static {
     CudaError.prototype.name = 'CudaError'
+    culpritOf = (error) => error.#culprit
     reportedWhileWaiting = (error, work) => {
       if (!(error instanceof CudaError)) return error
       const when = `Reported while waiting for ${work}`
@@ -63,10 +82,10 @@ export function cudaErrorFromCaller(make: () => CudaError): CudaError {
   return error
 }
 
-/** A copy of a CudaError with another explanation. */
-export function explained(error: CudaError, explanation: string): CudaError {
+/** A copy of a CudaError with another explanation and, if it is given, what has faulted. */
+export function explained(error: CudaError, explanation: string, culprit = culpritOf(error)): CudaError {
   const { call, number, code } = error
-  const make = (): CudaError => new CudaError(call, number, code, explanation)
+  const make = (): CudaError => new CudaError(call, number, code, explanation, culprit)
   return shortened.has(error) ? cudaErrorFromCaller(make) : make()
 }
 
@@ -87,7 +106,7 @@ export class LibraryError extends Error {
    * @param explanation Added to the message.
    */
   constructor(call: string, number: number, code: string, explanation?: string) {
-    super(resultMessage(call, number, code, explanation))
+    super(resultMessage(`${call} failed: ${code} (${number})`, explanation))
     this.code = code
     this.number = number
     this.call = call

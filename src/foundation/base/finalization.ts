@@ -3,6 +3,7 @@
  * unreachable. Registering with the garbage collector costs more than making the object, and most objects are closed soon;
  * so an object is registered only if it outlives the present turn of the event loop.
  */
+import { closedAt, noteClosed } from './closing-places.js'
 import { CudaError, stateError } from './errors.js'
 import { atNextTurn } from './event-loop.js'
 import { collectNow, type Weak, weakly } from './heap.js'
@@ -53,7 +54,7 @@ export abstract class NativeResource {
 
   /** Throws ERR_CLOSED if it is closed. */
   checkOpen(): this {
-    if (this.isClosed) throw stateError('ERR_CLOSED', `${this} cannot be used any more`)
+    if (this.isClosed) throw stateError('ERR_CLOSED', `${this} cannot be used any more${closedAt(this)}`)
     return this
   }
 
@@ -90,6 +91,7 @@ export abstract class NativeResource {
    */
   dispose(): void {
     if (this.isDisposed) return
+    noteClosed(this)
     try {
       if (this.retainers === 0) this.destroy()
       else this.leaveToRetainers()

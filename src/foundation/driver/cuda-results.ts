@@ -1,4 +1,4 @@
-import { CudaError, cudaErrorFromCaller } from '../base/errors.js'
+import { CudaError, cudaErrorFromCaller, isFault } from '../base/errors.js'
 
 /**
  * CUresult numbers and their names, as in cuda.h 13.0. One table for both backends: the simulator must speak as the
@@ -229,6 +229,23 @@ export function askDriverWhy(ask: (call: string, result: number) => string | und
   whyRefused = ask
 }
 
+const MOST_LAUNCHES = 4
+/** The kernels that this thread launched last on a GPU, which does not say which of them has faulted. */
+const launched: string[] = []
+let launches = 0
+
+/** Notes a launch on a GPU. */
+export function noteLaunch(kernel: string): void {
+  launched[launches % MOST_LAUNCHES] = kernel
+  launches += 1
+}
+
+/** What may have faulted: the latest launches, the last of them first. Empty where none is known. */
+function candidates(): readonly string[] {
+  const names = launched.map((_, index) => launched[(launches - 1 - index) % MOST_LAUNCHES])
+  return names.length === 0 ? [] : [`The latest launches of this thread: ${[...new Set(names)].join(', ')}`]
+}
+
 /** The error of `waitForStream()` (`ShortCalls`). */
 export const waitRefused = (result: number): CudaError =>
   result < 0 ? cudaError('cuEventRecord', -result) : cudaError('cuStreamWaitEvent', result)
@@ -238,7 +255,8 @@ export function cudaError(call: string, result: number): CudaError {
   noteLoss(result)
   const why = whyRefused(call, result)
   const said = why === undefined ? [] : [`The driver says: ${why}`]
-  const explanation = [cudaResultExplanation(call, result) ?? [], said].flat().join('. ')
+  const suspects = isFault(result) ? candidates() : []
+  const explanation = [cudaResultExplanation(call, result) ?? [], suspects, said].flat().join('. ')
   const make = (): CudaError => new CudaError(call, result, cudaResultName(result), explanation || undefined)
   // Every later call fails so: which one of the program's it was is all that its stack can tell.
   return isContextLost(result) ? cudaErrorFromCaller(make) : make()

@@ -39,6 +39,13 @@ export interface DeviceUsage {
   readonly clock: number | undefined
 }
 
+/** What the simulator knows of a fault. */
+export interface FaultReason {
+  readonly text: string
+  /** What has faulted, such as "Kernel 'axpy'", if that is known. */
+  readonly culprit: string | undefined
+}
+
 export interface DeviceDriver {
   /** `cuDeviceGetCount` */
   count(): number
@@ -76,7 +83,7 @@ export interface DeviceDriver {
    * What is known of the fault of a context beside its number, such as which thread of a kernel used which address. Undefined
    * without a fault, and on a GPU.
    */
-  contextFault(context: ContextHandle): string | undefined
+  contextFault(context: ContextHandle): FaultReason | undefined
   /** `cuThreadExchangeStreamCaptureMode`: runs calls that would otherwise invalidate a capture of any thread. */
   relaxed<R>(calls: () => R): R
   /**

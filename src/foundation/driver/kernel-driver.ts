@@ -193,13 +193,17 @@ export type KernelMistakeKind =
   | 'wrong-copy'
   | 'block-that-ended'
 
+export interface KernelMistake {
+  readonly kind: KernelMistakeKind
+  readonly message: string
+  /** The bytes of global memory that a read found unwritten. */
+  readonly memory?: { readonly address: number; readonly bytes: number }
+}
+
 /** Follows the launches of a kernel on the simulator, each time that its code has run. */
 export interface LaunchObserver {
   /** Whether `ran` will be called for the launch; set by the driver. */
   isTold: boolean
   /** @param memory All bytes that the launch touched; undefined where they are too scattered to tell. */
-  ran(
-    memory: readonly TouchedMemory[] | undefined,
-    mistakes: readonly { readonly kind: KernelMistakeKind; readonly message: string }[],
-  ): void
+  ran(memory: readonly TouchedMemory[] | undefined, mistakes: readonly KernelMistake[]): void
 }

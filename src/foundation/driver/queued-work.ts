@@ -23,6 +23,8 @@ export interface HostFunction {
   readonly internal?: boolean
 }
 
+type ReadsUnwritten = (isUnwritten: (address: number) => boolean) => void
+
 /** A copy, in a stream or in a node of a graph. */
 export interface CopyWork extends CopiedBytes {
   readonly kind: 'copy'
@@ -73,6 +75,8 @@ interface InContext extends InStream {
 export interface QueuedCopy extends InStream, CopyWork {
   /** What the program has called for. */
   readonly name: 'copy' | 'upload' | 'download'
+  /** Called on the simulator when the copy reads, with a function which says whether nothing has written the byte at an address. */
+  readonly reads?: ReadsUnwritten
 }
 
 /** `cuMemcpyBatchAsync`, or one by one: copies that touch nothing of each other, in any order. */

@@ -6,6 +6,7 @@
 import { explained } from '../../foundation/base/errors.js'
 import { CapturedGraph, type CapturedNode } from '../../foundation/driver/captured-graph.js'
 import { cudaError } from '../../foundation/driver/cuda-results.js'
+import type { FaultReason } from '../../foundation/driver/device-driver.js'
 import type { CaptureMode, ConditionalType } from '../../foundation/driver/driver-constants.js'
 import type { Settle } from '../../foundation/driver/event-driver.js'
 import {
@@ -33,7 +34,7 @@ export class SimDevice {
   /** The blocking streams with work queued since the null stream last waited for all of them. */
   readonly touched = new Set<SimStream>()
   /** The cause of the fault in words, if it is known. */
-  faultReason: string | undefined
+  faultReason: FaultReason | undefined
   /** All streams with unfinished work, and some without. */
   readonly #listed = new Set<SimStream>()
   readonly nullStream: SimStream
@@ -55,7 +56,7 @@ export class SimDevice {
   /** The error of a call once the device is lost. */
   faultError(call: string): Error {
     const error = cudaError(call, this.fault)
-    return this.faultReason === undefined ? error : explained(error, this.faultReason)
+    return this.faultReason === undefined ? error : explained(error, this.faultReason.text, this.faultReason.culprit)
   }
 
   list(stream: SimStream): void {

@@ -828,10 +828,11 @@ export class Machine implements Steps {
   }
 
   #start(operation: SimOperation): void {
-    if (operation.becomeReady()) this.begin(operation)
+    if (operation.becomeReady()) this.#begin(operation)
   }
 
-  begin(operation: SimOperation): void {
+  /** Begins an operation that nothing blocks. The scheduler keeps this field with each operation that it defers. */
+  readonly #begin = (operation: SimOperation): void => {
     if (this.#isDeferred(operation)) return
     if (this.#endsAtOnce(operation)) this.#end(operation)
     else this.#hand(operation)
@@ -840,7 +841,7 @@ export class Machine implements Steps {
   /** Whether the operation must not begin yet: not before it was queued and, if it is a latch that is open, not before it was opened. */
   #isDeferred(operation: SimOperation): boolean {
     if (isLatch(operation.kind)) operation.time = Math.max(operation.time, this.#opened.get(operation) ?? 0)
-    return this.scheduler.defers(operation)
+    return this.scheduler.defers(operation, this.#begin)
   }
 
   #hand(operation: SimOperation): void {
@@ -934,11 +935,12 @@ export class Machine implements Steps {
     return true
   }
 
-  #lose({ result, message }: LaunchFault): void {
+  #lose({ result, message, culprit }: LaunchFault): void {
     for (const device of this.devices) {
       if (device.fault !== 0) continue
       device.fault = result
-      device.faultReason = `${message}. The context is lost: every later call fails the same way`
+      const text = `${message}. The context is lost: every later call fails the same way`
+      device.faultReason = { text, culprit }
       this.#isLost = true
     }
     this.others.setFault(result)

@@ -22,8 +22,6 @@ export interface Steps {
   computeResults(operation: SimOperation, slice?: Slice): boolean
   /** Ends an operation, or faults the devices if that is its end, and starts what waited for it. */
   end(operation: SimOperation): void
-  /** Begins an operation that nothing blocks, which the scheduler has deferred. */
-  begin(operation: SimOperation): void
   /** Notes that an operation that is no host function begins, or will at `time`, which may be later than now. */
   started(operation: SimOperation, time: number): void
   /** Runs the host function of an operation and ends it. `status` is the CUresult of an earlier fault, or 0. */
@@ -66,9 +64,9 @@ export interface Scheduler {
   queued(operation: SimOperation): void
   /**
    * Returns true if the operation, which nothing blocks any more, must not begin yet, since the machine has not computed all that comes before its
-   * time. The scheduler begins it then.
+   * time. The scheduler begins it then, by `begin`.
    */
-  defers(operation: SimOperation): boolean
+  defers(operation: SimOperation, begin: (operation: SimOperation) => void): boolean
   /** Notes that nothing is left that the operation comes after. */
   ready(operation: SimOperation): void
   /** Notes that an operation is over, done or dropped. Called before what comes after it becomes ready. */

@@ -87,7 +87,8 @@ export class TimedScheduler implements Scheduler {
   /** The operations that are over and whose promises have not been settled yet. */
   #settled: SimOperation[] = []
   /** The operations in `#running` that have not begun: their time is that at which they do. */
-  readonly #deferred = new Set<SimOperation>()
+  /** What begins the operations that must not begin yet. */
+  readonly #deferred = new Map<SimOperation, (operation: SimOperation) => void>()
   /** The slices for which host functions and promises still wait for the machine while it is behind. */
   #patience = PATIENCE
 
@@ -107,10 +108,10 @@ export class TimedScheduler implements Scheduler {
   queued(): void {}
   opened(): void {}
 
-  defers(operation: SimOperation): boolean {
+  defers(operation: SimOperation, begin: (operation: SimOperation) => void): boolean {
     if (this.#arrives ? operation.time <= this.#machineTime : !this.#isBehind) return false
     if (!this.#arrives) operation.time = this.#hostTime
-    this.#deferred.add(operation)
+    this.#deferred.set(operation, begin)
     this.#running.push(operation)
     return true
   }
@@ -316,8 +317,11 @@ export class TimedScheduler implements Scheduler {
     const arrived = this.#arrives
     this.#arrives = true
     try {
-      if (this.#deferred.delete(operation)) this.steps.begin(operation)
-      else if (operation.kind === SimOperationKind.HOST) this.#due.add(operation, 0)
+      const begin = this.#deferred.get(operation)
+      if (begin !== undefined) {
+        this.#deferred.delete(operation)
+        begin(operation)
+      } else if (operation.kind === SimOperationKind.HOST) this.#due.add(operation, 0)
       else this.steps.end(operation)
     } finally {
       this.#arrives = arrived

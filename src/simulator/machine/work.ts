@@ -43,10 +43,14 @@ export function touchesOverlap(some: readonly Touch[], others: readonly Touch[])
 
 /** A fault of a kernel's code on a GPU: thrown by the effect of the launch. */
 export class LaunchFault extends Error {
-  /** @param result The CUresult of the fault */
+  /**
+   * @param result The CUresult of the fault
+   * @param culprit What has faulted, as the beginning of a sentence, if that is known
+   */
   constructor(
     readonly result: number,
     message: string,
+    readonly culprit?: string,
   ) {
     super(message)
   }

@@ -109,11 +109,6 @@ class Replay implements Steps {
     return true
   }
 
-  /** Is called for nothing: all is computed at once, so that the scheduler defers no operation. */
-  begin(operation: SimOperation): void {
-    this.#scheduler.ready(operation)
-  }
-
   play(): number {
     const { hostTime = 1, recorder } = this.change
     let before = this.measured.began

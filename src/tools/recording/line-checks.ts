@@ -53,7 +53,9 @@ const isStreamFacts = has({
 const isParticulars = has({
   ...{ op: isOptional(isNumber), node: isOptional(isNumber), captured: isOptional(isFlag), told: isOptional(isFlag) },
   ...{ memory: isOptional(isMemory), failed: isOptional(isFlag), own: isOptional(isNumber) },
-  mistakes: isOptional(isList(has({ kind: isText, message: isText }))),
+  mistakes: isOptional(
+    isList(has({ kind: isText, message: isText, memory: isOptional(has({ address: isSize, bytes: isSize })) })),
+  ),
 })
 
 const isBytes = (value: unknown): value is string => isText(value) && /^(?:[0-9a-f]{2})*$/i.test(value)

@@ -3,7 +3,7 @@
  * what calls refer to. docs/guides/recording.md describes them for other programs.
  */
 
-import type { KernelMistakeKind } from '../../foundation/driver/kernel-driver.js'
+import type { KernelMistake } from '../../foundation/driver/kernel-driver.js'
 import type { TouchedMemory } from '../../foundation/driver/touched-memory.js'
 import type { CallFields, RecordedRow } from './call-table.js'
 import type { RecordedNodeWork, RecordedWork } from './work-table.js'
@@ -49,11 +49,6 @@ type CallOf<R> = R extends {
 /** A call of the program, or something that happened to it, without what differs each time. */
 export type RecordedCall = CallOf<RecordedRow>
 
-export interface RecordedMistake {
-  readonly kind: KernelMistakeKind
-  readonly message: string
-}
-
 /** The part of a call that differs each time. */
 export interface CallDetails {
   /** The number of the call that this one belongs to. */
@@ -65,7 +60,7 @@ export interface CallDetails {
   /** Whether a call `ran` will follow. */
   readonly told?: true
   readonly memory?: readonly TouchedMemory[]
-  readonly mistakes?: readonly RecordedMistake[]
+  readonly mistakes?: readonly KernelMistake[]
   /** Whether the call threw, or the promise was rejected. */
   readonly failed?: true
   /** The nanoseconds of the gap before this call in which the recorder worked, if they are many. */

@@ -15,8 +15,8 @@ import {
   type Pointer,
   type StreamHandle,
 } from '../../foundation/driver/handle-types.js'
-import type { KernelMistakeKind, LaunchObserver } from '../../foundation/driver/kernel-driver.js'
-import type { QueuedFill, QueuedFree } from '../../foundation/driver/queued-work.js'
+import type { KernelMistake, LaunchObserver, LaunchShape } from '../../foundation/driver/kernel-driver.js'
+import type { QueuedCopy, QueuedFill, QueuedFree } from '../../foundation/driver/queued-work.js'
 import type { MemoryValue } from '../../foundation/driver/touched-memory.js'
 import { type TouchedMemory, touching } from '../../foundation/driver/touched-memory.js'
 import { watchedEra } from '../../foundation/driver/watched-threads.js'
@@ -38,6 +38,7 @@ import {
 import { PinnedViews } from './pinned-views.js'
 import { meet, type RaceFound, type RacesFound, type Region, type RegionKind, Regions } from './regions.js'
 import type { CapturedWork, TrackedStream } from './streams.js'
+import { leftBy, noteWrites } from './unwritten-reads.js'
 
 const NONE: readonly TouchedMemory[] = []
 /** The fields of a finding that a warning about one operation leaves empty. */
@@ -64,6 +65,8 @@ export class Detector {
   #sequence = 0
   /** The findings about kernels whose accesses are not known yet. */
   #held: readonly HeldFinding[] = []
+  /** The reads of unwritten memory that may follow from one of them. */
+  #heldReads: readonly HeldFinding[] = []
   /** The stacks of calls that are not uses of one region: frees, host functions, launches of graphs. */
   readonly #calls: SampledSite[] = []
 
@@ -280,7 +283,11 @@ export class Detector {
    * Takes in what the simulator has observed of a kernel. It reports what nothing else shows: accesses to other memory than the launch says, and what
    * a GPU leaves undefined. Findings that waited for this are reported if the bytes are really shared.
    */
-  kernelRan(launch: ObservedLaunch, exact: readonly TouchedMemory[] | undefined, mistakes: readonly Mistake[]): void {
+  kernelRan(
+    launch: ObservedLaunch,
+    exact: readonly TouchedMemory[] | undefined,
+    mistakes: readonly KernelMistake[],
+  ): void {
     const { what, memory, stack } = launch
     const at = this.order.components.nowhere(this.order.host.clock)
     const operation = launch.operation ?? this.#operation(at, undefined, { what, kind: 'work', stack, memory })
@@ -288,16 +295,73 @@ export class Detector {
     operation.awaitsExact = false
     for (const region of new Set(memory.map(({ pointer }) => this.regions.at(pointer)))) region.shared?.ran(operation)
     this.reportHeld(({ first, second }) => first?.operation.awaitsExact !== true && !second.operation.awaitsExact)
-    const findings = mistakes.map(({ kind, message }) => aboutOne(kind, operation, message))
+    const findings = mistakes.flatMap((mistake) => this.#mistake(operation, mistake) ?? [])
+    if (exact !== undefined) noteWrites(operation, launch.shape, exact, (address) => this.regions.at(address))
     // A node of a graph has no place in the order of the streams: nothing is said of its races.
     const isOrdered = launch.operation !== undefined
     for (const piece of exact ?? []) findings.push(...this.#undeclared(operation, piece, isOrdered))
     if (findings.length > 0) this.findings.add(this.findings.gathered(findings, operation), false)
   }
 
+  /** The finding of a mistake of a kernel; undefined if it follows from a race that is reported, or may be one. */
+  #mistake(operation: CheckedOperation, { kind, message, memory }: KernelMistake): Finding | undefined {
+    if (memory === undefined) return aboutOne(kind, operation, message)
+    const { address, bytes } = memory
+    const region = this.regions.at(address)
+    const finding = unwrittenRead(operation, region, address, address + bytes, message)
+    return this.#isRaceHeld(operation, region) ? this.#holdRead(operation, finding) : unlessRaced(operation, finding)
+  }
+
+  #isRaceHeld(operation: CheckedOperation, region: Region): boolean {
+    return this.#held.some(
+      ({ finding: { first, second, region: where } }) =>
+        where === region && (first?.operation === operation || second.operation === operation),
+    )
+  }
+
+  #holdRead(operation: CheckedOperation, finding: Finding): undefined {
+    this.#heldReads = [...this.#heldReads, { operation, finding }]
+  }
+
+  /** Reports the reads of unwritten memory that a race, which was held, has not explained. */
+  #reportHeldReads(): void {
+    if (this.#heldReads.length === 0) return
+    const isHeld = ({ operation, finding: { region } }: HeldFinding): boolean =>
+      region !== undefined && this.#isRaceHeld(operation, region)
+    const known = this.#heldReads.filter((read) => !isHeld(read))
+    this.#heldReads = this.#heldReads.filter(isHeld)
+    for (const { operation, finding } of known) {
+      const left = unlessRaced(operation, finding)
+      if (left !== undefined) this.findings.add(this.findings.gathered([left], operation), false)
+    }
+  }
+
+  /** Whether it is to be followed what a copy reads: the simulator knows what was written, and the host gets it. */
+  followsReadOf({ name, destination, rows, stream }: QueuedCopy): boolean {
+    if (!this.#comparesReads || rows !== undefined) return false
+    if (name !== 'download' && this.regions.at(destination).kind !== 'pinned') return false
+    return this.order.streams.at(stream).capture === undefined
+  }
+
+  /** Reports a copy to the host of the tail that a launch left unwritten whose threads wrote an element each. */
+  copyReads({ what, memory, operation: known, end, start }: ObservedRead, isUnwritten: (at: number) => boolean): void {
+    const region = this.regions.at(start)
+    const { perThread, to: tail } = region.lastLaunch ?? { perThread: undefined, to: 0 }
+    if (perThread === undefined || tail <= start || tail >= end || !isUnwritten(tail) || !isUnwritten(end - 1)) return
+    const at = this.order.components.nowhere(this.order.host.clock)
+    const operation = known ?? this.#operation(at, undefined, { what, kind: 'work', stack: this.stacks.take(), memory })
+    const message = `Its last ${end - tail} bytes are what lay there before.`
+    const finding = unlessRaced(operation, unwrittenRead(operation, region, tail, end, message))
+    if (finding !== undefined) this.findings.add(this.findings.gathered([finding], operation), false)
+  }
+
   /** Reports those of the held findings whose bytes are really shared, as `isKnown` says. */
   reportHeld(isKnown: (finding: Finding) => boolean = () => true): void {
-    if (this.#held.length === 0) return
+    if (this.#held.length > 0) this.#reportHeld(isKnown)
+    this.#reportHeldReads()
+  }
+
+  #reportHeld(isKnown: (finding: Finding) => boolean): void {
     const held = this.#held
     for (const { finding } of held) finding.region?.shared?.refresh()
     const known = held.filter(({ finding }) => isKnown(finding))
@@ -573,8 +637,9 @@ export class Detector {
       )
       return
     }
-    for (const { first, second } of findings) {
+    for (const { first, second, region } of findings) {
       for (const side of [first, second]) {
+        if (side !== undefined && region !== undefined) raced(side.operation, region)
         reported(side?.operation.stack)
         reported(side?.operation.inside?.queued)
       }
@@ -661,11 +726,6 @@ interface HeldFinding {
   readonly finding: Finding
 }
 
-interface Mistake {
-  readonly kind: KernelMistakeKind
-  readonly message: string
-}
-
 /** A launch of a kernel, or a node of a graph, whose run the simulator reports. */
 export class ObservedLaunch implements LaunchObserver {
   isTold = false
@@ -677,6 +737,7 @@ export class ObservedLaunch implements LaunchObserver {
     private readonly detector: Detector,
     readonly what: string,
     readonly memory: readonly TouchedMemory[],
+    readonly shape: LaunchShape,
   ) {}
 
   /** Takes the operation that the detector has made of the launch. */
@@ -687,10 +748,66 @@ export class ObservedLaunch implements LaunchObserver {
     else operation.awaitsExact = true
   }
 
-  ran(exact: readonly TouchedMemory[] | undefined, mistakes: readonly Mistake[]): void {
+  ran(exact: readonly TouchedMemory[] | undefined, mistakes: readonly KernelMistake[]): void {
     this.detector.kernelRan(this, exact, mistakes)
   }
 }
+
+/** A copy to the host, whose read of memory the simulator reports. */
+export class ObservedRead {
+  readonly what: string
+  readonly start: number
+  readonly end: number
+  operation: CheckedOperation | undefined
+
+  constructor(
+    private readonly detector: Detector,
+    { name, source, byteLength }: QueuedCopy,
+    readonly memory: readonly TouchedMemory[],
+  ) {
+    this.what = name
+    this.start = source
+    this.end = source + byteLength
+  }
+
+  ran(isUnwritten: (address: number) => boolean): void {
+    this.detector.copyReads(this, isUnwritten)
+  }
+}
+
+/** Notes that an operation is one side of a race in a region. */
+function raced(operation: CheckedOperation, region: Region): void {
+  operation.racedIn ??= new Set()
+  operation.racedIn.add(region)
+}
+
+/** A finding of unwritten bytes, unless a race is why the operation finds them so: that one is reported. */
+const unlessRaced = ({ racedIn }: CheckedOperation, finding: Finding): Finding | undefined =>
+  finding.region !== undefined && racedIn?.has(finding.region) === true ? undefined : finding
+
+/** The finding of a read of unwritten bytes, with the launch that left them so, if there is one. */
+function unwrittenRead(
+  operation: CheckedOperation,
+  region: Region,
+  start: number,
+  end: number,
+  message: string,
+): Finding {
+  const left = leftBy(region, end)
+  const last = left === undefined ? undefined : region.lastLaunch
+  return {
+    ...aboutOne(
+      'uninitialised-read',
+      operation,
+      left === undefined ? message : `${message.replace(/\.$/, '')}. ${upperCased(left)}`,
+    ),
+    ...{ start, end, region: region.kind === 'unknown' ? undefined : region },
+    first: last && { operation: last.operation, access: 'out' },
+    second: { operation, access: 'in' },
+  }
+}
+
+const upperCased = (text: string): string => `${text.charAt(0).toUpperCase()}${text.slice(1)}`
 
 const touchedBy = ({ operation, access }: Finding['second']): readonly TouchedMemory[] =>
   operation.exact ?? operation.memory.map((each) => ({ ...each, access: access ?? each.access }))

@@ -24,7 +24,7 @@ export class SanitizerError extends Error {
   /** The code by which a program recognises this error. */
   readonly code = 'ERR_RACE'
   /** The findings; the message has all of their texts. */
-  readonly reports: readonly SanitizerReport[]
+  declare readonly reports: readonly SanitizerReport[]
 
   /**
    * Makes the error of these findings, which only a sanitizer has to do.
@@ -34,7 +34,8 @@ export class SanitizerError extends Error {
   constructor(reports: readonly SanitizerReport[], options: { readonly cause?: unknown } = {}) {
     const threw = 'cause' in options ? [`The function also threw: ${messageOf(options.cause)}`] : []
     super([...reports.map(({ message }) => message), ...threw].join('\n\n'), options)
-    this.reports = reports
+    // Not enumerable: where nothing catches the error, Node prints the properties of an error behind its stack, which has all of this as text.
+    Object.defineProperty(this, 'reports', { value: reports })
     const lines = reports[0]?.second.stack ?? []
     if (lines.length === 0) return
     // Test runners take the first line that looks like a frame for the place of the error, so that places in the message must not look like one.
@@ -269,7 +270,7 @@ function latestOf(operations: readonly CheckedOperation[]): readonly CheckedOper
  * - `foreign-memory`: memory of another library, used on a stream that follows none of the wrapped streams
  * - `wrong-signature`: a kernel writes memory that its signature says it only reads
  * - `outside-argument`: a kernel touches bytes of a buffer beside the part that it was given
- * - `uninitialised-read`: a kernel reads memory of the device that nothing has written
+ * - `uninitialised-read`: a kernel reads memory of the device that nothing has written, or the host gets the tail that a launch left
  * - `shared-memory-race`: threads of a block access the same shared memory without a barrier between
  * - `global-memory-race`: warps or blocks of a launch access the same global memory, and nothing orders them
  * - `diverging-barrier`: threads of a block wait at different barriers, or some at none
@@ -468,8 +469,12 @@ const HEADINGS: Readonly<Record<ReportKind, string>> = {
 /** The beginning of the description of what a process does itself, in any language. */
 const BY_HOST = 'the host'
 
-const headingOf = (kind: ReportKind, { what }: ReportedOperation): string =>
-  what.startsWith(BY_HOST) ? 'The host uses page-locked memory that queued work still uses' : HEADINGS[kind]
+function headingOf(kind: ReportKind, { what }: ReportedOperation): string {
+  if (what.startsWith(BY_HOST)) return 'The host uses page-locked memory that queued work still uses'
+  if (kind === 'uninitialised-read' && !what.startsWith('kernel '))
+    return 'The host gets memory that nothing has written'
+  return HEADINGS[kind]
+}
 
 function textOf(
   { kind, first, second, memory, buffer, advice, fixed }: Omit<SanitizerReport, 'message'>,

@@ -96,6 +96,8 @@ export class CheckedOperation implements Epoch {
   exact: readonly TouchedMemory[] | undefined = undefined
   /** Whether `exact` will be known. Until then only the memory that the operation may touch is known. */
   awaitsExact = false
+  /** The regions in which it is one side of a race: then that is why it finds bytes there unwritten. */
+  racedIn: Set<object> | undefined = undefined
   /** The thread that did the operation; undefined for this thread. */
   other: OtherThread | undefined = undefined
 

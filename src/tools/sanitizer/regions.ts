@@ -2,6 +2,7 @@
 import { IntervalMap, upperBound } from '../../foundation/base/interval-map.js'
 import { type Epoch, isBefore, type References } from '../../foundation/base/vector-clock.js'
 import type { Pointer } from '../../foundation/driver/handle-types.js'
+import type { LaunchShape } from '../../foundation/driver/kernel-driver.js'
 import { type Access, type MemoryRows, type TouchedMemory, touching } from '../../foundation/driver/touched-memory.js'
 import type { CheckedOperation, SampledSite, TakenStack } from './operations.js'
 import type { PendingHostFunctions, PendingWaits } from './pending.js'
@@ -22,6 +23,17 @@ export interface SharedAccesses {
 /** The kind of memory. 'unknown': allocated before the sanitizer began, or by code that it cannot observe. */
 export type RegionKind = 'device' | 'pinned' | 'foreign' | 'unknown'
 
+/** The launch that wrote to a region last, as the simulator has observed it. */
+interface LastLaunch {
+  readonly operation: CheckedOperation
+  readonly shape: LaunchShape
+  /** The first address that it wrote, and the one behind the last. */
+  readonly from: number
+  readonly to: number
+  /** The bytes that each thread wrote, if all wrote as many, side by side, one element each. */
+  readonly perThread: number | undefined
+}
+
 export class Region {
   readonly end: number
   readonly ranges: Ranges
@@ -35,6 +47,8 @@ export class Region {
   takesValues: boolean
   /** The operation that freed the memory. */
   freed: CheckedOperation | undefined
+  /** The launch of a kernel that wrote here last, where the simulator observes it. */
+  lastLaunch: LastLaunch | undefined
   /** The accesses of all threads; undefined as long as only this thread uses the memory. */
   shared: SharedAccesses | undefined
   // The following are made only when they are needed, since a program may allocate for each frame.
@@ -107,6 +121,7 @@ export class Region {
     this.freed = by
     this.ranges.clear()
     this.#scripts = undefined
+    this.lastLaunch = undefined
   }
 }
 

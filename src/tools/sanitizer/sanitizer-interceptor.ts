@@ -27,7 +27,7 @@ import type { StreamDriver } from '../../foundation/driver/stream-driver.js'
 import type { TextureDriver } from '../../foundation/driver/texture-driver.js'
 import type { TouchedMemory } from '../../foundation/driver/touched-memory.js'
 import type { Interceptor } from '../../foundation/driver/wrappable-driver.js'
-import { Detector, ObservedLaunch } from './detector.js'
+import { Detector, ObservedLaunch, ObservedRead } from './detector.js'
 import type { Findings } from './findings.js'
 import { type CapturedNodes, GraphInstance } from './graph-instances.js'
 import { HappensBefore, HostFunctionPlace } from './happens-before.js'
@@ -87,6 +87,7 @@ export class SanitizerInterceptor implements Interceptor {
           const what = nameOf(work)
           detector.probe(work.stream, what, memory)
           if (work.kind === 'kernel') this.#launch(work, what, memory)
+          else if (work.kind === 'copy') this.#copy(work, memory)
           else {
             next.work.queue(work)
             detector.work(work.stream, what, memory)
@@ -146,9 +147,21 @@ export class SanitizerInterceptor implements Interceptor {
   }
 
   #launch(work: QueuedKernel, what: string, memory: readonly TouchedMemory[]): void {
-    const launch = new ObservedLaunch(this.detector, what, memory)
+    const launch = new ObservedLaunch(this.detector, what, memory, work.shape)
     this.next.work.queue({ ...work, comparesAll: true, observer: launch })
     if (this.detector.work(work.stream, what, memory, 'work', launch) === undefined) launch.queued(undefined)
+  }
+
+  #copy(work: QueuedCopy, memory: readonly TouchedMemory[]): void {
+    const { detector } = this
+    if (!detector.followsReadOf(work)) {
+      this.next.work.queue(work)
+      detector.work(work.stream, work.name, memory)
+      return
+    }
+    const read = new ObservedRead(detector, work, memory)
+    this.next.work.queue({ ...work, reads: (isUnwritten) => read.ran(isUnwritten) })
+    read.operation = detector.work(work.stream, work.name, memory)
   }
 
   #callLibrary(work: QueuedLibraryCalls): void {
@@ -443,7 +456,7 @@ export class SanitizerInterceptor implements Interceptor {
     updateNode: (exec, node, context, work) => {
       let checked: NodeWork = work
       if (work.kind === 'kernel') {
-        const observer = new ObservedLaunch(this.detector, nameOf(work), memoryOf(work))
+        const observer = new ObservedLaunch(this.detector, nameOf(work), memoryOf(work), work.shape)
         checked = { ...work, comparesAll: true, observer }
         observer.queued(undefined)
       }

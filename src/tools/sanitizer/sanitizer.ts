@@ -21,6 +21,7 @@ import {
   checkThis,
   readOptions,
 } from '../../foundation/base/arguments.js'
+import { noteClosingPlaces } from '../../foundation/base/closing-places.js'
 import { invalidType, stateError } from '../../foundation/base/errors.js'
 import { construct, notCloneable } from '../../foundation/base/library-object.js'
 import { process } from '../../foundation/base/node-modules.js'
@@ -196,6 +197,7 @@ export class Sanitizer implements Disposable {
       if (atEnd.size === 0) listen('on')
       atEnd.add(this)
     }
+    this.#takeBack.push(noteClosingPlaces())
     running.add(this)
   }
 

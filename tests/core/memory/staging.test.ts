@@ -113,7 +113,7 @@ test('a transfer behind a kernel that faults rejects with what the kernel did: b
   const buffer = device.alloc(64, { stream })
   stream.launch(clear, { grid: 1, block: 20 }, buffer)
   const wanted =
-    /, 0 bytes behind the end of .* of 64 bytes, in clear, block \(0,0,0\), thread \(16,0,0\), .* line 12 of the PTX \(compiled with options: \['-lineinfo'\], .*\)\. The context is lost/
+    /^Kernel 'clear' faulted: CUDA_ERROR_ILLEGAL_ADDRESS \(700\), which cuMemcpyAsync reports\. .*, 0 bytes behind the end of .* of 64 bytes, in clear, block \(0,0,0\), thread \(16,0,0\), .* line 12 of the PTX \(compiled with options: \['-lineinfo'\], .*\)\. The context is lost/
   await assert.rejects(stream.download(buffer), { code: 'CUDA_ERROR_ILLEGAL_ADDRESS', message: wanted })
 })
 

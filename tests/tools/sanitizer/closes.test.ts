@@ -1,16 +1,13 @@
 /** What the sanitizer and an exploration say of a program does not depend on what it closes, nor on the garbage collector. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { type Device, type DeviceBuffer, defineKernel, Stream } from 'cuda-streams'
+import { type Device, type DeviceBuffer, defineKernel, Event, Module, Stream, StreamPool } from 'cuda-streams'
 import { Sanitizer } from 'cuda-streams/sanitizer'
 import { explore, replay, simulate } from 'cuda-streams/sim'
 import { Timeline } from 'cuda-streams/timeline'
 
 const LENGTH = 64
-/** Writes to an address that is no memory. */
-const CRASH = defineKernel({
-  name: 'crash',
-  ptx: `.version 8.0
+const CRASH_PTX = `.version 8.0
 .target sm_75
 .address_size 64
 .visible .entry crash()
@@ -21,8 +18,13 @@ const CRASH = defineKernel({
   mov.b32 %value, 1;
   st.global.b32 [%address], %value;
   ret;
-}`,
-  signature: [],
+}`
+/** Writes to an address that is no memory. */
+const CRASH = defineKernel({ name: 'crash', ptx: CRASH_PTX, signature: [] })
+const TAKES = defineKernel({
+  name: 'takes',
+  ptx: '.version 8.0\n.target sm_75\n.address_size 64\n.visible .entry takes(.param .u64 takes_0) { ret; }',
+  signature: ['out u32*'],
 })
 
 /** A stream reads what another writes, without a wait. Beside that, memory of the first is used on the other, and may be closed. */
@@ -37,6 +39,58 @@ function program(device: Device, close: ((buffer: DeviceBuffer) => void) | undef
 }
 
 const WAYS = [undefined, (buffer: DeviceBuffer) => buffer.close()] as const
+
+/** What is closed, and a call that uses it afterwards. */
+const CLOSED: Readonly<Record<string, (device: Device) => readonly [closed: { close(): void }, use: () => unknown]>> = {
+  'a stream': (device) => {
+    const stream = new Stream({ device })
+    return [stream, () => stream.fill(device.alloc(4), 1)]
+  },
+  'an event': (device) => {
+    const event = new Event({ device })
+    return [event, () => new Stream({ device }).record(event)]
+  },
+  'a buffer': (device) => {
+    const buffer = device.alloc(4)
+    return [buffer, () => new Stream({ device }).fill(buffer, 1)]
+  },
+  'a buffer of which a slice is used': (device) => {
+    const buffer = device.alloc(4)
+    const slice = buffer.subarray(1)
+    return [buffer, () => new Stream({ device }).fill(slice, 1)]
+  },
+  'a buffer that is an argument of a kernel': (device) => {
+    const buffer = device.alloc(4)
+    return [buffer, () => new Stream({ device }).launch(TAKES, { grid: 1, block: 1 }, buffer)]
+  },
+  'a module': (device) => {
+    const module = Module.load(CRASH_PTX, { device })
+    const kernel = module.kernel('crash', [])
+    return [module, () => new Stream({ device }).launch(kernel, { grid: 1, block: 1 })]
+  },
+  'a pool of streams': (device) => {
+    const pool = new StreamPool({ device, size: 1 })
+    return [pool, () => pool.tryTake()]
+  },
+}
+
+describe('the error of a call with what was closed', () => {
+  for (const [what, make] of Object.entries(CLOSED)) {
+    it(`says where it was closed while a sanitizer runs, and not without one: ${what}`, () => {
+      using simulation = simulate()
+      const [device] = simulation.devices
+      assert.ok(device)
+      for (const isWatched of [true, false]) {
+        const [closed, use] = make(device)
+        const sanitizer = isWatched ? Sanitizer.start({ device }) : undefined
+        closed.close()
+        sanitizer?.stop()
+        const message = isWatched ? /was closed at .*closes\.test\.[jt]s:\d+/ : /^(?!.*was closed at)/
+        assert.throws(use, { code: 'ERR_CLOSED', message })
+      }
+    })
+  }
+})
 
 describe('a close', () => {
   it('hides no race from the sanitizer', async () => {

@@ -1,7 +1,7 @@
 /** The sanitizer and the code of kernels: on the simulator it knows which bytes a launch has touched, and what a GPU leaves undefined. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { type Device, Module, Program, Stream, struct } from 'cuda-streams'
+import { type Device, type DeviceBuffer, type Kernel, Module, Program, Stream, struct } from 'cuda-streams'
 import { Sanitizer, type SanitizerReport } from 'cuda-streams/sanitizer'
 import { simulate } from 'cuda-streams/sim'
 import { lacksNvrtc } from '../../helpers/nvrtc.js'
@@ -37,6 +37,15 @@ extern "C" __global__ void unwritten(int* out) {
   out[threadIdx.x] = all[threadIdx.x + 32];
 }
 `
+
+/** A buffer whose tail a launch has left unwritten, and what reads it. */
+interface Tail {
+  readonly device: Device
+  readonly one: Stream
+  readonly copy: Kernel<readonly ['out i32*', 'in i32*', 'i32']>
+  readonly to: DeviceBuffer
+  readonly other: DeviceBuffer
+}
 
 const N = 256
 const ONE = { grid: 1, block: N }
@@ -298,6 +307,89 @@ describe('kernels of which the code runs', { skip: lacksNvrtc() }, () => {
       const [to, from] = [device.alloc(4 * N, { stream: one }), device.alloc(4 * N, { stream: one })]
       one.fill(from.subarray(0, 4 * 100), 1).launch(kernel, ONE, to, from, 100)
       one.launch(kernel, ONE, to, from, 101)
+    })
+    assert.deepEqual(kinds(reports), ['uninitialised-read'])
+  })
+
+  describe('the tail that a grid with too few threads has left is found', () => {
+    const READERS: Readonly<Record<string, (memory: Tail) => void>> = {
+      'by the kernel that reads it': ({ one, copy, other, to }) => void one.launch(copy, ONE, other, to, N),
+      'by the download that gets it': ({ one, to }) => void one.download(to),
+      'by the copy that takes it to pinned memory': ({ device, one, to }) =>
+        void one.copy(device.allocPinned(4 * N), to),
+    }
+    for (const [name, reads] of Object.entries(READERS)) {
+      it(`${name}, with the launch and how many threads it had`, async () => {
+        const reports = await found((device, module, [one]) => {
+          const copy = module.kernel('copy', ['out i32*', 'in i32*', 'i32'])
+          const [from, to, other] = [1, 2, 3].map(() => device.alloc(4 * N, { stream: one }))
+          assert.ok(from && to && other)
+          one.fill(from, 1).launch(copy, { grid: 2, block: 64 }, to, from, N)
+          reads({ device, one, copy, to, other })
+        })
+        assert.deepEqual(kinds(reports), ['uninitialised-read'])
+        const [{ message = '', first, second, severity, buffer, memory } = {}] = reports
+        assert.equal(severity, 'warning')
+        assert.equal(first?.what, "kernel 'copy'")
+        assert.equal(first?.argument, 0)
+        assert.match(first?.stack[0] ?? '', /kernel-code\.test/)
+        assert.match(second?.stack[0] ?? '', /kernel-code\.test/)
+        assert.equal(Number((memory?.pointer ?? 0n) - (buffer?.pointer ?? 0n)) >= 4 * 128, true)
+        assert.match(
+          message,
+          /Kernel 'copy' wrote only bytes 0 to 512 of the buffer's 1024: grid 2 × block 64 = 128 threads, each of which wrote 4 bytes\. If there is to be a thread for each element, launch a grid of 4 such blocks\./,
+        )
+      })
+    }
+
+    it('and a download of what a whole grid, a fill or another launch wrote is not', async () => {
+      const reports = await found((device, module, [one]) => {
+        const copy = module.kernel('copy', ['out i32*', 'in i32*', 'i32'])
+        const from = device.alloc(4 * N, { stream: one })
+        const make = (): DeviceBuffer => device.alloc(4 * N, { stream: one })
+        const half = { grid: 2, block: 64 }
+        one.fill(from, 1)
+        const [whole, filled, twice, inPart, fewer] = [make(), make(), make(), make(), make()]
+        one.launch(copy, ONE, whole, from, N)
+        one.fill(filled, 0).launch(copy, half, filled, from, N)
+        one.launch(copy, half, twice, from, N).launch(copy, half, twice.subarray(4 * 128), from, 128)
+        one.launch(copy, half, inPart, from, N)
+        // A kernel that compacts writes fewer elements than it has threads, and the program reads those.
+        one.launch(copy, ONE, fewer, from, 100)
+        one.download(whole)
+        one.download(filled)
+        one.download(twice)
+        one.download(inPart.subarray(0, 4 * 128))
+        one.download(fewer)
+      })
+      assert.deepEqual(
+        reports.map(({ message }) => message),
+        [],
+      )
+    })
+  })
+
+  it('bytes that a race leaves unwritten are not found besides the race', async () => {
+    for (const reads of [4 * N, 4 * 100]) {
+      const reports = await found((device, module, [one, other]) => {
+        const kernel = module.kernel('copy', ['out i32*', 'in i32*', 'i32'])
+        const [to, from] = [device.alloc(4 * N, { stream: one }), device.alloc(4 * N, { stream: one })]
+        other.wait(one)
+        one.fill(to, 1)
+        one.launch(kernel, ONE, from, to, N)
+        other.launch(kernel, ONE, device.alloc(4 * N, { stream: other }), from, reads / 4)
+      })
+      assert.deepEqual(kinds(reports), ['race'], String(reads))
+    }
+  })
+
+  it('bytes that are unwritten though nothing races for them are found, also where a race was possible until the kernels ran', async () => {
+    const reports = await found((device, module, [one, other]) => {
+      const kernel = module.kernel('copy', ['out i32*', 'in i32*', 'i32'])
+      const [to, from] = [device.alloc(4 * N, { stream: one }), device.alloc(4 * N, { stream: one })]
+      other.wait(one)
+      one.fill(to, 1).launch(kernel, ONE, from, to, 100)
+      other.launch(kernel, ONE, device.alloc(4 * N, { stream: other }), from.subarray(4 * 100), 28)
     })
     assert.deepEqual(kinds(reports), ['uninitialised-read'])
   })

@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os'
 import { basename, dirname, join, resolve } from 'node:path'
 import { describe, it } from 'node:test'
 import { fileURLToPath } from 'node:url'
+import { inspect } from 'node:util'
 import { type Device, DeviceBuffer, Event, Stream } from 'cuda-streams'
 import { declareAccess, declareWait, nameStream, Sanitizer, SanitizerError, sanitize } from 'cuda-streams/sanitizer'
 import { latch, simulate } from 'cuda-streams/sim'
@@ -129,6 +130,23 @@ describe('an error that is thrown', () => {
       assert.doesNotMatch(error.stack ?? '', /dist\/src\//)
       const message = (error.stack ?? '').slice(0, /^ *at .*:\d+:\d+\)?$/m.exec(error.stack ?? '')?.index)
       assert.match(message, /Add `.*` before this/, 'what reads stacks finds no frame in the message')
+    }
+  })
+
+  it('and prints as its message and stack: the reports, which it has as data, are not printed again', () => {
+    const device = machine()
+    using _ = Sanitizer.start({ mode: 'throw', device })
+    try {
+      race(device)
+      assert.fail('it throws')
+    } catch (error) {
+      assert.ok(error instanceof SanitizerError)
+      const { reports } = error
+      assert.equal(reports[0]?.kind, 'race')
+      const printed = inspect(error)
+      assert.ok(printed.startsWith(error.stack ?? '?'), printed)
+      assert.doesNotMatch(printed, /reports|\[Object\]|exactStack/)
+      assert.match(printed, /code: 'ERR_RACE'/)
     }
   })
 })
