@@ -1,5 +1,4 @@
 /** Moves bytes in the order of a stream: copies, fills, and ordinary arrays through pinned memory. */
-
 import {
   checkArray,
   checkChoice,
@@ -13,10 +12,9 @@ import {
 import { type Bytes, bytesOf, checkSource, isBytes, type OwnBytes } from '../../foundation/base/bytes.js'
 import { ELEMENT_TYPES, FLOAT_ACCESS } from '../../foundation/base/element-types.js'
 import { describe, invalidType, invalidValue, outOfRange, stateError } from '../../foundation/base/errors.js'
-import { monotonicTime } from '../../foundation/base/event-loop.js'
 import { process } from '../../foundation/base/node-modules.js'
 import type { Driver } from '../../foundation/driver/driver.js'
-import { givenUpFor, whenAborted } from '../../foundation/driver/finished.js'
+import { whenAborted } from '../../foundation/driver/finished.js'
 import type { FillWidth } from '../../foundation/driver/queued-work.js'
 import { texelBytes } from '../../foundation/driver/texture-driver.js'
 import { extentOf, type MemoryRows } from '../../foundation/driver/touched-memory.js'
@@ -473,8 +471,7 @@ export function downloadTarget(to: unknown, options: unknown): DownloadTarget {
 
 /** `stream.download()`: to a new array made by a constructor, or to an existing one. */
 export async function download(stream: StreamImpl, buffer: unknown, { to, signal }: DownloadTarget): Promise<Bytes> {
-  const whom = (): string => `a download on ${stream}`
-  if (signal?.aborted) throw givenUpFor(signal, whom, undefined)
+  signal?.throwIfAborted()
   const from = checkTransferred(stream, buffer, 'buffer').openFor(stream.driver)
   const array = typeof to === 'function' ? newArray(from, to, stream) : to
   if (!isBytes(array)) {
@@ -489,22 +486,16 @@ export async function download(stream: StreamImpl, buffer: unknown, { to, signal
   const target = { into: bytes, isGivenUp: false }
   const downloaded = stageDownload(stream, from, target)
   if (signal === undefined) await downloaded
-  else await unlessAborted(signal, whom, downloaded, target)
+  else await unlessAborted(signal, downloaded, target)
   return array
 }
 
 /** Waits for a download until the signal is aborted: from then on its array is not written. */
-function unlessAborted(
-  signal: AbortSignal,
-  whom: () => string,
-  downloaded: Promise<void>,
-  target: Target,
-): Promise<void> {
-  const began = monotonicTime()
+function unlessAborted(signal: AbortSignal, downloaded: Promise<void>, target: Target): Promise<void> {
   return new Promise((resolve, reject) => {
     const forget = whenAborted(signal, () => {
       target.isGivenUp = true
-      reject(givenUpFor(signal, whom, began))
+      reject(signal.reason)
     })
     downloaded.then(resolve, reject).finally(forget)
   })

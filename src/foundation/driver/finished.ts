@@ -1,15 +1,11 @@
 /** The promise of `finished()` of streams, events and devices. Errors reject the promise, and nothing is thrown. */
 import { checkSignal, readOptions } from '../base/arguments.js'
 import { CudaError, reportedWhileWaiting } from '../base/errors.js'
-import { monotonicTime } from '../base/event-loop.js'
 import type { Cancel, Settle } from './event-driver.js'
 
 /** How `finished()` waits. */
 export interface WaitOptions {
-  /**
-   * Gives up the wait: the promise rejects with the signal's reason. The TimeoutError or AbortError of a signal without a reason of the program's is
-   * the `cause` of one of that name, which says what was waited for. The GPU's work goes on.
-   */
+  /** Gives up the wait: the promise rejects with the signal's reason. The GPU's work goes on. */
   readonly signal?: AbortSignal | undefined
 }
 
@@ -51,19 +47,6 @@ function listen(signal: AbortSignal): Waiting {
   return waiting
 }
 
-/**
- * What a wait rejects with that a signal gives up: the signal's reason. Those that `AbortSignal.timeout()` and `abort()` make say nothing of the
- * wait: an error of the same name, whose cause they are, says what was waited for, and for how long since `began`; undefined: not at all.
- */
-export function givenUpFor({ reason }: AbortSignal, whom: () => string, began: number | undefined): unknown {
-  if (!(reason instanceof DOMException) || !/^(?:Abort|Timeout)Error$/.test(reason.name)) return reason
-  const seconds = began === undefined ? 0 : (monotonicTime() - began) / 1000
-  const when = began === undefined ? 'before the wait' : `after ${seconds.toFixed(seconds < 1 ? 3 : 1)} s of waiting`
-  const error = new DOMException(`${reason.message}: ${when} for ${whom()}`, reason.name)
-  Object.defineProperty(error, 'cause', { value: reason, configurable: true, writable: true })
-  return error
-}
-
 /** `whom` names the awaited work in errors. */
 export function finished(
   options: WaitOptions | undefined,
@@ -75,10 +58,10 @@ export function finished(
       fail(error instanceof CudaError ? reportedWhileWaiting(error, whom()) : error)
     const settle: Settle = (error) => (error === undefined ? resolve() : reject(error))
     const signal = checkSignal(readOptions(options, ['signal']).signal)
-    if (signal?.aborted) throw givenUpFor(signal, whom, undefined)
+    if (signal?.aborted) throw signal.reason
     try {
       if (signal === undefined) start(settle)
-      else startUntil(signal, whom, start, settle, fail)
+      else startUntil(signal, start, settle, fail)
     } catch (error) {
       reject(error)
     }
@@ -87,14 +70,12 @@ export function finished(
 
 function startUntil(
   signal: AbortSignal,
-  whom: () => string,
   start: (settle: Settle) => Cancel,
   settle: Settle,
   fail: (reason: unknown) => void,
 ): void {
   let forget: (() => void) | undefined
   let isSettled = false
-  const began = monotonicTime()
   const cancel = start((error) => {
     isSettled = true
     forget?.()
@@ -103,6 +84,6 @@ function startUntil(
   if (isSettled) return
   forget = whenAborted(signal, () => {
     cancel()
-    fail(givenUpFor(signal, whom, began))
+    fail(signal.reason)
   })
 }
