@@ -74,7 +74,7 @@ const ROWS = {
 
 type Unit = keyof typeof ROWS
 
-/** So many rows, of which c0, c1 and c2 have these factors, and c0 this addend, before the sum is multiplied by `unit`. */
+/** Rows of a table of which c0, c1 and c2 have these factors, and c0 this addend, before the sum is multiplied by `unit`. */
 interface Rows {
   readonly count: number
   readonly factors: readonly [number, number, number]
@@ -128,7 +128,7 @@ const rowsBefore = (unit: Unit | undefined): number =>
     (total, each) => total + rowsOf(each),
     0,
   )
-/** Where the rows of a function begin in the memory of a machine. */
+/** The offset at which the rows of a function begin in the memory of a machine. */
 const placeOf = (unit: Unit): number => SPECIAL_FUNCTIONS.begin + rowsBefore(unit) * ROW_BYTES
 /** Behind the rows lie, for each exponent of tanh, the number of its first row and how many bits are left out, in 32 bits each. */
 const TANH_PLACES = SPECIAL_FUNCTIONS.begin + rowsBefore(undefined) * ROW_BYTES
