@@ -31,7 +31,7 @@ export function contractionsOf(
   starts: ReadonlySet<number>,
 ): ReadonlyMap<number, readonly Decoded[]> {
   const replaced = new Map<number, readonly Decoded[]>()
-  if (!code.some((each) => isContractable(each, 'mul'))) return replaced
+  if (!code.some(isProduct)) return replaced
   const { products, sums } = findIn(code, starts)
   for (const { product, sum, isFirst } of chosen(products, sums)) {
     replaced.set(product.index, [])
@@ -56,6 +56,13 @@ function endsBlock({ form: { opcode }, modifiers }: Decoded): boolean {
   if (!/^(div|rem|rcp|sqrt)$/.test(opcode)) return false
   if (type.startsWith('f')) return modifiers['rnd'] !== undefined && modifiers['rnd'] !== 'approx'
   return type !== 'u32'
+}
+
+/** A product, or a division by an approximation, which ends with the product of the dividend and the reciprocal. */
+function isProduct(decoded: Decoded): boolean {
+  const { form, modifiers, instruction } = decoded
+  if (form.opcode === 'div') return modifiers['M'] !== undefined && instruction.guard === undefined
+  return isContractable(decoded, 'mul')
 }
 
 function registerOf(operand: Operand | undefined): Register | undefined {
@@ -96,7 +103,7 @@ function findIn(code: readonly Decoded[], starts: ReadonlySet<number>) {
       readers.delete(written)
     }
     const result = registerOf(decoded.operands['d'])
-    if (result === undefined || !isContractable(decoded, 'mul') || accesses.reads.includes(result)) continue
+    if (result === undefined || !isProduct(decoded) || accesses.reads.includes(result)) continue
     const product = { index, decoded, result, sums: [] }
     products.push(product)
     current.set(result, product)
@@ -156,6 +163,7 @@ function fused({ decoded: product, result }: Product, { decoded: sum }: Sum, isF
     decode({ ...instruction, guard, opcode, operands: of.filter((operand) => operand !== undefined) })
   const suffixes = ['ftz', 'sat'].map((name) => (modifiers[name] === undefined ? '' : `.${name}`)).join('')
   const [first, last] = [isNegated && !isFirst ? spare : factor, isNegated && isFirst ? spare : added]
-  const operation = made(`fma.rn${suffixes}.${modifiers['T']}`, [operands['d'], first, otherFactor, last])
+  const kind = product.form.opcode === 'div' ? `div-add.${product.modifiers['M']}` : 'fma.rn'
+  const operation = made(`${kind}${suffixes}.${modifiers['T']}`, [operands['d'], first, otherFactor, last])
   return isNegated ? [made(`neg.${modifiers['T']}`, [spare, negated], undefined), operation] : [operation]
 }

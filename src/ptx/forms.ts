@@ -13,7 +13,7 @@ import { COMPARISON_FORMS } from './forms/comparisons.js'
 import { CONTROL_FORMS } from './forms/control.js'
 import { CONVERSION_FORMS } from './forms/conversions.js'
 import { COPY_FORMS } from './forms/copies.js'
-import { FLOAT_FORMS } from './forms/floats.js'
+import { FLOAT_FORMS, FUSED_FORMS } from './forms/floats.js'
 import type { Form, Modifiers, Slot } from './forms/form.js'
 import { HALF_FORMS } from './forms/halves.js'
 import { INTEGER_FORMS } from './forms/integers.js'
@@ -45,7 +45,7 @@ export const FORMS: readonly Form[] = [
 ]
 
 const byOpcode = new Map<string, Form[]>()
-for (const each of FORMS) {
+for (const each of [...FORMS, ...FUSED_FORMS]) {
   const known = byOpcode.get(each.opcode)
   if (known === undefined) byOpcode.set(each.opcode, [each])
   else known.push(each)

@@ -34,6 +34,26 @@ interface Case {
 const CASES: readonly Case[] = [
   { title: 'a product and a sum', code: 'mul.T p, a, b; add.T x, p, n;', fused: [true], types: TYPES },
   { title: 'the product last', code: 'mul.T p, a, b; add.T x, n, p;', fused: [true], types: TYPES },
+  // An approximate quotient is a product with the reciprocal; that of b, which is a, is negated and rounded.
+  ...['full', 'approx', 'full.ftz'].flatMap((how): Case[] => {
+    const rounded = `div.${how}.T q, b, s; neg.T q, q; div.${how}.T p, a, s;`
+    const ftz = how.includes('ftz') ? '.ftz' : ''
+    return [
+      { title: `a quotient by .${how}`, code: `${rounded} add${ftz}.T x, p, q;`, fused: [true], types: ['f32'] },
+      {
+        title: `less a quotient by .${how}`,
+        code: `${rounded} neg.T q, q; sub${ftz}.T x, q, p;`,
+        fused: [true],
+        types: ['f32'],
+      },
+      {
+        title: `a rounded sum of a quotient by .${how}`,
+        code: `${rounded} add.rn${ftz}.T x, p, q;`,
+        fused: [false],
+        types: ['f32'],
+      },
+    ]
+  }),
   { title: 'a number less', code: 'mul.T p, a, b; sub.T x, p, s;', fused: [true], types: TYPES },
   { title: 'less a product', code: 'mul.T p, a, b; sub.T x, s, p;', fused: [true], types: TYPES },
   { title: '.ftz in both', code: 'mul.ftz.T p, a, b; add.ftz.T x, p, n;', fused: [true], types: ['f16', 'f32'] },

@@ -4,7 +4,11 @@ import { extremum, finished, flushed, mode, operand, ROUND } from './formulas.js
 
 const { forms, form, float } = formList()
 
+const fused = formList()
+
 export const FLOAT_FORMS = forms
+/** The forms of instructions that the compiler makes of several. */
+export const FUSED_FORMS = fused.forms
 
 for (const operation of ['add', 'sub', 'mul']) {
   float(`${operation}.${ROUND}.?ftz.?sat.T=f32`, 'd:T a:T b:T', (m) => {
@@ -73,15 +77,27 @@ float(`div.rnd=rn|rz|rm|rp.?ftz.T=f32`, 'd:T a:T b:T', (m) => {
 })
 const isSmall = (x: string): string => `(f32.lt (f32.abs ${x}) f:1.1754943508222875e-38)`
 const LEAST_LARGE = 'f:8.507059173023462e+37'
-/** The approximations .approx and .full multiply by the reciprocal; a divisor of which that would be denormal or infinite is scaled before, with the dividend. */
-float('div.M=approx|full.?ftz.T=f32', 'd:T a:T b:T', (m) => {
+/**
+ * The formula of a quotient by .approx or .full: `value` of p, the dividend, and r, the reciprocal. A divisor of which that would be denormal or infinite
+ * is scaled before, with the dividend.
+ */
+function quotient(m: Modifiers, value: string): string {
   const [a, b] = [operand('a', m), operand('b', m)]
   const small = m['ftz'] ? 'f:1' : `(select f:16777216 f:1 ${isSmall('q')})`
   const factor = m['M'] === 'full' ? `(select f:0.25 ${small} (f32.gt (f32.abs q) ${LEAST_LARGE}))` : small
-  const scaled = (x: string): string => `(f32.mul ${x} s)`
   const divided = (dividend: string, divisor: string): string =>
-    `(let p ${m['ftz'] ? flushed(dividend) : dividend} (let r ($rcp ${divisor}) ${finished('(f32.mul p r)', m, '($mul32_ftz p r 0)')}))`
-  return factor === 'f:1' ? divided(a, b) : `(let q ${b} (let s ${factor} ${divided(scaled(a), scaled('q'))}))`
+    `(let p ${m['ftz'] ? flushed(dividend) : dividend} (let r ($rcp ${divisor}) ${value}))`
+  return factor === 'f:1'
+    ? divided(a, b)
+    : `(let q ${b} (let s ${factor} ${divided(`(f32.mul ${a} s)`, '(f32.mul q s)')}))`
+}
+float('div.M=approx|full.?ftz.T=f32', 'd:T a:T b:T', (m) =>
+  quotient(m, finished('(f32.mul p r)', m, '($mul32_ftz p r 0)')),
+)
+/** A quotient and a sum as one fused multiply-add (contraction.ts): no text can have this name. */
+fused.float('div-add.M=approx|full.?ftz.?sat.T=f32', 'd:T a:T b:T c:T', (m) => {
+  const c = operand('c', m)
+  return quotient(m, finished(`(fma32 p r ${c})`, m, `($fma32_ftz p r ${c} 0)`))
 })
 float('div.rnd=rn|rz|rm|rp.T=f64', 'd:T a:T b:T', (m) =>
   mode(m) === 0 ? '(f64.div a b)' : `($div64_mode a b ${mode(m)})`,
