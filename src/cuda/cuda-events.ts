@@ -71,11 +71,11 @@ export class CudaEvents implements EventDriver {
   create(context: ContextHandle, flags: number, recordedNext = false): EventHandle {
     const { pool, handles } = this.parts
     if (flags === EventFlag.DISABLE_TIMING) {
-      if (recordedNext) return pool.take(context)
+      if (recordedNext) return pool.takeForCaller(context, flags)
       const unused = pool.takeNew(context)
       if (unused !== undefined) return unused
     }
-    const event = recordedNext && isPooled(flags) ? pool.take(context, flags) : pool.create(context, flags)
+    const event = recordedNext && isPooled(flags) ? pool.takeForCaller(context, flags) : pool.create(context, flags)
     handles.eventCreated(event)
     // An event of another library may have been there, which was destroyed since.
     if (isRecordWork(flags)) this.#workEvents.set(event, true)

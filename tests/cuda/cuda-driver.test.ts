@@ -526,6 +526,16 @@ test('an event that was never recorded is given out again, and no other is given
   assert.equal(again.filter((each) => many.includes(each)).length, 64)
 })
 
+test('an internal event is no event of the program, also while it is in use', () => {
+  const { driver, pool } = fakeParts()
+  const [internal, own] = [pool.take(CONTEXT), driver.events.create(CONTEXT, EventFlag.DISABLE_TIMING, true)]
+  assert.deepEqual([pool.hides(internal), pool.hides(own)], [true, false])
+  pool.giveBack(CONTEXT, internal)
+  assert.equal(pool.hides(internal), true)
+  assert.equal(driver.events.create(CONTEXT, EventFlag.DISABLE_TIMING, true), internal)
+  assert.equal(pool.hides(internal), false)
+})
+
 test('an event with timing is used again for one that is recorded at once, and never given out as new', () => {
   const { driver } = fakeParts()
   const [timed, recorded] = [EventFlag.DEFAULT, EventFlag.DEFAULT].map((flags) => driver.events.create(CONTEXT, flags))

@@ -40,6 +40,8 @@ export class EventPool {
   /** Streams that have waited for such events, by device. */
   readonly #relays = new Map<number, number[]>()
   readonly #pools = new Map<ContextHandle, Pool>()
+  /** The events that this library has taken for itself. */
+  readonly #taken = new Set<EventHandle>()
   #context: ContextHandle | undefined
   #latest: Pool | undefined
 
@@ -56,8 +58,15 @@ export class EventPool {
     return memory.pointerAt(0) as EventHandle
   }
 
-  /** An event to be recorded at once: its last record, of an earlier use, may be pending or part of a capture. */
+  /** An internal event to be recorded at once: its last record, of an earlier use, may be pending or part of a capture. */
   take(context: ContextHandle, flags: PooledFlags = EventFlag.DISABLE_TIMING): EventHandle {
+    const event = this.takeForCaller(context, flags)
+    this.#taken.add(event)
+    return event
+  }
+
+  /** The same for an event that the caller of the library gets. */
+  takeForCaller(context: ContextHandle, flags: PooledFlags): EventHandle {
     return this.#pool(context).free[flags].pop() ?? this.create(context, flags)
   }
 
@@ -76,6 +85,7 @@ export class EventPool {
 
   /** Returns false when there are enough, and destroys the event. */
   giveBack(context: ContextHandle, event: EventHandle, flags: PooledFlags = EventFlag.DISABLE_TIMING): boolean {
+    this.#taken.delete(event)
     const free = this.#pool(context).free[flags]
     const isKept = free.length < MOST_KEPT
     if (isKept) free.push(event)
@@ -88,6 +98,7 @@ export class EventPool {
    * needed seldom.
    */
   hides(event: EventHandle): boolean {
+    if (this.#taken.has(event)) return true
     for (const { free, shared, unrecorded, unused } of this.#pools.values()) {
       if (event === shared || event === unrecorded || unused.includes(event)) return true
       if (Object.values(free).some((events) => events.includes(event))) return true
