@@ -19,6 +19,11 @@ export function loadNow<C>(url: string, context: C, next: (url: string, context:
   return hasKernels(url) ? loadedOf(compileFileNow(pathOf(url))) : next(url, context)
 }
 
+/** Tells the thread of hooks which program runs, beside which NVRTC is looked for: Node calls it with the data of `module.register()`. */
+export function initialize(program: unknown): void {
+  if (process.argv[1] === undefined && typeof program === 'string') process.argv[1] = program
+}
+
 /** The hook for `module.register()`, which looks for a function of this name. */
 export async function load<C>(
   url: string,

@@ -17,4 +17,4 @@ const registerHooks: unknown = 'registerHooks' in nodeModule ? nodeModule.regist
 
 if (isBun(bun)) bun.plugin(cuEsbuild({ declarations: false }))
 else if (typeof registerHooks === 'function') registerHooks({ load: loadNow })
-else nodeModule.register(new URL('./node-hooks.js', import.meta.url))
+else nodeModule.register(new URL('./node-hooks.js', import.meta.url), { data: process.argv[1] })

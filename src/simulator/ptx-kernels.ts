@@ -242,7 +242,8 @@ export class PtxKernel implements KernelCode {
     const held = touches.map(({ pointer }) => this.parts.memory.heldAt(pointer as Pointer))
     const parameters = this.#parametersOf(args, types)
     const compare = this.host === undefined ? undefined : compareWithHost(this.host, work, this.parts.memory)
-    const begin = (): Computation => asFaults(() => this.#begin(shape, parameters, observer, touches))
+    const begin = (): Computation =>
+      asFaults(this.parts.memory, () => this.#begin(shape, parameters, observer, touches))
     const { nanoseconds = 0 } = kernel
     const duration = kernel.nanoseconds === undefined ? () => this.#durationOf(shape, multiprocessors) : undefined
     return { nanoseconds, work: new PtxWork(kernel.name, touches, held, begin, compare, duration) }
@@ -275,7 +276,7 @@ export class PtxKernel implements KernelCode {
       ...(choose === undefined ? {} : { choose }),
       ...(observer === undefined ? { workers: this.#workers } : checks),
     })
-    return new LaunchComputation(launch, this.#pace, observer !== undefined, (isComplete) => {
+    return new LaunchComputation(launch, this.parts.memory, this.#pace, observer !== undefined, (isComplete) => {
       observer?.ran(exactMemory(launch.accesses()), mistakes)
       if (launch.isCheckedInPart) warnOnce('CUDA_STREAMS_CHECKED_IN_PART', checkedInPart(this.name))
       if (!isComplete) return
@@ -387,6 +388,7 @@ interface Pace {
 class LaunchComputation implements Computation {
   constructor(
     private readonly launch: Ptx.KernelLaunch,
+    private readonly memory: SimMemory,
     private readonly pace: Pace,
     /** Whether the accesses of the launch are recorded, which those of another one must not mix with. */
     readonly excludesOthers: boolean,
@@ -398,7 +400,7 @@ class LaunchComputation implements Computation {
     let isComplete = false
     let rests = false
     try {
-      rests = asFaults(() => (slice === undefined ? this.launch.run() === 'more' : !this.#runIn(slice)))
+      rests = asFaults(this.memory, () => (slice === undefined ? this.launch.run() === 'more' : !this.#runIn(slice)))
       isComplete = !rests
     } finally {
       if (!rests) this.ended(isComplete)
@@ -456,15 +458,26 @@ class PtxWork implements Work {
 }
 
 /** Runs a part of a launch. Faults of the kernel become those of the machine. */
-function asFaults<R>(run: () => R): R {
+function asFaults<R>(memory: SimMemory, run: () => R): R {
   try {
     return run()
   } catch (error) {
     const { KernelFault, OutOfMachineMemory } = loadPtx()
-    if (error instanceof KernelFault) throw new LaunchFault(error.number, textOf(error), `Kernel '${error.kernel}'`)
+    if (error instanceof KernelFault) {
+      const text = `${textOf(error)}${ofFreed(memory, error.address)}`
+      throw new LaunchFault(error.number, text, `Kernel '${error.kernel}'`)
+    }
     if (error instanceof OutOfMachineMemory) throw tooMuchMemory(error.message)
     throw error
   }
+}
+
+/** The end of the text of a fault at memory that the program has freed. */
+function ofFreed(memory: SimMemory, address: number | undefined): string {
+  const block = address === undefined ? undefined : memory.blockAt(address as Pointer, 1)
+  return block?.freed === true
+    ? `. It is byte ${Number(address) - block.pointer} of ${block.byteLength} that were freed before: close the buffer after that work, or pass the buffer in place of its address: it is kept until the work is done`
+    : ''
 }
 
 /** Loads a module. An error of the text gets the code that a GPU's loader returns, and the message says what is wrong. */

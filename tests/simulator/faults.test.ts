@@ -216,3 +216,34 @@ describe('a fault that is injected', () => {
     })
   }
 })
+
+describe('a kernel that writes to memory by its address', () => {
+  const writes = defineKernel({
+    name: 'writes',
+    signature: ['u64'],
+    ptx: `.version 7.0
+.target sm_70
+.address_size 64
+.visible .entry writes(.param .u64 to) {
+  .reg .u64 %to;
+  ld.param.u64 %to, [to];
+  st.global.u32 [%to+8], 1;
+  ret;
+}`,
+  })
+
+  it('is told that it was freed, and how it is kept', async () => {
+    using simulation = simulate()
+    const { device, stream } = open(simulation)
+    const buffer = device.alloc(64)
+    const { pointer } = buffer
+    await stream.finished()
+    buffer.close()
+    await device.finished()
+    stream.launch(writes, { grid: 1, block: 1 }, BigInt(pointer))
+    await assert.rejects(
+      stream.finished(),
+      /^CudaError: Kernel 'writes' faulted: .*byte 8 of 64 that were freed before: close the buffer after/,
+    )
+  })
+})
