@@ -33,11 +33,6 @@ const EXPECTED_AT = 24
 const COUNT_AT = 40
 const EVENTS_AT = 48
 
-/** The end is expected so much of the usual time before and behind it: a fortieth. */
-const EXPECTED_WITHIN = 40n
-/** The time by which the work may be done earlier than expected: the last wait was itself noticed late. */
-const EARLIER = 60n * MICROSECOND
-
 /** What the event loop waits for while it sleeps. */
 export interface Awaited {
   /** The events of which one has to be done before anything happens. */
@@ -108,12 +103,10 @@ export class BackOffTimer implements BackOff {
     this.#memory ??= this.#newQueries()
     const memory = this.#memory
     memory.setPointer(WAITED_AT, Number(waited))
-    const usual = begun === undefined ? 0n : nanoseconds(this.usual.length)
-    // Nanoseconds from now until the wait has taken its usual time.
-    const left = begun === undefined ? 0n : usual - nanoseconds(monotonicTime() - begun)
-    const from = left - usual / EXPECTED_WITHIN - EARLIER
-    const until = left + usual / EXPECTED_WITHIN
-    const isExpected = usual > 0n && until > 0n
+    // Nanoseconds from now.
+    const after = (milliseconds: number): bigint => nanoseconds(milliseconds - (monotonicTime() - (begun ?? 0)))
+    const [from, until] = [after(this.usual.expectedFrom), after(this.usual.expectedUntil)]
+    const isExpected = begun !== undefined && this.usual.length > 0 && until > 0n
     memory.setPointer(EXPECTED_AT, isExpected && from > 0n ? Number(from) : 0)
     memory.setPointer(EXPECTED_AT + 8, isExpected ? Number(until) : 0)
     memory.setPointer(COUNT_AT, events.length)

@@ -76,3 +76,17 @@ test('a wait is expected to take as long as the last one where the last two were
   })
   assert.deepEqual(lengths, [0, 4.5, 5.9, 0, 0, 2])
 })
+
+test('of a wait that was over when it was first looked for it is not known how long it took: the next is looked at as if nothing were expected', () => {
+  const usual = new UsualWaits()
+  const ended = (...waits: readonly number[]): number => {
+    for (const each of waits) usual.ended(each)
+    return usual.length
+  }
+  assert.equal(ended(8, 8), 8)
+  assert.equal(ended(7.75), 0, 'it ended before, and was noticed when the end was expected')
+  assert.equal(ended(6), 6, 'as long as it really takes')
+  assert.equal(ended(2), 0, 'noticed by a query long before')
+  assert.equal(ended(1, 1.05), 1.05)
+  assert.equal(ended(1.04), 1.04, 'a little less is usual')
+})
